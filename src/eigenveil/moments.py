@@ -1,0 +1,224 @@
+"""`SecondMoments`: the exact integer second moment of bounded rows, the only statistic mechanisms see."""
+
+import functools
+import math
+import operator
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between
+from .rows import EXACT_INTEGER_BITS, RowBound, quantize_values
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+# A block of rows should fit the cache of one core while it is quantized and multiplied.
+_BLOCK_ENTRIES = 2**17
+# Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
+_WIDEST_THREADED = 1024
+
+
+class SecondMoments:
+    """The number of rows n and the sum of q q' over the integer rows q, exact.
+
+    The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
+    float64, where every partial sum is an integer below 2^53, and add in int64.
+
+    Parameters
+    ----------
+    bound : RowBound
+        The public rule that makes the integer rows.
+    n_features : int
+        Width of a row.
+    feature_names : sequence of str, optional
+        Public names of the features.
+
+    Examples
+    --------
+    >>> moments = SecondMoments(RowBound(1.0, bits=4), 2).update(np.array([[0.5, 0.0], [0.0, 1.0]]))
+    >>> moments.gram
+    array([[ 64,   0],
+           [  0, 256]])
+    >>> moments == moments + SecondMoments(RowBound(1.0, bits=4), 2)
+    True
+    """
+
+    def __init__(
+        self, bound: RowBound, n_features: int, feature_names: tuple[str, ...] | list[str] | None = None
+    ) -> None:
+        self.bound = bound
+        self.n_features = integer_between("n_features", n_features, 1)
+        bound.check_width(self.n_features)
+        if feature_names is not None and len(feature_names) != self.n_features:
+            raise InvalidParameterError("feature_names must have one name for every feature.")
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.n_rows = 0
+        self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
+
+    @property
+    def width(self) -> int:
+        """Side of the Gram matrix: the features, and one more where the bound appends a constant."""
+        return self.n_features + (self.bound.constant is not None)
+
+    @property
+    def gram(self) -> IntArray:
+        """The sum of q q', symmetric int64 (a read-only view)."""
+        view = self._gram.view()
+        view.flags.writeable = False
+        return view
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised."""
+        rows = self._checked(X)
+        self._check_capacity(rows.shape[0])
+        if not scipy.sparse.issparse(rows):
+            gram = self._dense_gram(rows)
+        elif self.bound.shift is None:
+            gram = self._accumulate(self._sparse_products(rows))
+        else:  # a shifted row has no zeros left to skip, so its blocks are made dense one at a time
+            gram = functools.reduce(operator.iadd, map(self._dense_gram, _dense_blocks(rows, self.n_features)))
+        self._gram += gram
+        self.n_rows += rows.shape[0]
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, SecondMoments):
+            return NotImplemented
+        if self.bound != other.bound or self.n_features != other.n_features:
+            raise InvalidDataError("Moments of different bounds or widths do not add; collect both with one RowBound.")
+        names = {self.feature_names, other.feature_names} - {None}
+        if len(names) > 1:
+            raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
+        self._check_capacity(other.n_rows)
+        total = type(self)(self.bound, self.n_features, names.pop() if names else None)
+        total.n_rows = self.n_rows + other.n_rows
+        total._gram = self._gram + other._gram
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SecondMoments):
+            return NotImplemented
+        return self.bound == other.bound and self.n_rows == other.n_rows and np.array_equal(self._gram, other._gram)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every update
+
+    def __repr__(self) -> str:
+        # Counts and sums are private until a mechanism has released them.
+        return f"SecondMoments({self.bound!r}, n_features={self.n_features})"
+
+    def _check_capacity(self, more_rows: int) -> None:
+        # Half of int64: the other half is room for noise, so that a release cannot overflow either.
+        if (self.n_rows + more_rows) * self.bound.limit_squared >= 2**62:
+            raise CapacityError(
+                f"More rows than int64 can hold exactly at bits={self.bound.bits}; use fewer bits in the RowBound."
+            )
+
+    def _checked(self, X: Any) -> Any:
+        if scipy.sparse.issparse(X):
+            rows = scipy.sparse.csr_array(X, copy=not X.has_canonical_format) if X.format == "csr" else X.tocsr()
+        else:
+            if isinstance(X, np.ma.MaskedArray):
+                raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
+            try:
+                rows = np.asarray(X)
+            except ValueError:
+                raise InvalidDataError("The data must be a table with rows of one length.") from None
+        if rows.dtype.kind not in "fiub":
+            # The dtype is not named: that of text tells the length of its longest cell.
+            raise InvalidDataError("The data must be real numbers; encode or drop other columns first.")
+        if rows.ndim != 2:
+            raise InvalidDataError(f"The data must be a table of rows, but have {rows.ndim} dimension(s).")
+        if rows.shape[1] != self.n_features:
+            raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
+        if rows.shape[0] == 0:
+            raise InvalidDataError("The data have no rows; give at least one.")
+        return rows
+
+    @property
+    def _exact_rows(self) -> int:
+        """Rows whose product is exact in float64 whatever they hold."""
+        return int(2**EXACT_INTEGER_BITS // self.bound.limit_squared)
+
+    def _dense_gram(self, rows: NDArray[Any]) -> IntArray:
+        n_rows, d = rows.shape
+        block = min(max(_BLOCK_ENTRIES // d, 2 * d), self._exact_rows)
+        threads = min(_available_cores(), math.ceil(n_rows / block))
+        if threads == 1 or d > _WIDEST_THREADED:
+            return self._accumulate(self._dense_products(rows, block))
+        # Each core quantizes and multiplies its own rows: that keeps a block in its cache, and one BLAS
+        # thread a core is all there is to use.
+        cuts = np.linspace(0, n_rows, threads + 1, dtype=np.int64)
+        parts = [rows[low:high] for low, high in pairwise(cuts)]
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            grams = pool.map(lambda part: self._accumulate(self._dense_products(part, block)), parts)
+            return functools.reduce(operator.iadd, grams)
+
+    def _dense_products(self, rows: NDArray[Any], block: int) -> Iterator[tuple[int, FloatArray]]:
+        buffer = np.full((min(block, rows.shape[0]), self.width), float(self.bound.constant_units))
+        product = np.empty((self.width, self.width))
+        for start in range(0, rows.shape[0], block):
+            part = rows[start : start + block]
+            quantized = buffer[: part.shape[0]]
+            self.bound.quantize(part, quantized[:, : self.n_features])
+            yield part.shape[0], np.matmul(quantized.T, quantized, out=product)
+
+    def _sparse_products(self, rows: Any) -> Iterator[tuple[int, Any]]:
+        """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""
+        rows.sum_duplicates()
+        stored = np.diff(rows.indptr)
+        block = max(1, min(_BLOCK_ENTRIES // max(1, int(stored.max())), self._exact_rows))
+        factor = self.bound.grid_factor
+        for start in range(0, rows.shape[0], block):
+            part = rows[start : start + block]
+            stored = np.diff(part.indptr)
+            filled = np.arange(max(1, stored.max())) < stored[:, None]
+            values = np.zeros(filled.shape)
+            values[filled] = part.data
+            factors = factor
+            if factor.ndim:
+                factors = np.ones(filled.shape)
+                factors[filled] = factor[part.indices]
+            quantized = quantize_values(self.bound, values, factors, None, self.n_features)
+            part = scipy.sparse.csr_array((quantized[filled], part.indices, part.indptr), shape=part.shape)
+            if self.bound.constant is not None:
+                constant = np.full((part.shape[0], 1), float(self.bound.constant_units))
+                part = scipy.sparse.hstack([part, constant], format="csr")
+            yield part.shape[0], (part.T @ part).tocoo()
+
+    def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:
+        """Add block products in float64 while that is exact, and in int64 beyond."""
+        total = np.zeros_like(self._gram)
+        pending = np.zeros(self._gram.shape)
+        pending_rows = 0
+        for size, product in products:
+            if pending_rows + size > self._exact_rows:
+                total += pending.astype(np.int64)
+                pending[...] = 0.0
+                pending_rows = 0
+            if scipy.sparse.issparse(product):
+                pending[product.row, product.col] += product.data
+            else:
+                pending += product
+            pending_rows += size
+        total += pending.astype(np.int64)
+        return total
+
+
+def _dense_blocks(rows: Any, n_features: int) -> Iterator[NDArray[Any]]:
+    block = max(1, 8 * _BLOCK_ENTRIES // n_features)
+    for start in range(0, rows.shape[0], block):
+        yield rows[start : start + block].toarray()
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
