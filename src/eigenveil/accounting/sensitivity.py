@@ -1,0 +1,46 @@
+"""The one table of sensitivities: how far C = sum of x x' moves when one row of norm at most 1 changes.
+
+Written as exact fractions (squares where the number itself is irrational); docs/guarantee.md has the proofs
+and tests search for counterexamples. Rows on the integer grid have q'q <= 4^bits, so every entry here holds
+for the integer statistic after multiplying by 4^bits.
+"""
+
+from fractions import Fraction
+
+from ..guarantee import Relation
+
+
+def frobenius_squared(relation: Relation) -> Fraction:
+    """Return the largest squared Frobenius norm of a change, |xx' - yy'|^2 = |x|^4 + |y|^4 - 2(x.y)^2."""
+    return Fraction(2 if relation is Relation.REPLACE else 1)
+
+
+def nuclear(relation: Relation) -> Fraction:
+    """Return the largest nuclear norm of a change: at most |x|^2 + |y|^2, reached by orthogonal rows."""
+    return Fraction(2 if relation is Relation.REPLACE else 1)
+
+
+def upper_triangle_l1_squared(relation: Relation, n_features: int) -> Fraction:
+    """Return the square of the largest l1 norm of the upper triangle with the diagonal.
+
+    Replace: sum_i |D_ii| + sum_(i<j) |D_ij| = <w, (D_ii, sqrt(2) D_ij)> with d weights 1 and d(d-1)/2
+    weights 1/sqrt(2), so by Cauchy-Schwarz at most sqrt(d + d(d-1)/4) times the Frobenius norm sqrt(2).
+    Add or remove: ((sum |x_i|)^2 + |x|^2)/2, at most (d + 1)/2.
+    """
+    if relation is Relation.REPLACE:
+        return Fraction(n_features * (n_features + 3), 2)
+    return Fraction(n_features + 1, 2) ** 2
+
+
+def quadratic_form(relation: Relation) -> Fraction:
+    """Return the largest |u'(C - C')u| for a unit u, and |tr V'(C - C')V| for an orthonormal V of any rank.
+
+    It lies in [-1, 1]; for add or remove it has one sign, which halves the cost of sampling mechanisms.
+    """
+    del relation
+    return Fraction(1)
+
+
+def diagonal_l1(relation: Relation) -> Fraction:
+    """Return the largest l1 change of the eigenvalues of C, or of the diagonal of V'CV, for orthonormal V."""
+    return nuclear(relation)

@@ -1,0 +1,178 @@
+"""What a release promises: `Relation`, `Numerics` and `Guarantee`.
+
+A guarantee is a function of public parameters and never of data. It is a frozen record, kept apart from the
+code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from .errors import InvalidParameterError, one_of, probability_below_one
+
+
+class Relation(StrEnum):
+    """Which two data sets count as neighbours."""
+
+    REPLACE = "replace"
+    """One row is exchanged for any other; the number of rows is public. The papers' relation."""
+    ADD_REMOVE = "add_remove"
+    """One row is added or taken away; the number of rows is itself private."""
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Return the relation named by `value` (a `Relation` or its text)."""
+        return cls(one_of("relation", value, tuple(cls)))
+
+
+class Numerics(StrEnum):
+    """How close the running code comes to the mathematics of the proof, best first."""
+
+    EXACT = "exact"
+    """Integer statistics and an exact discrete sampler."""
+    ROUNDED = "rounded"
+    """Float64 noise rounded to the integer grid before it meets data; the gap is the 53-bit sampler."""
+    IDEALIZED = "idealized"
+    """The proof is for real arithmetic."""
+    EMPIRICAL = "empirical"
+    """A Markov chain whose convergence is checked, not proved."""
+
+    @property
+    def gap(self) -> int:
+        """Rank of the numerics: 0 has no gap between proof and code."""
+        return list(Numerics).index(self)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """An (epsilon, delta) promise, with the event it stands for and the conditions it holds under.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss; infinity means that nothing is promised.
+    delta : float
+        Probability outside of that bound; 0 is pure differential privacy.
+    relation : Relation
+        The neighbouring relation the promise is made for.
+    numerics : Numerics
+        What the running code adds to the mathematics.
+    rho : float, optional
+        The zero-concentrated (zCDP) parameter, where it is proved; it makes composition tighter.
+    parts : tuple of Guarantee
+        What was composed, where this is a composition.
+    caveats : tuple of str
+        Sentences a reader must know before relying on the promise.
+    claimed : (float, float), optional
+        The (epsilon, delta) that the paper behind the mechanism states, where it differs from the truth.
+    reproducible : bool
+        Drawn from a seed: anyone who knows it can undo the noise, so nothing is private.
+
+    Examples
+    --------
+    >>> print(Guarantee(1.0))
+    1-differentially private (replace one row), rounded numerics
+    >>> Guarantee(0.5, 1e-6).event.__class__.__name__
+    'UnsupportedDpEvent'
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    relation: Relation = Relation.REPLACE
+    numerics: Numerics = Numerics.ROUNDED
+    rho: float | None = None
+    parts: tuple["Guarantee", ...] = ()
+    caveats: tuple[str, ...] = ()
+    claimed: tuple[float, float] | None = None
+    reproducible: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "numerics", Numerics(self.numerics))
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise InvalidParameterError(f"epsilon must be at least 0, got {self.epsilon!r}.")
+        probability_below_one("delta", self.delta)
+        if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
+            raise InvalidParameterError(f"rho must be a finite number of at least 0, got {self.rho!r}.")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether anything is promised at all: a finite epsilon, and no seed behind the noise."""
+        return math.isfinite(self.epsilon) and not self.reproducible
+
+    @property
+    def event(self) -> Any:
+        """The `dp_accounting.DpEvent` this guarantee stands for, for use with other accountants.
+
+        Every pure epsilon mechanism is a post-processing of binary randomized response at that epsilon, so
+        that is its event. A bare (epsilon, delta) has none in dp-accounting and is marked unsupported there.
+        """
+        import dp_accounting  # a second of import time that a plain fit does not need
+
+        if self.parts:
+            return dp_accounting.ComposedDpEvent([part.event for part in self.parts])
+        if not math.isfinite(self.epsilon):
+            return dp_accounting.NonPrivateDpEvent()
+        if self.rho is not None:
+            return dp_accounting.ZCDpEvent(self.rho)
+        if self.delta == 0:
+            # Rounded down: a smaller chance of a random answer is a larger epsilon, the safe side.
+            chance = 2 * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+            noise = math.nextafter(chance * (1 - 2.0**-50), 0)
+            return dp_accounting.RandomizedResponseDpEvent(noise, 2)
+        return dp_accounting.UnsupportedDpEvent()
+
+    def with_caveat(self, sentence: str) -> Self:
+        """Return the same promise with one more caveat."""
+        return replace(self, caveats=(*self.caveats, sentence))
+
+    def marked_reproducible(self) -> Self:
+        """Return the record for a release drawn from a seeded generator."""
+        return replace(self, reproducible=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON; floats are written as text so that infinity survives."""
+        return {
+            "epsilon": repr(float(self.epsilon)),
+            "delta": repr(float(self.delta)),
+            "relation": self.relation.value,
+            "numerics": self.numerics.value,
+            "rho": None if self.rho is None else repr(float(self.rho)),
+            "parts": [part.to_dict() for part in self.parts],
+            "caveats": list(self.caveats),
+            "claimed": None if self.claimed is None else [repr(float(number)) for number in self.claimed],
+            "reproducible": self.reproducible,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the guarantee that `to_dict` wrote."""
+        claimed = fields["claimed"]
+        return cls(
+            epsilon=float(fields["epsilon"]),
+            delta=float(fields["delta"]),
+            relation=Relation(fields["relation"]),
+            numerics=Numerics(fields["numerics"]),
+            rho=None if fields["rho"] is None else float(fields["rho"]),
+            parts=tuple(cls.from_dict(part) for part in fields["parts"]),
+            caveats=tuple(str(caveat) for caveat in fields["caveats"]),
+            claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
+            reproducible=bool(fields["reproducible"]),
+        )
+
+    def __str__(self) -> str:
+        if self.reproducible:
+            return f"NOT PRIVATE: drawn from a seed (with a secret one it would be: {self._promise()})"
+        return self._promise()
+
+    def _promise(self) -> str:
+        if not math.isfinite(self.epsilon):
+            return "not private"
+        budget = f"{self.epsilon:.6g}" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})"
+        neighbours = {
+            Relation.REPLACE: "replace one row",
+            Relation.ADD_REMOVE: "add or remove one row",
+        }[self.relation]
+        return f"{budget}-differentially private ({neighbours}), {self.numerics.value} numerics"

@@ -1,0 +1,173 @@
+"""Relation, Numerics and Guarantee: a record of public numbers that survives files and other accountants."""
+
+import dataclasses
+import json
+import math
+
+import dp_accounting
+import mpmath
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigenveil.accounting import compose, zcdp_epsilon
+from eigenveil.errors import InvalidParameterError
+from eigenveil.guarantee import Guarantee, Numerics, Relation
+from helpers import refused
+
+
+def test_relations_are_read_from_their_text():
+    assert Relation.parse("replace") is Relation.REPLACE
+    assert Relation.parse("add_remove") is Relation.ADD_REMOVE
+    for relation in Relation:
+        assert Relation.parse(relation) is relation
+
+
+@pytest.mark.parametrize("value", ["Replace", "add-remove", "", None, 1, b"replace", ["replace"]])
+def test_unknown_relations_are_refused_by_name(value):
+    with refused(InvalidParameterError) as info:
+        Relation.parse(value)
+    assert repr(value) in str(info.value)
+
+
+def test_numerics_are_ranked_from_no_gap_to_no_proof():
+    ranked = [Numerics.EXACT, Numerics.ROUNDED, Numerics.IDEALIZED, Numerics.EMPIRICAL]
+    assert [numerics.gap for numerics in ranked] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epsilon": -0.1},
+        {"epsilon": math.nan},
+        {"epsilon": -math.inf},
+        {"epsilon": 1.0, "delta": -1e-9},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": math.nan},
+        {"epsilon": 1.0, "rho": -0.1},
+        {"epsilon": 1.0, "rho": math.nan},
+        {"epsilon": 1.0, "rho": math.inf},
+    ],
+)
+def test_numbers_that_are_no_privacy_parameters_are_refused(fields):
+    with refused(InvalidParameterError):
+        Guarantee(**fields)
+
+
+number = st.floats(0, 1e6)
+leaf = st.builds(
+    Guarantee,
+    epsilon=number | st.just(math.inf),
+    delta=st.floats(0, 1, exclude_max=True),
+    relation=st.sampled_from(Relation),
+    numerics=st.sampled_from(Numerics),
+    rho=st.none() | number,
+    caveats=st.lists(st.text(), max_size=3).map(tuple),
+    claimed=st.none() | st.tuples(number, number),
+    reproducible=st.booleans(),
+)
+nested = st.builds(Guarantee, epsilon=number, parts=st.lists(leaf, max_size=3).map(tuple))
+
+
+@settings(max_examples=200, deadline=None)
+@given(leaf | nested)
+def test_a_guarantee_survives_json(guarantee):
+    text = json.dumps(guarantee.to_dict(), allow_nan=False)
+    assert Guarantee.from_dict(json.loads(text)) == guarantee
+
+
+def test_infinity_survives_json():
+    text = json.dumps(Guarantee(math.inf).to_dict(), allow_nan=False)
+    assert Guarantee.from_dict(json.loads(text)).epsilon == math.inf
+
+
+def test_a_guarantee_is_frozen_and_its_changes_are_copies():
+    plain = Guarantee(1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plain.epsilon = 0.1
+    noted = plain.with_caveat("Read this.").with_caveat("And this.")
+    assert noted.caveats == ("Read this.", "And this.")
+    assert plain.caveats == ()
+    marked = noted.marked_reproducible()
+    assert marked.reproducible
+    assert not noted.reproducible
+    assert marked.caveats == noted.caveats
+
+
+def test_what_counts_as_private():
+    assert Guarantee(1.0).is_private
+    assert Guarantee(0.0).is_private
+    assert not Guarantee(math.inf).is_private
+    assert not Guarantee(1.0).marked_reproducible().is_private
+
+
+def test_the_text_says_what_is_promised():
+    assert str(Guarantee(0.5)) == "0.5-differentially private (replace one row), rounded numerics"
+    text = str(Guarantee(0.5, 1e-6, Relation.ADD_REMOVE, Numerics.EXACT))
+    assert text == "(0.5, 1e-06)-differentially private (add or remove one row), exact numerics"
+    assert str(Guarantee(math.inf)) == "not private"
+    assert str(Guarantee(0.5).marked_reproducible()).startswith("NOT PRIVATE")
+
+
+def test_the_event_of_each_kind():
+    kinds = {
+        Guarantee(1.0): dp_accounting.RandomizedResponseDpEvent,
+        Guarantee(1.0, rho=0.1): dp_accounting.ZCDpEvent,
+        Guarantee(1.0, 1e-6, rho=0.1): dp_accounting.ZCDpEvent,
+        Guarantee(1.0, 1e-6): dp_accounting.UnsupportedDpEvent,
+        Guarantee(math.inf): dp_accounting.NonPrivateDpEvent,
+        Guarantee(2.0, parts=(Guarantee(1.0), Guarantee(1.0))): dp_accounting.ComposedDpEvent,
+    }
+    for guarantee, kind in kinds.items():
+        assert isinstance(guarantee.event, kind)
+
+
+EPSILONS = [1e-6, 1e-3, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 300.0]
+
+
+@pytest.mark.parametrize("epsilon", [*EPSILONS, 800.0])
+def test_the_event_of_a_pure_guarantee_is_never_more_private_than_it(epsilon):
+    with mpmath.workdps(400):
+        noise = mpmath.mpf(Guarantee(epsilon).event.noise_parameter)
+        # A noise of zero is randomized response without noise: no finite epsilon, the safe side.
+        loss = mpmath.log((2 - noise) / noise) if noise else mpmath.inf
+        assert loss >= epsilon
+        if epsilon < 700:
+            assert loss <= mpmath.mpf(epsilon) + mpmath.mpf("1e-12")
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.floats(1e-9, 40))
+def test_search_finds_no_pure_event_on_the_unsafe_side(epsilon):
+    with mpmath.workdps(60):
+        noise = mpmath.mpf(Guarantee(epsilon).event.noise_parameter)
+        assert mpmath.log((2 - noise) / noise) >= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 3.0, 7.7])
+def test_the_loss_distribution_accountant_agrees_on_pure_events(epsilon):
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    accountant.compose(Guarantee(epsilon).event)
+    stated = accountant.get_epsilon(0.0)
+    assert epsilon <= stated <= epsilon + 2e-4  # the accountant rounds losses up to its grid of 1e-4
+
+
+def test_the_renyi_accountant_agrees_on_concentrated_events():
+    for rho in (1e-4, 0.02, 0.5, 2.0):
+        accountant = RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+        event = Guarantee(5.0, 1e-6, rho=rho).event
+        assert accountant.supports(event)
+        accountant.compose(event)
+        # Its orders are a fixed list, ours are searched: ours is at most theirs, and not by much.
+        theirs = accountant.get_epsilon(1e-6)
+        assert theirs * 0.9 <= zcdp_epsilon(rho, 1e-6) <= theirs * (1 + 1e-9)
+
+
+def test_a_composed_event_is_accepted_and_a_non_private_one_is_infinite():
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    accountant.compose(compose([Guarantee(0.3), Guarantee(0.4)]).event)
+    assert 0.7 <= accountant.get_epsilon(0.0) <= 0.7 + 4e-4
+    accountant.compose(Guarantee(math.inf).event)
+    assert accountant.get_epsilon(1e-3) == math.inf

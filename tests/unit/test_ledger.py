@@ -1,0 +1,484 @@
+"""PrivacyLedger: exact limits, entries that are never changed, one clear sentence where it cannot be used."""
+
+import contextlib
+import math
+import os
+import shutil
+import sqlite3
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
+from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
+from eigenveil.guarantee import Guarantee, Numerics, Relation
+from helpers import in_child, refused
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "study.ledger"
+
+
+def raw(path, statement, *values):
+    """Run SQL behind the ledger's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        return connection.execute(statement, values).fetchall()
+
+
+# Limits.
+
+
+def test_spends_add_up_in_exact_decimals(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+    for number in range(10):
+        entry = ledger.spend(Guarantee(0.1, 1e-7), f"look {number}")
+        assert entry.entry == number + 1
+    assert ledger.spent == (1.0, 1e-6)
+    assert ledger.remaining == (0.0, 0.0)
+    assert sum([0.1] * 10) != 1.0  # the control: binary sums would have missed the limit
+    with refused(BudgetError):
+        ledger.spend(Guarantee(1e-12), "one too many")
+    assert len(ledger.entries()) == 10
+
+
+@pytest.mark.parametrize(("epsilon", "cost", "times"), [(0.3, 0.1, 3), (0.7, 0.1, 7), (1.1, 0.11, 10), (0.9, 0.4, 2)])
+def test_exactly_as_many_spends_as_fit(path, epsilon, cost, times):
+    ledger = PrivacyLedger(path, epsilon=epsilon)
+    for _ in range(times):
+        ledger.spend(Guarantee(cost), "part")
+    with refused(BudgetError):
+        ledger.spend(Guarantee(cost), "more")
+    assert len(ledger.entries()) == times
+
+
+def test_the_refusal_says_what_is_left(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+    ledger.spend(Guarantee(0.75, 1e-7), "first")
+    with refused(BudgetError) as info:
+        ledger.spend(Guarantee(0.5, 1e-7), "second")
+    assert "0.5" in str(info.value)
+    assert "0.25 and delta = 9e-07 is left" in str(info.value)
+    assert [entry.what for entry in ledger.entries()] == ["first"]
+    ledger.spend(Guarantee(0.25, 9e-7), "what is left")
+    assert ledger.remaining == (0.0, 0.0)
+
+
+def test_delta_is_a_limit_of_its_own(path):
+    ledger = PrivacyLedger(path, epsilon=10.0)
+    with refused(BudgetError):
+        ledger.spend(Guarantee(0.1, 1e-9), "approximate")
+    ledger.spend(Guarantee(10.0), "pure")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.decimals("0.001", "0.5", places=3), min_size=1, max_size=8), st.decimals("0.1", "2", places=3))
+def test_no_sequence_passes_the_limit(costs, limit):
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = PrivacyLedger(Path(folder) / "l", epsilon=float(limit))
+        total = Fraction(0)
+        for cost in costs:
+            if total + Fraction(cost) <= Fraction(limit):
+                ledger.spend(Guarantee(float(cost)), "fits")
+                total += Fraction(cost)
+            else:
+                with refused(BudgetError):
+                    ledger.spend(Guarantee(float(cost)), "does not fit")
+        assert exact(ledger.spent[0]) == total
+        assert exact(ledger.remaining[0]) == Fraction(limit) - total
+
+
+def test_check_raises_what_spend_would_and_spends_nothing(path):
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger.check(Guarantee(1.0))
+    with refused(BudgetError):
+        ledger.check(Guarantee(1.1))
+    assert ledger.entries() == []
+
+
+def test_an_entry_keeps_the_whole_guarantee(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-5)
+    guarantee = compose(
+        [Guarantee(0.1, numerics=Numerics.EXACT), Guarantee(0.2, 1e-6, rho=0.01, caveats=("Café: ε.",))]
+    )
+    entry = ledger.spend(guarantee, "naïve ε-release; DROP TABLE spend")
+    assert entry.guarantee == guarantee
+    assert PrivacyLedger(path).entries() == [entry]
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee(math.inf), Guarantee(0.1).marked_reproducible()])
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6, "composition": "zcdp"}])
+def test_what_is_not_private_cannot_be_paid_for(path, guarantee, options):
+    ledger = PrivacyLedger(path, epsilon=1.0, **options)
+    for attempt in (lambda: ledger.spend(guarantee, "seeded"), lambda: ledger.check(guarantee)):
+        with refused(BudgetError):
+            attempt()
+    assert ledger.entries() == []
+
+
+def test_a_ledger_counts_one_relation(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, relation="add_remove")
+    assert ledger.relation is Relation.ADD_REMOVE
+    with refused(LedgerError):
+        ledger.spend(Guarantee(0.1), "replace")
+    ledger.spend(Guarantee(0.1, relation=Relation.ADD_REMOVE), "add or remove")
+    assert len(ledger.entries()) == 1
+
+
+# zCDP.
+
+
+def test_concentrated_spends_add_their_rho(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6, composition="zcdp")
+    limit = zcdp_rho(1.0, 1e-6)
+    part = Guarantee(0.5, 1e-6, rho=limit / 4)
+    for _ in range(4):
+        ledger.spend(part, "quarter")
+    with refused(BudgetError) as info:
+        ledger.spend(part, "fifth")
+    assert "rho" in str(info.value)
+    spent = ledger.spent
+    assert spent[0] <= 1.0
+    assert math.isclose(spent[0], zcdp_epsilon(limit, 1e-6), rel_tol=1e-12)
+    assert spent[1] == 1e-6
+
+
+def test_many_small_pure_spends_go_further_under_zcdp(path, tmp_path):
+    cost = Guarantee(0.02)
+    counts = {}
+    for composition in ("basic", "zcdp"):
+        ledger = PrivacyLedger(tmp_path / composition, epsilon=1.0, delta=1e-6, composition=composition)
+        with contextlib.suppress(BudgetError):
+            for _ in range(200):
+                ledger.spend(cost, "small")
+        counts[composition] = len(ledger.entries())
+    assert counts["basic"] == 50
+    assert counts["zcdp"] == exact(zcdp_rho(1.0, 1e-6)) // Fraction(2, 10**4)
+    assert counts["zcdp"] > counts["basic"]
+
+
+def test_a_concentrated_ledger_refuses_what_it_cannot_count(path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6, composition="zcdp")
+    with refused(LedgerError):
+        ledger.spend(Guarantee(0.1, 1e-9), "bare")
+    assert ledger.entries() == []
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_concentrated_ledger_needs_a_delta(path):
+    with refused(LedgerError):
+        PrivacyLedger(path, epsilon=1.0, composition="zcdp")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("spends", [(), (0.1,), (0.1, 0.03), (0.01,) * 7, (0.123456789,)])
+@pytest.mark.parametrize("composition", ["basic", "zcdp"])
+def test_what_remains_can_be_spent(path, composition, spends):
+    ledger = PrivacyLedger(path, epsilon=0.9, delta=1e-6, composition=composition)
+    for cost in spends:
+        ledger.spend(Guarantee(cost), "before")
+    remaining = ledger.remaining[0]
+    ledger.spend(Guarantee(remaining), "the rest")
+    assert ledger.remaining[0] <= 1e-6
+
+
+# Opening again.
+
+
+def test_a_ledger_opens_again_with_or_without_its_limits(path):
+    first = PrivacyLedger(path, epsilon=0.3, delta=1e-6, relation="add_remove", composition="zcdp")
+    first.spend(Guarantee(0.05, relation=Relation.ADD_REMOVE), "one")
+    for again in (
+        PrivacyLedger(path),
+        PrivacyLedger(str(path), epsilon=0.3),
+        PrivacyLedger(path, epsilon=0.3, delta=1e-6, relation=Relation.ADD_REMOVE, composition="zcdp"),
+    ):
+        assert (again.epsilon, again.delta) == (0.3, 1e-6)
+        assert (again.relation, again.composition) == (Relation.ADD_REMOVE, "zcdp")
+        assert again.entries() == first.entries()
+    assert "0.3" in repr(first)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"epsilon": 1.1}, {"delta": 1e-5}, {"delta": 0.0}, {"relation": "add_remove"}, {"composition": "zcdp"}],
+)
+def test_limits_that_disagree_are_refused(path, other):
+    PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+    with refused(LedgerError):
+        PrivacyLedger(path, **other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 0},
+        {"epsilon": -1.0},
+        {"epsilon": math.nan},
+        {"epsilon": math.inf},
+        {"epsilon": "1"},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": -0.1},
+        {"epsilon": 1.0, "relation": "swap"},
+        {"epsilon": 1.0, "composition": "advanced"},
+    ],
+)
+def test_limits_out_of_range_are_refused_and_no_file_is_made(path, options):
+    with refused(InvalidParameterError):
+        PrivacyLedger(path, **options)
+    assert not path.exists()
+
+
+def test_a_ledger_that_is_not_there_is_not_made_without_a_limit(path):
+    with refused(LedgerError):
+        PrivacyLedger(path)
+    assert not path.exists()
+
+
+def test_a_ledger_removed_behind_our_back_is_not_made_anew(path):
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    path.unlink()
+    with refused(LedgerError):
+        ledger.spend(Guarantee(0.1), "gone")
+    assert not path.exists()
+
+
+def test_odd_paths(tmp_path):
+    folder = tmp_path / "a #? %41 'b' ü"
+    folder.mkdir()
+    ledger = PrivacyLedger(folder / "l?mode=memory#x.db", epsilon=1.0)
+    ledger.spend(Guarantee(0.5), "one")
+    assert len(PrivacyLedger(folder / "l?mode=memory#x.db").entries()) == 1
+    with refused(LedgerError):
+        PrivacyLedger(folder, epsilon=1.0)
+    with refused(LedgerError):
+        PrivacyLedger(tmp_path / "missing" / "l", epsilon=1.0)
+
+
+# Entries are never changed.
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE spend SET guarantee = '{}'",
+        "UPDATE spend SET entry = 7 WHERE entry = 1",
+        "UPDATE OR REPLACE spend SET what = 'nothing'",
+        "DELETE FROM spend",
+        "DELETE FROM spend WHERE entry = 1",
+        "UPDATE ledger SET epsilon = '100.0'",
+        "DELETE FROM ledger",
+        "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}')",
+        "REPLACE INTO ledger SELECT only, format, '100.0', delta, relation, composition, created FROM ledger",
+        "INSERT INTO ledger SELECT 2, format, '100.0', delta, relation, composition, created FROM ledger",
+    ],
+)
+def test_no_statement_changes_what_was_written(path, statement):
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger.spend(Guarantee(0.25), "first")
+    ledger.spend(Guarantee(0.5), "second")
+    before = ledger.entries()
+    with pytest.raises(sqlite3.IntegrityError):
+        raw(path, statement)
+    assert PrivacyLedger(path, epsilon=1.0).entries() == before
+
+
+def test_entry_numbers_are_never_used_twice(path):
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    with contextlib.suppress(BudgetError):
+        for _ in range(5):
+            ledger.spend(Guarantee(0.25), "part")
+    assert [entry.entry for entry in ledger.entries()] == [1, 2, 3, 4]
+
+
+# Files that cannot be used.
+
+
+def filled(path, spends=5):
+    ledger = PrivacyLedger(path, epsilon=100.0, delta=1e-3)
+    for number in range(spends):
+        ledger.spend(Guarantee(0.1, 1e-6, caveats=("x" * 500,)), f"release {number}")
+    return path.read_bytes()
+
+
+def use(path):
+    """Open, read and spend: all that a release does with a ledger."""
+    ledger = PrivacyLedger(path, epsilon=100.0, delta=1e-3)
+    entries = ledger.entries()
+    ledger.spend(Guarantee(0.1), "one more")
+    return entries, ledger.spent, ledger.remaining
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 100, 4096, 20_000])
+def test_random_bytes_are_refused_and_left_alone(path, size):
+    content = np.random.default_rng(5).bytes(size)
+    path.write_bytes(content)
+    with refused(LedgerError):
+        use(path)
+    assert path.read_bytes() == content
+
+
+def test_an_emptied_ledger_is_refused_and_not_taken_for_a_new_one(path):
+    PrivacyLedger(path, epsilon=1.0).spend(Guarantee(0.5), "look")
+    path.write_bytes(b"")
+    with refused(LedgerError):
+        PrivacyLedger(path, epsilon=1.0)
+    assert path.read_bytes() == b""
+
+
+def test_a_truncated_ledger_is_refused(path):
+    whole = filled(path)
+    assert len(whole) > 3 * 4096
+    for size in (1, 50, 99, 100, 512, 4095, 4096, 5000, 8192, len(whole) - 4096, len(whole) - 2000):
+        path.write_bytes(whole[:size])
+        with refused(LedgerError):
+            use(path)
+
+
+def test_another_sqlite_file_is_refused_and_left_alone(path):
+    raw(path, "CREATE TABLE spend (x)")
+    content = path.read_bytes()
+    for arguments in ({}, {"epsilon": 1.0}):
+        with refused(LedgerError):
+            PrivacyLedger(path, **arguments)
+    assert path.read_bytes() == content
+
+
+def test_a_later_format_is_refused(path):
+    filled(path)
+    raw(path, "DROP TRIGGER ledger_UPDATE")
+    raw(path, "UPDATE ledger SET format = 99")
+    with refused(LedgerError):
+        PrivacyLedger(path)
+
+
+@pytest.mark.parametrize("column", ["epsilon", "delta", "relation", "composition"])
+@pytest.mark.parametrize("value", ["x", "-1.0", "nan", b"\xff\xfe"])
+def test_damaged_limits_are_refused(path, column, value):
+    filled(path)
+    raw(path, "DROP TRIGGER ledger_UPDATE")
+    raw(path, f"UPDATE ledger SET {column} = ?", value)
+    with refused(LedgerError):
+        PrivacyLedger(path)
+
+
+@pytest.mark.parametrize("value", ["", "{}", "[]", "3", "null", '{"epsilon": "0.1"}', b"\xff\xfe", '"text"'])
+def test_damaged_entries_are_refused(path, value):
+    filled(path)
+    raw(path, "DROP TRIGGER spend_UPDATE")
+    raw(path, "UPDATE spend SET guarantee = ? WHERE entry = 3", value)
+    ledger = PrivacyLedger(path)
+    for attempt in (ledger.entries, lambda: ledger.spend(Guarantee(0.1), "more"), lambda: ledger.spent):
+        with refused(LedgerError):
+            attempt()
+
+
+def flip_and_use(path, whole, positions, rng):
+    """Change one byte at a time; return how many changes were refused, and fail on any other error."""
+    refusals = 0
+    for position in positions:
+        content = bytearray(whole)
+        content[position] ^= int(rng.integers(1, 256))
+        path.write_bytes(content)
+        Path(f"{path}-journal").unlink(missing_ok=True)
+        try:
+            entries, _, _ = use(path)
+        except (LedgerError, BudgetError):
+            refusals += 1
+        except Exception as error:
+            raise AssertionError(f"a changed byte at {position} raised {error!r}") from error
+        else:
+            assert len(entries) >= 5, position  # a spend is never forgotten in silence
+    return refusals
+
+
+def test_changed_bytes_never_lose_a_spend_or_end_in_another_error(path):
+    rng = np.random.default_rng()
+    whole = filled(path)
+    positions = [*range(0, 120), *rng.integers(0, len(whole), size=300).tolist()]
+    assert flip_and_use(path, whole, positions, rng) > 0
+
+
+@pytest.mark.heavy
+def test_many_changed_bytes_never_lose_a_spend_or_end_in_another_error(path):
+    rng = np.random.default_rng()
+    whole = filled(path)
+    assert flip_and_use(path, whole, range(len(whole))[::4], rng) > 0
+
+
+# Rights.
+
+
+def as_ordinary_user(function):
+    """Run in a child without the rights of root, which no permission stops."""
+
+    def drop_and_run():
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        return function()
+
+    return in_child(drop_and_run, expected=(Exception,))
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter and write, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(prefix="eigenveil-ledger-"))
+    folder.chmod(0o777)
+    yield folder
+    folder.chmod(0o777)
+    shutil.rmtree(folder)
+
+
+needs_users = pytest.mark.skipif(not hasattr(os, "setuid"), reason="needs users and os.fork")
+
+
+def assert_unwritable(error):
+    with refused(LedgerError) as info:
+        raise error
+    assert "writ" in str(info.value) or "read" in str(info.value)
+
+
+@needs_users
+def test_an_ordinary_user_can_use_a_ledger_at_all(open_folder):
+    # The control of the tests below: it is the missing right that stops them, and not the child.
+    def spend():
+        ledger = PrivacyLedger(open_folder / "l", epsilon=1.0)
+        return ledger.spend(Guarantee(0.1), "one").entry
+
+    assert as_ordinary_user(spend) == 1
+
+
+@needs_users
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
+def test_a_read_only_ledger_can_be_read_and_refuses_spends(open_folder, file_mode, folder_mode):
+    path = open_folder / "l"
+    PrivacyLedger(path, epsilon=1.0).spend(Guarantee(0.1), "one")
+    path.chmod(file_mode)
+    open_folder.chmod(folder_mode)
+    assert as_ordinary_user(lambda: len(PrivacyLedger(path).entries())) == 1
+    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path).spend(Guarantee(0.1), "two")))
+    assert len(PrivacyLedger(path).entries()) == 1
+
+
+@needs_users
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o000, 0o777), (0o666, 0o000)])
+def test_a_ledger_that_may_not_be_read_is_refused(open_folder, file_mode, folder_mode):
+    path = open_folder / "l"
+    PrivacyLedger(path, epsilon=1.0)
+    path.chmod(file_mode)
+    open_folder.chmod(folder_mode)
+    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path, epsilon=1.0)))
+
+
+@needs_users
+def test_no_ledger_is_made_in_a_read_only_folder(open_folder):
+    open_folder.chmod(0o555)
+    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(open_folder / "l", epsilon=1.0)))
