@@ -1,0 +1,42 @@
+"""A progress bar on the terminal, and silence anywhere else."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from .base import Source
+
+
+def tracked_batches(source: Source, progress: bool | None = None) -> Iterator[Any]:
+    """Yield the batches of `source` while a bar on stderr counts their rows.
+
+    Parameters
+    ----------
+    source : Source
+        Where the batches come from.
+    progress : bool, optional
+        Whether to show the bar; by default it shows only where stderr is a terminal, so never in a pipe.
+    """
+    if progress is None:
+        progress = sys.stderr is not None and sys.stderr.isatty()
+    if not progress:
+        yield from source.batches()
+        return
+    # rich is imported only where something is drawn: importing it takes longer than a small fit.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("reading rows"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("rows", total=source.n_rows_hint)
+        seen = 0
+        for batch in source.batches():
+            yield batch
+            seen += batch.shape[0]
+            bar.update(task, completed=seen)
+        bar.update(task, total=seen, completed=seen)  # the hint may have been a guess

@@ -1,0 +1,137 @@
+"""Rows in CSV files, plain or compressed."""
+
+import gzip
+import lzma
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError
+from .arrays import check_numeric, to_matrix
+from .base import Columns, TableFile, one_sentence
+
+_CSV_BLOCK = 2**22
+# A row of text longer than this is taken for a quote that was never closed.
+_LONGEST_CSV_ROW = 2**25
+
+
+class CsvFile(TableFile):
+    """A CSV file with a header, plain or compressed.
+
+    The text is decompressed and cut into blocks of whole rows here, and PyArrow parses block after block.
+    (PyArrow can stream by itself, but with a Python file object it may hang for ever when that raises, as
+    it does at the end of a truncated file.)
+    """
+
+    def __init__(self, path: Path, columns: Columns = None) -> None:
+        super().__init__(path, columns)
+        self.feature_names = tuple(self._chosen)
+        check_numeric(self._schema.empty_table().select(self._chosen), self._chosen, str(path))
+
+    def _read_schema(self) -> Sequence[str]:
+        import pyarrow as pa
+
+        with _opened(self.path) as stream:
+            block = next(_whole_rows(stream, self.path), b"")
+        table = self._parse(block)
+        names: list[str] = list(table.column_names)
+        if _looks_like_data(names):
+            raise InvalidDataError(f"{self.path} has no header; its first line must name the columns.")
+        # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
+        # what a column will hold that is empty so far.
+        is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+        types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
+        self._schema = pa.schema(zip(names, types, strict=True))
+        if self.path.suffix.lower() == ".csv":
+            self.n_rows_hint = round(table.num_rows * self.path.stat().st_size / len(block))
+        return names
+
+    def _parse(self, block: bytes, **options: Any) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        try:
+            return csv.read_csv(
+                pa.BufferReader(block),
+                read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=options.pop("column_names", None)),
+                parse_options=csv.ParseOptions(newlines_in_values=True),
+                convert_options=csv.ConvertOptions(**options),
+            )
+        except pa.ArrowInvalid as error:
+            problem = self._problem(str(error))
+        raise InvalidDataError(f"{self.path} {problem}.")
+
+    def _problem(self, message: str) -> str:
+        """Say what PyArrow's message says, without the cell or the row that it quotes."""
+        column = re.match(r"In CSV column #(\d+):", message)
+        if column is not None:
+            name = self.all_columns[int(column[1])]
+            return f"has something else than numbers in the column {name!r}; encode it, or leave it out"
+        if "Empty CSV" in message:
+            return "is empty; its first line must name the columns"
+        return "has rows of different lengths; each must have one field for every name in the header"
+
+    def batches(self) -> Iterator[NDArray[np.float64]]:
+        """Yield blocks of rows as float64."""
+        types = {name: self._schema.field(name).type for name in self._chosen}
+        options: dict[str, Any] = {"include_columns": self._chosen, "column_types": types}
+        with one_sentence(self.path), _opened(self.path) as stream:
+            for block in _whole_rows(stream, self.path):
+                table = self._parse(block, **options)
+                options["column_names"] = self.all_columns  # only the first block has the header
+                if table.num_rows:
+                    yield to_matrix(table, self._chosen, str(self.path))
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.suffix.lower() == ".gz":
+        return cast(BinaryIO, gzip.open(path))
+    if path.suffix.lower() == ".xz":
+        return cast(BinaryIO, lzma.open(path, format=lzma.FORMAT_XZ))
+    return path.open("rb")
+
+
+def _whole_rows(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Cut a text into blocks that end with a row."""
+    rest = b""
+    while piece := stream.read(_CSV_BLOCK):
+        rest += piece
+        cut = _last_row_end(rest)
+        if cut:
+            if rest[:cut].strip():
+                yield rest[:cut]
+            rest = rest[cut:]
+        elif len(rest) > _LONGEST_CSV_ROW:
+            raise InvalidDataError(f"{path} has a row of more than {_LONGEST_CSV_ROW} bytes or an open quote.")
+    if rest.strip():
+        yield rest + b"\n"
+
+
+def _last_row_end(text: bytes) -> int:
+    r"""Return where the last whole row of `text` ends; a line break between quotes ends no row.
+
+    >>> _last_row_end(b'1,2\n3,"a\nb"')
+    4
+    """
+    end = text.rfind(b"\n")
+    while end >= 0 and text.count(b'"', 0, end) % 2:
+        end = text.rfind(b"\n", 0, text.rfind(b'"', 0, end))
+    return end + 1
+
+
+def _looks_like_data(names: Sequence[str]) -> bool:
+    """Tell whether a header is a row of numbers: private data, which must not become feature names.
+
+    Years among other names are fine, and so are the numbers 0, 1, 2, ... that pandas writes.
+
+    >>> _looks_like_data(["5.1", "setosa"]), _looks_like_data(["country", "2024"])
+    (True, False)
+    """
+    if list(names) == [str(position) for position in range(len(names))]:
+        return False
+    numbers = [name.strip() for name in names if re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", name)]
+    return len(numbers) == len(names) or not all(number.isdigit() for number in numbers)

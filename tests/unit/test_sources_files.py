@@ -1,0 +1,383 @@
+import gzip
+import io
+import lzma
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
+from eigenveil.moments import SecondMoments
+from eigenveil.rows import RowBound
+from eigenveil.sources import base, open_source, second_moments, text
+
+BOUND = RowBound(3.0)
+NAMES = ("age", "height", "mass", "score")
+SENTINEL = "987654321"
+ROWS = np.random.default_rng(1).normal(size=(900, 4))
+REFERENCE = SecondMoments(BOUND, 4).update(ROWS)
+OPENERS = {".csv": open, ".csv.gz": gzip.open, ".csv.xz": lzma.open}
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    monkeypatch.setattr(base, "BATCH_BYTES", 64 * 4 * 8)
+    monkeypatch.setattr(text, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr(text, "_LONGEST_CSV_ROW", 16384)
+
+
+def as_table(rows, names=NAMES):
+    return pa.table({name: rows[:, position] for position, name in enumerate(names)})
+
+
+def as_csv(rows, names=NAMES):
+    lines = [",".join(repr(float(value)) for value in row) for row in rows]
+    return "\n".join([",".join(names), *lines, ""])
+
+
+def write_csv(path, content, suffix=".csv"):
+    with OPENERS[suffix](path, "wb") as file:
+        file.write(content.encode())
+    return path
+
+
+def refused(data, match, **options):
+    """Check that reading fails with one sentence that tells no value, and return it."""
+    result = None
+    with pytest.raises(EigenveilError, match=match) as caught:
+        result = second_moments(data, BOUND, **options)
+    assert result is None
+    error = caught.value
+    assert isinstance(error, InvalidDataError)
+    assert SENTINEL not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None or error.__suppress_context__
+    return str(error)
+
+
+# The same bits from every kind of file
+
+
+@pytest.mark.parametrize("suffix", OPENERS)
+@pytest.mark.parametrize("columns", [None, ["score", "age"]])
+def test_csv_gives_the_bits_of_the_array(tmp_path, suffix, columns):
+    path = write_csv(tmp_path / f"data{suffix}", as_csv(ROWS), suffix)
+    source = open_source(path, columns)
+    assert len(list(source.batches())) > 3
+    moments = second_moments(str(path), BOUND, columns=columns)
+    assert moments == (REFERENCE if columns is None else second_moments(ROWS[:, [3, 0]], BOUND))
+    assert moments.feature_names == (NAMES if columns is None else ("score", "age"))
+
+
+@pytest.mark.parametrize("row_group_size", [1, 100, 10_000])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_parquet_gives_the_bits_of_the_array(tmp_path, row_group_size, compression):
+    path = tmp_path / "data.parquet"
+    pq.write_table(as_table(ROWS), path, row_group_size=row_group_size, compression=compression)
+    assert open_source(path).n_rows_hint == 900
+    assert second_moments(path, BOUND) == REFERENCE
+    moments = second_moments(path, BOUND, columns=["score", "age"])
+    assert moments == second_moments(ROWS[:, [3, 0]], BOUND)
+    assert moments.feature_names == ("score", "age")
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+def test_npy_gives_the_bits_of_the_array(tmp_path, layout):
+    path = tmp_path / "data.npy"
+    np.save(path, layout(ROWS))
+    assert len(list(open_source(path).batches())) > 10
+    assert second_moments(path, BOUND) == REFERENCE
+    assert second_moments(path, BOUND, columns=[3, 0]) == second_moments(ROWS[:, [3, 0]], BOUND)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u1", "?", ">f8"])
+def test_other_numbers_in_npy_and_parquet(tmp_path, dtype):
+    rows = np.abs(2 * ROWS).astype(dtype)
+    np.save(tmp_path / "data.npy", rows)
+    assert second_moments(tmp_path / "data.npy", BOUND) == second_moments(rows, BOUND)
+    pq.write_table(as_table(rows.astype(rows.dtype.newbyteorder("="))), tmp_path / "data.parquet")
+    assert second_moments(tmp_path / "data.parquet", BOUND) == second_moments(rows, BOUND)
+
+
+def test_parts_of_one_table_in_any_kind_and_order(tmp_path):
+    first = write_csv(tmp_path / "1.csv", as_csv(ROWS[:300]))
+    turned = [2, 0, 3, 1]
+    second = tmp_path / "2.parquet"
+    pq.write_table(as_table(ROWS[300:700][:, turned], [NAMES[i] for i in turned]), second)
+    third = write_csv(tmp_path / "3.CSV.GZ", as_csv(ROWS[700:]), ".csv.gz")
+    moments = second_moments([first, str(second), third], BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names == NAMES
+
+
+def test_npy_parts(tmp_path):
+    paths = [tmp_path / f"{part}.npy" for part in range(3)]
+    for path, rows in zip(paths, np.array_split(ROWS, 3), strict=True):
+        np.save(path, rows)
+    assert open_source(paths).n_rows_hint == 900
+    assert second_moments(paths, BOUND) == REFERENCE
+
+
+# CSV: what changes midway, what is quoted, what is missing
+
+
+def test_csv_types_are_not_guessed_from_the_first_block(tmp_path):
+    rows = np.zeros((5000, 2))
+    rows[:, 0] = np.arange(5000) % 3
+    rows[4000:, 0] += 0.25
+    lines = [f"{a:g}," if i < 4000 else f"{a!r},1.5" for i, (a, _) in enumerate(rows.tolist())]
+    path = write_csv(tmp_path / "data.csv", "\n".join(["a,b", *lines]))
+    rows[:4000], rows[4000:, 1] = 0.0, 1.5
+    bound = RowBound(3.0, on_invalid="zero")
+    assert second_moments(path, bound) == second_moments(rows, bound)
+
+
+def test_csv_of_truth_values_quotes_line_breaks_and_byte_order_mark(tmp_path):
+    lines = [f'"{i % 5}",{"true" if i % 2 else "False"},"a, ""b""\n{i}"' for i in range(2000)]
+    path = write_csv(tmp_path / "data.csv", "\ufeffx,yes,note\r\n" + "\r\n".join(lines))
+    rows = np.array([[i % 5, i % 2] for i in range(2000)])
+    assert second_moments(path, BOUND, columns=["x", "yes"]) == second_moments(rows, BOUND)
+    refused(path, "column 'note'")
+
+
+def test_csv_with_numbered_columns_as_pandas_writes_them(tmp_path):
+    pd.DataFrame(ROWS).to_csv(tmp_path / "data.csv", index=False)
+    assert second_moments(tmp_path / "data.csv", BOUND).feature_names == ("0", "1", "2", "3")
+
+
+def test_csv_rows_hint_is_near(tmp_path):
+    path = write_csv(tmp_path / "data.csv", as_csv(ROWS))
+    assert open_source(path).n_rows_hint == pytest.approx(900, rel=0.1)
+    assert second_moments(path, BOUND, progress=True) == REFERENCE
+
+
+BAD_CSV = {
+    "empty": ("", "is empty"),
+    "blank": ("\n\n", "is empty"),
+    "header only": ("a,b\n", "no rows"),
+    "header without line end": ("a,b", "no rows"),
+    "short row": (f"a,b\n1,2\n{SENTINEL}\n", "different lengths"),
+    "long row": (f"a,b\n1,2\n1,2,{SENTINEL}\n", "different lengths"),
+    "short row late": ("a,b\n" + "1,2\n" * 5000 + f"{SENTINEL}\n", "different lengths"),
+    "text": (f"a,b\n1,2\n3,x{SENTINEL}\n", "column 'b'"),
+    "text late": ("a,b\n" + "1,2\n" * 5000 + f"3,x{SENTINEL}\n", "column 'b'"),
+    "date": ("a,b\n1,2020-01-01\n", "column 'b'"),
+    "truth value late": ("a,b\n" + "1,2\n" * 5000 + "3,true\n", "column 'b'"),
+    "number among truth values": ("a,b\n" + "1,true\n" * 5000 + f"3,{SENTINEL}\n", "column 'b'"),
+    "missing": ("a,b\n1,2\n,3\n", "NaN or infinity"),
+    "infinity": ("a,b\n1,2\n3,inf\n", "NaN or infinity"),
+    "no header": (f"{SENTINEL},1.5\n1,2\n", "no header"),
+    "no header, with text": (f"1.5,{SENTINEL}x\n1,2\n", "no header"),
+    "no header, twice the same": (f"{SENTINEL},{SENTINEL}\n1,2\n", "no header"),
+    "same name twice": ("a,a\n1,2\n", "several columns 'a'"),
+    "index": (",a\n0,1\n", "has no name"),
+    "open quote": (f'a,b\n1,2\n"3,{SENTINEL}\n' + "1,2\n" * 9000, "open quote"),
+    "open quote at the end": (f'a,b\n1,2\n"3,{SENTINEL}\n', "different lengths"),
+    "nul": ("\0" * 50_000, "damaged|row of more than"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CSV)
+@pytest.mark.parametrize("suffix", OPENERS)
+def test_bad_csv_is_one_sentence(tmp_path, case, suffix):
+    content, match = BAD_CSV[case]
+    refused(write_csv(tmp_path / f"data{suffix}", content, suffix), match)
+
+
+def test_csv_header_that_is_not_utf8(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a\xff,b\n1,2\n")
+    refused(path, "damaged")
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.xz"])
+@pytest.mark.parametrize("kept", [0, 1, 11, 0.1, 0.5, 0.9, 0.999, -9, -1])
+def test_a_truncated_compressed_file_is_never_a_short_read(tmp_path, suffix, kept):
+    whole = write_csv(tmp_path / f"whole{suffix}", as_csv(ROWS), suffix).read_bytes()
+    part = tmp_path / f"part{suffix}"
+    part.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
+    refused(part, "empty|truncated")
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.xz"])
+def test_a_flipped_bit_or_another_format_in_a_compressed_file(tmp_path, suffix):
+    path = write_csv(tmp_path / f"data{suffix}", as_csv(ROWS), suffix)
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 16
+    path.write_bytes(damaged)
+    refused(path, "damaged|different lengths|numbers")
+    path.write_text(as_csv(ROWS))
+    refused(path, "damaged or of another kind")
+
+
+# Parquet
+
+
+def parquet_bytes(table, **options):
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, 0.5, -1])
+def test_truncated_parquet(tmp_path, kept):
+    whole = parquet_bytes(as_table(ROWS))
+    path = tmp_path / "data.parquet"
+    path.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
+    refused(path, "truncated, damaged")
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
+def test_damaged_pages_with_checksums_are_found(tmp_path, compression):
+    options = {"compression": compression, "write_page_checksum": True, "use_dictionary": False}
+    whole = bytearray(parquet_bytes(as_table(ROWS), row_group_size=300, **options))
+    whole[len(whole) // 2] ^= 1
+    path = tmp_path / "data.parquet"
+    path.write_bytes(whole)
+    refused(path, "damaged")
+
+
+def test_parquet_without_rows_or_with_another_content(tmp_path):
+    path = tmp_path / "data.parquet"
+    pq.write_table(as_table(ROWS[:0]), path)
+    refused(path, "no rows")
+    path.write_text(as_csv(ROWS))
+    refused(path, "of another kind")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [SENTINEL] * 3,
+        pa.array([SENTINEL] * 3).dictionary_encode(),
+        pa.array([int(SENTINEL)] * 3, pa.timestamp("s")),
+        [[int(SENTINEL)]] * 3,
+        [{"a": int(SENTINEL)}] * 3,
+        pa.nulls(3),
+    ],
+)
+def test_parquet_columns_without_numbers(tmp_path, column):
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "city": column}), path)
+    refused(path, "column 'city'")
+    assert second_moments(path, BOUND, columns=["x"]).feature_names == ("x",)
+
+
+def test_parquet_decimals_missing_values_and_dotted_names(tmp_path):
+    path = tmp_path / "data.parquet"
+    columns = {"a.b": [Decimal("0.5"), Decimal("-1.5"), Decimal("1")], "a": [True, None, False]}
+    pq.write_table(pa.table(columns), path)
+    zeroed = RowBound(3.0, on_invalid="zero")
+    expected = second_moments([[0.5, 1.0], [0.0, 0.0], [1.0, 0.0]], zeroed)
+    assert second_moments(path, zeroed) == expected
+    assert second_moments(path, zeroed, columns=["a"]).gram.shape == (1, 1)
+    refused(path, "NaN or infinity")
+
+
+def test_the_index_of_pandas_is_not_taken_for_a_feature(tmp_path):
+    path = tmp_path / "data.parquet"
+    pd.DataFrame(ROWS[:3], columns=list(NAMES), index=[5, 3, 1]).to_parquet(path)
+    refused(path, "has no name")
+    assert second_moments(path, BOUND, columns=NAMES) == second_moments(ROWS[:3], BOUND)
+
+
+# .npy
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (np.ones(5), "2-D array"),
+        (np.ones((2, 2, 2)), "2-D array"),
+        (np.ones((2, 2), dtype=complex), "2-D array"),
+        (np.array([[SENTINEL]]), "2-D array"),
+        (np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]), "2-D array"),
+        (np.array([[int(SENTINEL)], [None]], dtype=object), "cannot be read"),
+        (np.empty((0, 3)), "no rows|cannot be read"),
+    ],
+)
+def test_npy_without_a_table_of_numbers(tmp_path, content, match):
+    path = tmp_path / "data.npy"
+    np.save(path, content, allow_pickle=True)
+    refused(path, match)
+
+
+def test_npy_that_is_truncated_or_of_another_kind(tmp_path):
+    path = tmp_path / "data.npy"
+    np.save(path, ROWS)
+    whole = path.read_bytes()
+    for part in (b"", whole[:20], whole[:-1], whole[: len(whole) // 2], pickle.dumps(ROWS), b"PK\3\4" * 40):
+        path.write_bytes(part)
+        refused(path, "truncated, damaged")
+
+
+def test_a_file_cut_while_it_is_read_passes_nothing_on(tmp_path):
+    path = tmp_path / "data.npy"
+    np.save(path, ROWS)
+    source = open_source(path)
+    batches = source.batches()
+    next(batches)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(InvalidDataError, match="truncated"):
+        next(batches)
+
+
+# Paths, columns, parts
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    refused(tmp_path / "nothing.csv", "There is no file")
+    refused(tmp_path / "data.xlsx", "must end in .csv")
+    (tmp_path / "folder.parquet").mkdir()
+    refused(tmp_path / "folder.parquet", "is a directory")
+    refused(tmp_path, "no known kind|directory")
+    refused([tmp_path / "a.csv", 3], "paths only")
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_columns_of_files(tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("csv"):
+        write_csv(path, as_csv(ROWS))
+    else:
+        pq.write_table(as_table(ROWS), path)
+    refused(path, "no column 'nothing' in .*data", columns=["age", "nothing"])
+    with pytest.raises(InvalidParameterError, match="'age' more than once"):
+        second_moments(path, BOUND, columns=["age", "age"])
+
+
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        (f"a\n{SENTINEL}\n", r"no column 'b' in .*2\.csv"),
+        (f"a,b,c\n1,2,{SENTINEL}\n", r"2\.csv and .*1\.csv are not parts .* column 'c'"),
+        (f"a,b\n1,x{SENTINEL}\n", r"column 'b' of .*2\.csv does not hold numbers"),
+        (f"a,b\n1,2\n{SENTINEL}\n", r"2\.csv has rows of different lengths"),
+    ],
+)
+def test_parts_of_different_tables(tmp_path, second, match):
+    paths = [write_csv(tmp_path / "1.csv", "a,b\n1,2\n"), write_csv(tmp_path / "2.csv", second)]
+    refused(paths, match)
+
+
+def test_parts_may_have_more_columns_than_were_chosen(tmp_path):
+    paths = [write_csv(tmp_path / "1.csv", "a,b\n1,2\n"), write_csv(tmp_path / "2.csv", "z,b\nx,0.5\n")]
+    assert second_moments(paths, BOUND, columns=["b"]) == second_moments([[2.0], [0.5]], BOUND)
+
+
+def test_parts_with_and_without_names(tmp_path):
+    np.save(tmp_path / "1.npy", ROWS)
+    refused([tmp_path / "1.npy", write_csv(tmp_path / "2.csv", as_csv(ROWS))], "not parts of one table")
+    np.save(tmp_path / "3.npy", ROWS[:, :3])
+    refused([tmp_path / "1.npy", tmp_path / "3.npy"], "not parts of one table")
+
+
+def test_a_failure_in_the_last_part_passes_nothing_on(tmp_path):
+    good = write_csv(tmp_path / "1.csv", as_csv(ROWS))
+    bad = write_csv(tmp_path / "2.csv", as_csv(ROWS) + f"1,2,3,x{SENTINEL}\n")
+    refused([good, bad], "column 'score'")
+    assert second_moments(good, BOUND) == REFERENCE
