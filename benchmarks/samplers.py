@@ -1,0 +1,145 @@
+"""Times of the samplers, and of what else does the same, as ratios measured in one run.
+
+    python benchmarks/samplers.py --output samplers.json
+
+diffprivlib is compared if it is installed. Each of its draws runs in a process of its own, which is ended after
+--timeout seconds.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from eigenveil.samplers import bingham, default_updates, matrix_bingham, wishart
+
+DIMENSIONS = (10, 50, 100, 500)
+SUBSPACES = ((116, 4), (513, 8))
+EPSILON = 1.0
+ROWS = (20, 100, 10_000)
+
+
+def gram(d: int, n: int) -> np.ndarray:
+    """Return Σ xxᵀ of n rows of norm 1 with a spectrum that decays like 1/i."""
+    generator = np.random.default_rng(d)
+    rows = generator.standard_normal((n, d)) / np.sqrt(np.arange(1, d + 1))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows.T @ rows
+
+
+def seconds(call: Callable[[], object], budget: float = 1.0) -> float:
+    """Return the mean time of a call, over as many calls as the budget allows, and one at least."""
+    call()
+    start, count = time.perf_counter(), 0
+    while count == 0 or time.perf_counter() - start < budget:
+        call()
+        count += 1
+    return (time.perf_counter() - start) / count
+
+
+def their_draw(d: int, n: int) -> float:
+    from diffprivlib.mechanisms import Bingham
+
+    mechanism, matrix = Bingham(epsilon=EPSILON, random_state=1), gram(d, n)
+    start, count = time.perf_counter(), 0
+    while count == 0 or time.perf_counter() - start < 2.0:
+        mechanism.randomise(matrix)
+        count += 1
+    return (time.perf_counter() - start) / count
+
+
+def their_seconds(d: int, n: int, timeout: float) -> float | str:
+    command = [sys.executable, "-W", "ignore", __file__, "--their-draw", str(d), str(n)]
+    try:
+        run = subprocess.run(command, timeout=timeout, capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired:
+        return f"did not finish in {timeout:.0f} s"
+    if run.returncode:
+        return "not installed" if "ModuleNotFoundError" in run.stderr else run.stderr.splitlines()[-1]
+    return float(run.stdout)
+
+
+def bingham_rows(timeout: float) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    generator = np.random.default_rng(1)
+    for d in DIMENSIONS:
+        theirs: float | str = 0.0
+        for n in ROWS:
+            # The same law for both: diffprivlib draws from exp(ε/4 uᵀCu), by its own constant.
+            B = EPSILON / 4 * gram(d, n)
+            eigenvalues = np.linalg.eigvalsh(B)
+            ours = seconds(lambda B=B: bingham(B, generator))
+            row: dict[str, object] = {"what": f"Bingham draw, d = {d}, n = {n}", "seconds": ours}
+            row["known eigenbasis"] = seconds(lambda e=eigenvalues: bingham(e, generator))
+            # Their time grows with the concentration: where they did not finish, more rows are not tried.
+            theirs = their_seconds(d, n, timeout) if isinstance(theirs, float) else theirs
+            row["other"] = theirs
+            if isinstance(theirs, float):
+                row["ratio"] = theirs / ours
+            rows.append(row)
+    return rows
+
+
+def subspace_rows() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for d, k in SUBSPACES:
+        generator = np.random.default_rng(2)
+        B = np.linalg.eigvalsh(50 * gram(d, 10_000))
+        ours = seconds(lambda B=B, k=k, g=generator: matrix_bingham(B, k, g))
+        step = seconds(lambda B=B, k=k, g=generator: matrix_bingham(B, k, g, method="hoff", updates=1))
+        chains = matrix_bingham(B, k, generator, chains=4, updates=2 * default_updates(d, k)).diagnostics
+        hoff = step * default_updates(d, k, "hoff")
+        row: dict[str, object] = {"what": f"matrix Bingham draw, d = {d}, k = {k}", "seconds": ours}
+        row["other"], row["ratio"], row["split R-hat"] = hoff, hoff / ours, chains and chains.split_r_hat
+        rows.append(row)
+    return rows
+
+
+def wishart_row(d: int = 1000) -> dict[str, object]:
+    generator = np.random.default_rng(3)
+    square = generator.standard_normal((d, d))
+    other = generator.standard_normal((d, d))
+    ours, product = seconds(lambda: wishart(d + 1, 1.0, d, generator)), seconds(lambda: square @ other)
+    return {"what": f"Wishart draw, d = {d}", "seconds": ours, "other": product, "ratio": product / ours}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Times of the samplers, as ratios measured in one run.")
+    parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--timeout", type=float, default=20.0, help="seconds for each draw of diffprivlib")
+    parser.add_argument("--their-draw", type=int, nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.their_draw:
+        print(their_draw(*arguments.their_draw))
+        return
+    rows = [*bingham_rows(arguments.timeout), *subspace_rows(), wishart_row()]
+    table = Table("what", "seconds", "other", "ratio", "remarks", title="Samplers")
+    for row in rows:
+        other, ratio = row["other"], row.get("ratio")
+        remarks = [f"{name} {row[name]:.3g}" for name in ("known eigenbasis", "split R-hat") if name in row]
+        table.add_row(
+            str(row["what"]),
+            f"{row['seconds']:.3g}",
+            f"{other:.3g}" if isinstance(other, float) else str(other),
+            f"{ratio:.3g}" if ratio else "",
+            ", ".join(remarks),
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        "other: diffprivlib's Bingham; Hoff's sampler at the papers' 20,000 updates (from the time of one); "
+        "one matrix product."
+    )
+    if arguments.output:
+        arguments.output.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

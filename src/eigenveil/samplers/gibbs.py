@@ -1,0 +1,291 @@
+"""The Gibbs kernels of the matrix Bingham law, on several chains at once.
+
+All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
+exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/samplers.md has the derivations.
+
+`ColumnKernel` redraws a whole column exactly. Given the other columns W its law is Bingham on the unit sphere
+of W's complement, of dimension m = d − k + 1. The proposal is the direction of a Gaussian with precision
+D = 2A + β conditioned on Wᵀy = 0; it is accepted as on the full sphere, with m for d. β may be negative: D
+has to be positive definite on the complement only, and a negative β follows A's smallest eigenvalue there.
+
+`PlaneKernel` turns V in the plane of two eigenvectors of B by an angle drawn exactly, for every pair of them.
+
+`BlockKernel` does both in one update. `HoffKernel` is the sampler of Hoff (2009): one coordinate of a column
+after the other.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.samplers.bingham import _BATCH_ENTRIES, FloatArray, _envelope_width, _log_acceptance
+
+
+class Kernel(Protocol):
+    """One update of a Markov chain on orthonormal d × k matrices."""
+
+    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return the next states of all chains, shape (chains, d, k)."""
+
+
+def haar_orthogonal(count: int, rows: int, columns: int, generator: np.random.Generator) -> FloatArray:
+    """Draw `count` uniform matrices with orthonormal columns, shape (count, rows, columns)."""
+    q, r = np.linalg.qr(generator.standard_normal((count, rows, columns)))
+    # QR alone is not uniform: the signs of R's diagonal must be put back.
+    uniform: FloatArray = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, np.newaxis, :]
+    return uniform
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """The Gaussian N(0, D⁻¹) conditioned on Wᵀy = 0, for each chain, in a form that costs O(dk) a draw.
+
+    With x = D₊^{1/2} y, where D₊ is D made positive on the first k − 1 coordinates, the condition reads
+    x ∈ X = (D₊^{−1/2}W)^⊥ and the precision is the identity on X but for k − 1 directions.
+    """
+
+    scales: FloatArray  # D₊^{−1/2}: (chains, d)
+    normal: FloatArray  # orthonormal basis of D₊^{−1/2}W, which X avoids: (chains, d, k − 1)
+    special: FloatArray  # the directions of X where the precision is not 1: (chains, d, k − 1)
+    precisions: FloatArray  # the precision there: (chains, k − 1)
+
+    @classmethod
+    def build(cls, gaps: FloatArray, others: FloatArray, beta: FloatArray) -> "_Envelope":
+        n_others = others.shape[-1]
+        precision = beta[:, np.newaxis] + 2.0 * gaps
+        positive = precision.copy()
+        top = np.abs(precision[:, :n_others])
+        positive[:, :n_others] = np.maximum(top, 1.0)
+        defect = 1.0 - precision[:, :n_others] / positive[:, :n_others]
+        scales = 1.0 / np.sqrt(positive)
+        normal = np.linalg.qr(scales[:, :, np.newaxis] * others)[0]
+        # The coordinate directions e_1 .. e_{k−1}, projected on X.
+        projected = -normal @ normal[:, :n_others, :].mT
+        projected[:, np.arange(n_others), np.arange(n_others)] += 1.0
+        special, upper = np.linalg.qr(projected)
+        values, vectors = np.linalg.eigh((upper * defect[:, np.newaxis, :]) @ upper.mT)
+        return cls(scales, normal, special @ vectors, 1.0 - values)
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Whether D is positive definite on the complement, with room for rounding."""
+        positive: NDArray[np.bool_] = self.precisions.min(axis=1) > 1e-15
+        return positive
+
+    def traces(self) -> tuple[FloatArray, FloatArray]:
+        """Return tr C and tr C² of the covariance C of y, by its form diagonal + low rank."""
+        variances = np.square(self.scales)
+        frame = np.concatenate([self.normal, self.special], axis=2)
+        weights = np.concatenate([-np.ones_like(self.precisions), 1.0 / self.precisions - 1.0], axis=1)
+        inner = frame.mT @ (variances[:, :, np.newaxis] * frame)
+        squares = np.einsum("cij,ci,cij->cj", frame, np.square(variances), frame)
+        weighted = inner * weights[:, np.newaxis, :]
+        first = variances.sum(axis=1) + np.trace(weighted, axis1=1, axis2=2)
+        second = np.square(variances).sum(axis=1) + 2.0 * (weights * squares).sum(axis=1)
+        return first, second + np.einsum("cij,cji->c", weighted, weighted)
+
+    def propose(
+        self, chosen: NDArray[np.intp], count: int, generator: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw `count` proposals y for each chosen chain, with their q = yᵀDy/yᵀy."""
+        normal, special = self.normal[chosen], self.special[chosen]
+        x = generator.standard_normal((normal.shape[0], count, normal.shape[1]))
+        x -= (x @ normal) @ normal.mT
+        energy = np.einsum("cij,cij->ci", x, x)
+        stretch = 1.0 / np.sqrt(self.precisions[chosen]) - 1.0
+        x += ((x @ special) * stretch[:, np.newaxis, :]) @ special.mT
+        y = x * self.scales[chosen][:, np.newaxis, :]
+        return y, energy / np.einsum("cij,cij->ci", y, y)
+
+
+class ColumnKernel:
+    """Rotate the columns at random, then redraw one of them exactly, given the others."""
+
+    def __init__(self, gaps: FloatArray, k: int) -> None:
+        self.gaps = gaps
+        self.dimension = gaps.size - k + 1
+        # By interlacing, the eigenvalues of A on any complement lie between these two sets of gaps, so the
+        # best β lies between the β of either. At the upper end D is positive: a β that always works.
+        head, tail = gaps[: self.dimension], gaps[k - 1 :]
+        self.highest = _envelope_width(head)
+        self.lowest = min(_envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
+
+    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return the next states of all chains."""
+        k = states.shape[-1]
+        # The law does not change under V → VH, so a random H leaves it alone, and mixes the columns at once.
+        states = states @ haar_orthogonal(states.shape[0], k, k, generator)
+        column = self.redraw(states[:, :, 0], states[:, :, 1:], generator)
+        return np.concatenate([states[:, :, 1:], column[:, :, np.newaxis]], axis=2)
+
+    def redraw(self, column: FloatArray, others: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Draw a column from its law given the others; the old one only helps to tune the proposal."""
+        envelope = self._envelope(column, others)
+        chains, d = column.shape
+        drawn = np.empty_like(column)
+        waiting = np.arange(chains)
+        while waiting.size:
+            tries = max(1, min(int(2 * self.dimension**0.5) + 2, _BATCH_ENTRIES // (waiting.size * d)))
+            proposals, quotients = envelope.propose(waiting, tries, generator)
+            exponentials = generator.standard_exponential(quotients.shape)
+            accepted = exponentials >= -_log_acceptance(quotients, self.dimension)
+            first, hit = accepted.argmax(axis=1), accepted.any(axis=1)
+            drawn[waiting[hit]] = proposals[hit, first[hit]]
+            waiting = waiting[~hit]
+        # y is orthogonal to W already; once more, for the last digits, after scaling to length 1.
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        drawn -= np.einsum("cij,cj->ci", others, np.einsum("cij,ci->cj", others, drawn))
+        unit: FloatArray = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        return unit
+
+    def _envelope(self, column: FloatArray, others: FloatArray) -> _Envelope:
+        """Tune β so that tr C = 1, where the acceptance rate is highest: Newton's method in a bracket."""
+        chains = column.shape[0]
+        low, high = np.full(chains, self.lowest), np.full(chains, self.highest)
+        # A typical column has q = m ± √(2m). So the old one tells where to look, on the side where D is
+        # positive definite; a chain that has not settled steps away from there, further each time.
+        spread = 3.0 * (2.0 * self.dimension) ** 0.5
+        beta = np.clip(self.dimension + spread - 2.0 * np.square(column) @ self.gaps, low, high)
+        for _ in range(60):
+            envelope = _Envelope.build(self.gaps, others, beta)
+            with np.errstate(all="ignore"):
+                total, square = envelope.traces()
+                good = envelope.valid() & (total > 0) & (square > 0)
+                newton = beta + total * (total - 1.0) / square
+                # Stop where the loss in the log of the rate, (1 − tr C)²/(4 tr C²), is below 0.05.
+                done = good & (np.square(1.0 - total) <= 0.2 * square)
+            if done.all():
+                return envelope
+            below = ~good | (total > 1.0)
+            low, high = np.where(below, beta, low), np.where(below, high, beta)
+            inside = good & (newton > low) & (newton < high)
+            spread *= 4.0
+            other = np.where(good, (low + high) / 2, np.minimum(low + spread, (low + high) / 2))
+            beta = np.where(done, beta, np.where(inside, newton, other))
+        return _Envelope.build(self.gaps, others, np.where(done, beta, high))
+
+
+class PlaneKernel:
+    """Turn every pair of eigendirections by an angle from its exact law, in an order drawn at random."""
+
+    def __init__(self, gaps: FloatArray) -> None:
+        self.gaps = gaps
+        self.rounds = _tournament(gaps.size)
+
+    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return the next states of all chains.
+
+        Turning rows x, y of V by θ makes tr VᵀBV a constant plus (λ_x − λ_y)/2·(p cos 2θ + q sin 2θ), where
+        p = ‖x‖² − ‖y‖² and q = 2 x·y: the law of 2θ is von Mises. Disjoint pairs do not touch each other, so
+        d/2 of them turn at once; the schedule of a tournament brings every pair together once.
+        """
+        states = states.copy()
+        order = generator.permutation(self.gaps.size)
+        for first, second in self.rounds:
+            i, j = order[first], order[second]
+            x, y = states[:, i], states[:, j]
+            p = np.einsum("cik,cik->ci", x, x) - np.einsum("cik,cik->ci", y, y)
+            q = 2.0 * np.einsum("cik,cik->ci", x, y)
+            pull = (self.gaps[j] - self.gaps[i]) / 2.0
+            # A negative pull has its mode on the other side of the circle.
+            mode = np.arctan2(pull * q, pull * p)
+            angle = (mode + generator.vonmises(0.0, np.abs(pull) * np.hypot(p, q))) / 2.0
+            cosine, sine = np.cos(angle)[:, :, np.newaxis], np.sin(angle)[:, :, np.newaxis]
+            states[:, i], states[:, j] = cosine * x + sine * y, cosine * y - sine * x
+        return states
+
+
+def _tournament(players: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return rounds of disjoint pairs where every two players meet once: all but one move round a table."""
+    seats = players + players % 2
+    table, rounds = np.arange(seats), []
+    for _ in range(seats - 1):
+        left, right = table[: seats // 2], table[: seats // 2 - 1 : -1]
+        playing = (left < players) & (right < players)
+        rounds.append((left[playing], right[playing]))
+        table = np.concatenate([table[:1], table[-1:], table[1:-1]])
+    return rounds
+
+
+class BlockKernel:
+    """One column redrawn, then every pair of eigendirections turned.
+
+    Each part alone leaves the law unchanged, and each alone would do. The column moves over the whole sphere
+    at once; but it leaves slowly what is tilted between eigenvalues much closer than the rest, where the
+    planes need one turn. docs/samplers.md compares the two.
+    """
+
+    def __init__(self, gaps: FloatArray, k: int) -> None:
+        self.parts = ColumnKernel(gaps, k), PlaneKernel(gaps)
+
+    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return the next states of all chains."""
+        for part in self.parts:
+            states = part.update(states, generator)
+        return states
+
+
+class HoffKernel:
+    """Hoff's sampler: each coordinate of one column in turn, in the eigenbasis of its conditional law."""
+
+    def __init__(self, gaps: FloatArray, k: int) -> None:
+        self.gaps = gaps
+        self.dimension = gaps.size - k + 1
+        self.order: list[int] = []
+
+    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return the next states of all chains: a sweep over the coordinates of one column."""
+        if not self.order:
+            self.order = generator.permutation(states.shape[-1]).tolist()
+        index = self.order.pop()
+        others = np.delete(states, index, axis=2)
+        complement = np.linalg.qr(others, mode="complete")[0][:, :, others.shape[-1] :]
+        energies, rotation = np.linalg.eigh(complement.mT @ (self.gaps[:, np.newaxis] * complement))
+        frame = complement @ rotation
+        y = np.einsum("cij,ci->cj", frame, states[:, :, index])
+        for coordinate in generator.permutation(self.dimension):
+            self._redraw_coordinate(y, energies, int(coordinate), generator)
+        updated = states.copy()
+        updated[:, :, index] = np.einsum("cij,cj->ci", frame, y / np.linalg.norm(y, axis=1, keepdims=True))
+        return updated
+
+    def _redraw_coordinate(self, y: FloatArray, energies: FloatArray, i: int, generator: np.random.Generator) -> None:
+        """Redraw y_i², and scale the other coordinates to keep the length 1; in place."""
+        masses = np.square(y)
+        masses[:, i] = 0.0
+        # Not 1 − y_i²: that would lose every digit where y_i is near 1.
+        rest = masses.sum(axis=1)
+        pull = (masses * energies).sum(axis=1) / rest - energies[:, i]
+        own, other = _watson(pull, self.dimension, generator)
+        y *= np.sqrt(other / rest)[:, np.newaxis]
+        y[:, i] = np.sqrt(own) * generator.choice([-1.0, 1.0], size=own.size)
+
+
+def _watson(pull: FloatArray, dimension: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Draw t and 1 − t from the density t^{−1/2} (1 − t)^{(m−3)/2} exp(c·t), for each c in `pull`.
+
+    It is the law of u_1² under exp(c·u_1²) on the sphere of R^m: Bingham with two distinct eigenvalues, so b
+    solves a quadratic equation and a proposal takes two chi-square variables.
+    """
+    gap = np.abs(pull)
+    linear = dimension - 2.0 * gap
+    constant = 2.0 * gap * np.where(pull >= 0, 1.0, dimension - 1.0)
+    root = np.hypot(linear, 2.0 * np.sqrt(constant))
+    # Of the two forms of the positive root, the one without a difference of like numbers.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        b = np.where(linear >= 0, (linear + root) / 2.0, 2.0 * constant / (root - linear))
+    precision_own = np.where(pull >= 0, b, b + 2.0 * gap)
+    precision_other = np.where(pull >= 0, b + 2.0 * gap, b)
+    own, other = np.empty_like(pull), np.empty_like(pull)
+    waiting = np.arange(pull.size)
+    while waiting.size:
+        square, squares = generator.chisquare([[1.0], [dimension - 1.0]], size=(2, waiting.size))
+        t, s = square / precision_own[waiting], squares / precision_other[waiting]
+        accepted = generator.standard_exponential(waiting.size) >= -_log_acceptance(
+            (square + squares) / (t + s), dimension
+        )
+        hit = waiting[accepted]
+        own[hit], other[hit] = (t / (t + s))[accepted], (s / (t + s))[accepted]
+        waiting = waiting[~accepted]
+    return own, other

@@ -1,0 +1,278 @@
+"""The law of the matrix Bingham samplers, and controls that the same checks must reject."""
+
+import importlib
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eigenveil.errors import InvalidParameterError
+from eigenveil.samplers import bingham, effective_sample_size, gibbs, matrix_bingham, split_r_hat
+from statistical.constants import ALPHA, PERTURB, N
+
+# The package exports a function of the same name, so the module is asked for by its path.
+module = importlib.import_module("eigenveil.samplers.matrix_bingham")
+
+CASES = [(4, 2), (6, 3)]
+CHAINS = 1000
+BURN_IN, KEPT = 20, 20
+
+
+@cache
+def target(d: int) -> np.ndarray:
+    """Return a B with a repeated and a negative eigenvalue, in a rotated basis."""
+    basis = stats.ortho_group.rvs(d, random_state=np.random.default_rng(d))
+    return (basis * np.r_[4.0, 2.5, 2.5, np.linspace(1.0, -2.0, d - 3)]) @ basis.T
+
+
+def scores(V: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.einsum("nik,ij,njk->n", V, B, V)
+
+
+@cache
+def reference(d: int, k: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return the moments by importance sampling from the uniform law, with their standard errors.
+
+    The moments are the mean and the mean square of tr VᵀBV (centred) and the upper triangle of E[VVᵀ].
+    """
+    V = gibbs.haar_orthogonal(2 * N, d, k, np.random.default_rng(seed))
+    score = scores(V, target(d))
+    weights = np.exp(score - score.max())
+    weights /= weights.sum()
+    values = statistics_of(V, score, d)
+    means = weights @ values
+    return means, np.sqrt(np.square(weights) @ np.square(values - means))
+
+
+def statistics_of(V: np.ndarray, score: np.ndarray, d: int) -> np.ndarray:
+    centred = score - score_centre(d)
+    projections = (V @ V.mT)[:, *np.triu_indices(d)]
+    return np.column_stack([centred, np.square(centred), projections])
+
+
+def score_centre(d: int) -> float:
+    """Return a fixed number near the mean of tr VᵀBV, so that its square is not all offset."""
+    return float(np.linalg.eigvalsh(target(d))[-2:].sum())
+
+
+def has_the_law(method: str, d: int, k: int, scale: float = 1.0, seed: int = 2) -> bool:
+    """Compare independent chains with the reference: tr VᵀBV over the kept updates, VVᵀ at the last state."""
+    draw = matrix_bingham(
+        scale * target(d),
+        k,
+        np.random.default_rng(seed),
+        method=method,
+        chains=CHAINS,
+        updates=BURN_IN + KEPT,
+    )
+    chains = draw.diagnostics
+    assert chains is not None
+    values = statistics_of(chains.states, scores(chains.states, target(d)), d)
+    # Chains are independent of each other, their updates are not: so each chain counts once, by its mean.
+    kept = chains.traces[:, BURN_IN:] / scale - score_centre(d)
+    values[:, 0], values[:, 1] = kept.mean(axis=1), np.square(kept).mean(axis=1)
+    means, errors = reference(d, k)
+    both = np.hypot(errors, values.std(axis=0, ddof=1) / np.sqrt(CHAINS))
+    z = np.abs(values.mean(axis=0) - means) / both
+    return bool(z.max() < stats.norm.isf(ALPHA / (2 * z.size)))
+
+
+@pytest.fixture(params=["block", "column", "planes", "hoff"])
+def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a method; the two halves of a block update are tested alone as well, in place of the whole."""
+    halves = {"column": gibbs.ColumnKernel, "planes": lambda gaps, k: gibbs.PlaneKernel(gaps)}
+    if request.param in halves:
+        monkeypatch.setattr(module, "BlockKernel", halves[request.param])
+    return "hoff" if request.param == "hoff" else "block"
+
+
+@pytest.mark.parametrize(("d", "k"), CASES)
+def test_law(method: str, d: int, k: int) -> None:
+    assert has_the_law(method, d, k)
+
+
+def test_a_scale_wrong_by_a_fifth_is_caught(method: str) -> None:
+    assert not has_the_law(method, 4, 2, scale=1.2)
+
+
+@pytest.mark.parametrize("flawed", ["column", "hoff"])
+def test_accepting_every_proposal_is_caught(flawed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gibbs, "_log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
+    monkeypatch.setattr(module, "BlockKernel", gibbs.ColumnKernel)
+    assert not has_the_law("hoff" if flawed == "hoff" else "block", 4, 2)
+
+
+def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slip here would be θ for 2θ; in the whole update the exact column must not hide it."""
+
+    class Doubled:
+        def __init__(self, generator: np.random.Generator) -> None:
+            self.permutation, self.honest = generator.permutation, generator.vonmises
+
+        def vonmises(self, mode: float, concentration: np.ndarray) -> np.ndarray:
+            return 2 * self.honest(mode, concentration)
+
+    update = gibbs.PlaneKernel.update
+    monkeypatch.setattr(
+        gibbs.PlaneKernel, "update", lambda self, states, generator: update(self, states, Doubled(generator))
+    )
+    assert not has_the_law("block", 4, 2)
+
+
+@pytest.mark.parametrize("players", [2, 3, 8, 9])
+def test_every_pair_is_turned_once(players: int) -> None:
+    rounds = gibbs._tournament(players)
+    pairs = [frozenset(pair) for first, second in rounds for pair in zip(first.tolist(), second.tolist(), strict=True)]
+    assert len(pairs) == len(set(pairs)) == players * (players - 1) // 2
+    assert all(len({*first, *second}) == 2 * len(first) for first, second in rounds)
+
+
+def column_has_its_conditional_law(
+    concentration: float, *, factor: float = 1.0, typical: bool = True, seed: int = 3
+) -> bool:
+    """Redraw a column many times given the same others, against a Bingham law on their complement.
+
+    The others are columns of a typical state (or of a uniform one). The reference writes B in a basis of the
+    complement, which takes a decomposition but no argument about conditioned Gaussians.
+    """
+    d, k, count = 6, 3, 20_000
+    generator = np.random.default_rng(seed)
+    gaps = concentration * np.array([0.0, 0.3, 0.55, 0.6, 0.9, 1.0])
+    state = matrix_bingham(-gaps, k, generator).components if typical else gibbs.haar_orthogonal(1, d, k, generator)[0]
+    state = state @ gibbs.haar_orthogonal(1, k, k, generator)[0]
+    others = np.broadcast_to(state[:, 1:], (count, d, k - 1))
+    columns = np.broadcast_to(state[:, 0], (count, d))
+    drawn = gibbs.ColumnKernel(factor * gaps, k).redraw(columns, others, generator)
+    complement = np.linalg.qr(state[:, 1:], mode="complete")[0][:, k - 1 :]
+    energies, rotation = np.linalg.eigh(complement.T @ (gaps[:, np.newaxis] * complement))
+    axes = complement @ rotation
+    assert np.abs(drawn @ state[:, 1:]).max() < 1e-12
+    expected = np.square(bingham(-energies, generator, count))
+    found = np.square(drawn @ axes)
+    statistics = [(found[:, j], expected[:, j]) for j in range(d - k + 1)]
+    statistics.append((found @ (energies - energies[0]), expected @ (energies - energies[0])))
+    return min(stats.ks_2samp(*pair).pvalue for pair in statistics) > ALPHA / len(statistics)
+
+
+@pytest.mark.parametrize("typical", [True, False])
+@pytest.mark.parametrize("concentration", [0.0, 1e-300, 1.0, 30.0, 1e6, 1e12])
+def test_conditional_law_of_a_column(concentration: float, typical: bool) -> None:
+    assert column_has_its_conditional_law(concentration, typical=typical)
+
+
+@pytest.mark.parametrize("concentration", [30.0, 1e6])
+def test_a_wrong_conditional_law_is_caught(concentration: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not column_has_its_conditional_law(concentration, factor=1 + 4 * PERTURB)
+    # The complement has d − k + 1 dimensions: the envelope of the whole space would be wrong there.
+    honest = gibbs._log_acceptance
+    monkeypatch.setattr(gibbs, "_log_acceptance", lambda quotient, dimension: honest(quotient, dimension + 2))
+    assert not column_has_its_conditional_law(concentration)
+
+
+@pytest.mark.parametrize("method", ["block", "hoff"])
+@pytest.mark.parametrize("concentration", [0.0, 1e-300, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (5, 5), (50, 3), (20, 15)])
+def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float, method: str) -> None:
+    steps = np.arange(d) / (d - 1)
+    shapes = [np.exp(-5 * steps), np.ones(d), (np.arange(d) < k) * 1.0, (np.arange(d) < k + 1) - 2.0, -steps]
+    for shape in shapes:
+        draw = matrix_bingham(concentration * shape, k, np.random.default_rng(4), method=method, chains=2, updates=8)
+        assert draw.components.shape == (d, k)
+        assert np.abs(draw.components.T @ draw.components - np.eye(k)).max() < 1e-12
+        assert draw.exact == (k in (1, d))
+        assert (draw.diagnostics is None) == draw.exact
+
+
+@pytest.mark.parametrize("spectrum", ["decaying", "equal", "spike"])
+def test_high_concentration_has_a_chi_square_score(spectrum: str) -> None:
+    """Far above every entropy the k(d − k) small angles are Gaussian: twice the lost trace is chi-square."""
+    d, k, chains = 12, 3, 400
+    shapes = {"decaying": 0.6 ** np.arange(d), "equal": (np.arange(d) < k) * 1.0}
+    shapes["spike"] = np.r_[1.0, np.full(k - 1, 0.01), np.zeros(d - k)]
+    B = 1e8 * shapes[spectrum]
+    V = matrix_bingham(B, k, np.random.default_rng(5), chains=chains).diagnostics
+    assert V is not None
+    loss = 2 * (B[:k].sum() - V.traces[:, -1])
+    law = stats.chi2(k * (d - k))
+    assert stats.kstest(loss, law.cdf).pvalue > ALPHA
+    assert stats.kstest(1.3 * loss, law.cdf).pvalue < ALPHA
+
+
+def test_square_draw_is_uniform() -> None:
+    generator = np.random.default_rng(6)
+    draws = np.array([matrix_bingham([9.0, 1.0, 0.0], 3, generator).components for _ in range(4000)])
+    law = stats.beta(0.5, 1.0)
+    assert min(stats.kstest(np.square(draws[:, i, j]), law.cdf).pvalue for i in range(3) for j in range(3)) > ALPHA
+    assert abs(np.linalg.det(draws).mean()) < 0.2
+
+
+def test_diagnostics_tell_chains_that_agree_from_chains_that_do_not() -> None:
+    B = 1e5 * 0.7 ** np.arange(30)
+    settled = matrix_bingham(B, 4, np.random.default_rng(7), chains=8, updates=100).diagnostics
+    assert settled is not None
+    assert settled.split_r_hat < 1.1
+    assert settled.effective_sample_size > 150
+    assert settled.mean_norms.shape == settled.traces.shape == (8, 100)
+    assert settled.mean_norms[:, -1].max() < 0.5
+    assert settled.states.shape == (8, 30, 4)
+    elsewhere = settled.traces + 10 * settled.traces[:, 50:].std() * np.arange(8)[:, np.newaxis]
+    assert split_r_hat(elsewhere[:, 50:]) > 1.5
+    assert effective_sample_size(elsewhere[:, 50:]) < 30
+
+
+def test_mean_norm_does_not_see_the_subspace() -> None:
+    """F_k(T) falls alike for a chain that rotates inside one span for ever: it cannot certify convergence."""
+    generator = np.random.default_rng(8)
+    stuck = np.eye(20)[:, 10:13] @ gibbs.haar_orthogonal(2000, 3, 3, generator)
+    assert np.linalg.norm(stuck.mean(axis=0)) / np.sqrt(3) < 0.1
+
+
+def test_diagnostics_of_known_series() -> None:
+    generator = np.random.default_rng(9)
+    noise = generator.standard_normal((4, 4000))
+    series = np.zeros_like(noise)
+    for t in range(1, 4000):
+        series[:, t] = 0.8 * series[:, t - 1] + noise[:, t]
+    # An autoregression with coefficient ρ is worth (1 − ρ)/(1 + ρ) of its length.
+    assert effective_sample_size(series) == pytest.approx(16_000 / 9, rel=0.3)
+    assert effective_sample_size(noise) > 12_000
+    assert split_r_hat(series) < 1.05
+    assert split_r_hat(np.zeros((2, 10))) == 1.0
+    assert split_r_hat(np.repeat([[0.0], [1.0]], 10, axis=1)) == np.inf
+    assert effective_sample_size(np.zeros((2, 10))) == 20
+    with pytest.raises(InvalidParameterError, match="traces"):
+        split_r_hat([1.0, 2.0])
+
+
+def test_seed_basis_and_updates() -> None:
+    first, second = (matrix_bingham(target(6), 3, np.random.default_rng(10)) for _ in range(2))
+    assert (first.components == second.components).all()
+    assert first.updates == second.updates == matrix_bingham(1e6 * target(6), 3, np.random.default_rng(1)).updates
+    shuffled = np.array([0.0, 1e9, -5.0, 1e9, 3.0])
+    span = matrix_bingham(shuffled, 2, np.random.default_rng(11)).components
+    assert np.abs(np.linalg.norm(span[[1, 3]]) ** 2 - 2) < 1e-6
+
+
+def test_progress_bar_needs_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix_bingham([2.0, 1.0, 0.0], 2, np.random.default_rng(0), updates=3, progress=True)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    matrix_bingham([2.0, 1.0, 0.0], 2, np.random.default_rng(0), updates=3, progress=True)
+    assert "Gibbs updates" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"k": 0}, "k must"),
+        ({"k": 4}, "k must"),
+        ({"method": "slice"}, "method"),
+        ({"chains": 0}, "chains"),
+        ({"updates": 0}, "updates"),
+    ],
+)
+def test_refusals(options: dict[str, object], words: str) -> None:
+    arguments = {"k": 2, **options}
+    with pytest.raises(InvalidParameterError, match=words):
+        matrix_bingham([2.0, 1.0, 0.0], generator=np.random.default_rng(0), **arguments)
