@@ -21,6 +21,10 @@ class InvalidDataError(EigenveilError, ValueError):
     """The data cannot be used as given (wrong width, not numeric, not finite, unreadable)."""
 
 
+class NotNumbersError(InvalidDataError, TypeError):
+    """The data hold something that is not a real number."""
+
+
 class CapacityError(EigenveilError, OverflowError):
     """The exact integer arithmetic would overflow; nothing was added."""
 
@@ -35,6 +39,10 @@ class LedgerError(EigenveilError):
 
 class ReleaseFileError(EigenveilError):
     """A release file is damaged, altered, or of a format this version does not read."""
+
+
+class NoiseWarning(UserWarning):
+    """The released values are mostly noise; known from released values alone."""
 
 
 def _real(name: str, value: object) -> float:

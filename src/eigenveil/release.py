@@ -66,6 +66,9 @@ class Release:
             raise InvalidParameterError("provenance must hold plain JSON values only.") from error
         object.__setattr__(self, "provenance", MappingProxyType(provenance))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release, (dict(self.arrays), self.guarantee, dict(self.provenance))
+
     @property
     def covariance(self) -> FloatArray | None:
         """The released second moment (d x d), or None where only a subspace was released."""

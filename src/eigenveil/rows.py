@@ -8,6 +8,7 @@ floating point depends on the order of summation, and one bit of it could move a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ EXACT_INTEGER_BITS = 53
 _EXACT_LIMIT = float(2**EXACT_INTEGER_BITS)
 # Shrinks a clipped row by more than the four roundings of the clip can have lengthened it.
 _SAFE_SHRINK = 1 - 2.0**-50
+_NOT_FINITE = (
+    "The data contain NaN or infinity; clean them first, or count such rows as zero with a RowBound of "
+    "on_invalid='zero'."
+)
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,14 @@ def quantize_values(
     return grid
 
 
+def finite_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64, or raise where it has NaN or infinity."""
+    rows = np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+    if not np.isfinite(rows).all():
+        raise InvalidDataError(_NOT_FINITE)
+    return rows
+
+
 def _squared_norms(rows: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
@@ -181,9 +194,7 @@ def _rescaled(
     chosen = rows[which].astype(np.float64)
     finite = np.isfinite(chosen).all(axis=1)
     if bound.on_invalid == "error" and not finite.all():
-        raise InvalidDataError(
-            "The data contain NaN or infinity; clean them first, or count such rows as zero with on_invalid='zero'."
-        )
+        raise InvalidDataError(_NOT_FINITE)
     # Halved before subtracting: the difference of two floats of 1e308 must not overflow.
     centred = chosen * 0.5 if shift is None else chosen * 0.5 - shift * 0.5
     centred[~finite] = 0.0

@@ -38,6 +38,12 @@ def decimal_above(value: Fraction) -> float:
     return nearest if exact(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+def decimal_below(value: Fraction) -> float:
+    """Return the float that prints as the largest decimal at or below `value`: for a share of a budget."""
+    nearest = float(value)
+    return nearest if exact(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
 def float_above(value: Fraction) -> float:
     """Return the smallest float whose binary value is at least `value`: for scales that meet a sampler."""
     nearest = float(value)

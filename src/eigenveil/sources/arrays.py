@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidDataError
+from ..errors import EigenveilError, InvalidDataError, NotNumbersError
 from .base import BATCH_BYTES, Columns, Source, batch_rows, choose_columns
 
 if TYPE_CHECKING:
@@ -194,6 +194,15 @@ def _as_array(data: Any) -> NDArray[Any]:
         rows = np.asarray(data)
     except Exception:
         raise InvalidDataError(f"The data, a {type(data).__name__}, cannot be made an array.") from None
+    if rows.dtype.kind == "c":
+        raise InvalidDataError("Complex data not supported; give real numbers.")
+    if rows.dtype.kind == "O" and rows.ndim == 2:
+        try:
+            return rows.astype(np.float64)
+        except (TypeError, ValueError):  # whose text quotes a cell
+            raise NotNumbersError(
+                "Every argument must be an array, a table or a path; text, or a string beside numbers, is no number."
+            ) from None
     if rows.dtype.kind not in "fiub":
         raise InvalidDataError(
             f"The data, a {type(data).__name__}, must be an array of real numbers, a sparse matrix, a data "
@@ -204,7 +213,11 @@ def _as_array(data: Any) -> NDArray[Any]:
 
 def _table(rows: Any) -> Any:
     if rows.ndim != 2:
-        raise InvalidDataError(f"The data must be a table of rows, but have {rows.ndim} dimension(s).")
+        raise InvalidDataError(
+            f"The data must be a table of rows, but have {rows.ndim} dimension(s); Reshape your data."
+        )
+    if rows.shape[1] == 0:
+        raise InvalidDataError(f"0 feature(s) (shape=({rows.shape[0]}, 0)) while a minimum of 1 is required.")
     return rows
 
 

@@ -1,0 +1,213 @@
+"""What every mechanism is: parameters in, a guarantee without data, a release with its spend recorded first."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.calibration import exact, float_above
+from ..accounting.ledger import PrivacyLedger
+from ..errors import (
+    CapacityError,
+    InvalidDataError,
+    InvalidParameterError,
+    integer_between,
+    one_of,
+    positive_number,
+    probability_below_one,
+)
+from ..guarantee import Guarantee, Relation
+from ..moments import SecondMoments
+from ..postprocess import top_components
+from ..randomness import is_secure, secure_generator
+from ..release import Release
+from ..samplers.discrete import discrete_laplace
+from ..version import __version__
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Where the number of rows is private, this share of epsilon pays for a noisy count to divide by.
+COUNT_SHARE = Fraction(1, 20)
+
+
+class Mechanism(ABC):
+    """A private way to release principal components, or the second moment they come from.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of one release.
+    n_features : int
+        Width of a row, d.
+    n_components : int, optional
+        Number of directions to release, k; all of them by default.
+    relation : Relation or str
+        The neighbouring relation.
+    calibration : {"tight", "paper"}, optional
+        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism
+        has, ours where there are two.
+    """
+
+    name: ClassVar[str]
+    calibrations: ClassVar[tuple[str, ...]] = ("tight",)
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        n_features: int,
+        n_components: int | None = None,
+        relation: Relation | str = Relation.REPLACE,
+        calibration: str | None = None,
+    ) -> None:
+        self.epsilon = positive_number("epsilon", epsilon)
+        self.delta = probability_below_one("delta", delta)
+        self.n_features = integer_between("n_features", n_features, 1)
+        k = self.n_features if n_components is None else n_components
+        self.n_components = integer_between("n_components", k, 1, self.n_features)
+        self.relation = Relation.parse(relation)
+        self.calibration = one_of("calibration", calibration or self.calibrations[0], self.calibrations)
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return what a release promises; a function of the parameters alone."""
+
+    @abstractmethod
+    def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
+        """Sample the release: its arrays, and under "n_rows" the public or noisy number of rows."""
+
+    def release(
+        self,
+        moments: SecondMoments,
+        generator: np.random.Generator | None = None,
+        *,
+        ledger: PrivacyLedger | None = None,
+    ) -> Release:
+        """Draw one release; every call spends the full budget again.
+
+        Parameters
+        ----------
+        moments : SecondMoments
+            The private statistic.
+        generator : numpy.random.Generator, optional
+            The secure generator by default. Any other marks the release as reproducible and not private.
+        ledger : PrivacyLedger, optional
+            Records the spend, durably, before anything is sampled.
+        """
+        generator = secure_generator() if generator is None else generator
+        self.check(moments)
+        guarantee = self.guarantee() if is_secure(generator) else self.guarantee().marked_reproducible()
+        entry = None if ledger is None else ledger.spend(guarantee, f"{self.name} release")
+        drawn = dict(self._draw(moments, generator))
+        provenance = {
+            "package_version": __version__,
+            "mechanism": self.name,
+            "parameters": self.parameters(),
+            "n_rows": drawn.pop("n_rows", None),
+            "bound": asdict(moments.bound),
+            "feature_names": None if moments.feature_names is None else list(moments.feature_names),
+            "ledger_entry": None if entry is None else entry.entry,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        return Release(drawn, guarantee, provenance)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters in JSON types."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_features": self.n_features,
+            "n_components": self.n_components,
+            "relation": self.relation.value,
+            "calibration": self.calibration,
+        }
+
+    def check(self, moments: SecondMoments) -> None:
+        """Refuse what cannot be released, before any budget is spent."""
+        if moments.width != self.n_features:
+            raise InvalidDataError(
+                f"The moments are {moments.width} wide where the mechanism was made for {self.n_features}."
+            )
+        # Under add/remove, whether there are any rows at all is private and gets no error of its own.
+        if self.relation is Relation.REPLACE and moments.n_rows == 0:
+            raise InvalidDataError("There are no rows to release anything about; update the moments first.")
+
+    @property
+    def matrix_epsilon(self) -> Fraction:
+        """What is left of epsilon for the matrix: all of it, or less a share for the private count."""
+        share = COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
+        return exact(self.epsilon) * (1 - share)
+
+    def _released_count(self, moments: SecondMoments, generator: np.random.Generator) -> int:
+        """Return the number of rows: public under replace, noisy and paid for under add/remove."""
+        if self.relation is Relation.REPLACE:
+            return moments.n_rows
+        scale = float_above(1 / (exact(self.epsilon) - self.matrix_epsilon))
+        return max(1, moments.n_rows + int(discrete_laplace(scale, 1, generator)[0]))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({fields})"
+
+
+class AdditiveMechanism(Mechanism):
+    """Releases the integer second moment plus integer noise; directions are its eigenvectors."""
+
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """Return the scale parameter of the noise on C, for rows of norm at most 1."""
+
+    @abstractmethod
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
+        """Return symmetric real noise for C, times `grid`, the square of the row norm on the grid."""
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        return np.asarray(self.noise(generator, 2.0**32) / 2.0**32 - self.noise_mean * np.eye(self.n_features))
+
+    @property
+    @abstractmethod
+    def off_diagonal_sd(self) -> float:
+        """Standard deviation of an off-diagonal entry of the noise on C."""
+
+    @property
+    def noise_mean(self) -> float:
+        """The noise has this multiple of the identity as its mean: 0 but for one-sided noise."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def noise_reach(self) -> float:
+        """A size in units of C that no entry of the noise passes in practice, to keep int64 from overflow."""
+
+    def check(self, moments: SecondMoments) -> None:
+        """Refuse moments that cannot be released, and noise that would overflow int64."""
+        super().check(moments)
+        if self.noise_reach * moments.bound.limit_squared >= 2.0**62:
+            raise CapacityError(
+                "The noise at this epsilon does not fit int64 on this grid; use fewer bits in the RowBound."
+            )
+
+    def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
+        noise = np.rint(self.noise(generator, float(moments.bound.limit_squared)))
+        # The noise is an integer before it meets the data, so the sum is exact; both sides stay below 2^62.
+        noisy = moments.gram + np.clip(noise, -(2.0**62), 2.0**62).astype(np.int64)
+        n_rows = self._released_count(moments, generator)
+        covariance = noisy.astype(np.float64) * (moments.bound.unit_squared / n_rows)
+        components = top_components(covariance, self.n_components)
+        return {"covariance": covariance, "components": components, "n_rows": n_rows}
+
+
+def require_pure(name: str, delta: float) -> None:
+    """Refuse a delta that a pure mechanism would leave unused."""
+    if delta != 0:
+        raise InvalidParameterError(
+            f"{name} is pure and has no use for delta = {delta:g}; set delta=0 or choose another mechanism."
+        )

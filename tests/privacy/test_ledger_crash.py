@@ -1,0 +1,258 @@
+"""No release without its spend: under kills at any point, and in races for the last of the budget."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from eigenveil.accounting import PrivacyLedger, exact
+from eigenveil.errors import BudgetError, ReleaseFileError
+from eigenveil.guarantee import Guarantee
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.moments import SecondMoments
+from eigenveil.randomness import secure_generator
+from eigenveil.release import load_release
+from eigenveil.rows import RowBound
+from helpers import in_child, start_child
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+COST = 0.001
+D = 8
+
+
+def make_mechanism():
+    return MECHANISMS["matrix_laplace"](epsilon=COST, delta=0.0, n_features=D, n_components=2, relation="replace")
+
+
+@pytest.fixture(scope="module")
+def moments():
+    rows = np.random.default_rng(1).normal(size=(100, D))
+    return SecondMoments(RowBound(1.0, bits=8), D).update(rows)
+
+
+def problems(folder, path):
+    """What is wrong with a folder of release files and the ledger that should have paid for them."""
+    ledger = PrivacyLedger(path)  # must open: a killed writer leaves no damage
+    paid = {entry.entry for entry in ledger.entries()}
+    found, complete = [], []
+    for file in folder.iterdir():
+        try:
+            release = load_release(file)
+        except ReleaseFileError:
+            if not file.name.startswith("."):
+                found.append(f"{file.name} is incomplete under its final name")
+            complete.append(None)  # some of it may have been seen, so it counts as a release
+            continue
+        complete.append(release.provenance["ledger_entry"])
+        if complete[-1] not in paid:
+            found.append(f"{file.name} names a spend that is not in the ledger")
+    named = [entry for entry in complete if entry is not None]
+    if len(named) != len(set(named)):
+        found.append("two releases name one spend")
+    if len(complete) > len(paid):
+        found.append("there are more releases than spends")
+    if sum(exact(entry.guarantee.epsilon) for entry in ledger.entries()) > exact(ledger.epsilon):
+        found.append("the ledger is over its limit")
+    return found
+
+
+def keep_releasing(folder, path, moments, progress):
+    """Release and save until killed; write one byte when the loop begins and one after every release."""
+    mechanism, ledger, generator = make_mechanism(), PrivacyLedger(path), secure_generator()
+    number = 0
+    while True:
+        os.write(progress, b".")
+        number += 1
+        mechanism.release(moments, generator, ledger=ledger).save(folder / f"{os.getpid()}-{number}.npz")
+
+
+def kill_while_releasing(folder, path, moments, kills, processes=1):
+    """Start processes, let them work, kill them at a random moment, check, and so on.
+
+    Returns what the checks found and the least number of releases that were seen to finish.
+    """
+    rng = np.random.default_rng()  # not seeded: any moment must do
+    found, finished = [], 0
+    for kill in range(kills):
+        reading, progress = os.pipe()
+        children = [
+            start_child(lambda progress=progress: keep_releasing(folder, path, moments, progress))
+            for _ in range(processes)
+        ]
+        os.close(progress)
+        steps = processes + int(rng.integers(0, 4))
+        for _ in range(steps):
+            assert os.read(reading, 1) == b"."
+        finished += steps - processes
+        time.sleep(rng.uniform(0, 0.01))
+        for child in children:
+            assert child.kill(), "the process ended by itself before it was killed"
+        os.close(reading)
+        PrivacyLedger(path)  # opens after every kill; the whole folder is read after every tenth and the last
+        if kill % 10 == 9 or kill == kills - 1:
+            found += problems(folder, path)
+    return found, finished
+
+
+@pytest.mark.parametrize(("kills", "processes"), [(60, 1), (10, 2)])
+def test_killed_processes_never_leave_a_release_without_its_spend(tmp_path, moments, kills, processes):
+    folder, path = tmp_path / "releases", tmp_path / "ledger"
+    folder.mkdir()
+    PrivacyLedger(path, epsilon=1000.0)
+    found, finished = kill_while_releasing(folder, path, moments, kills, processes)
+    assert found == []
+    files, spends = len(list(folder.iterdir())), len(PrivacyLedger(path).entries())
+    assert spends >= files >= finished > 0
+
+
+@pytest.mark.heavy
+def test_many_more_kills(tmp_path, moments):
+    for turn in range(20):  # a new folder now and then, because the check reads all of it
+        folder, path = tmp_path / f"releases-{turn}", tmp_path / f"ledger-{turn}"
+        folder.mkdir()
+        PrivacyLedger(path, epsilon=1000.0)
+        assert kill_while_releasing(folder, path, moments, 50)[0] == []
+
+
+def killed_by_itself(function):
+    """Run in a child that ends itself by SIGKILL somewhere inside `function`."""
+    child = start_child(function)
+    status = os.waitpid(child.pid, 0)[1]
+    os.close(child.pipe)
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def die(*_arguments, **_options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("point", ["before the spend", "inside the transaction", "after the spend", "at the save"])
+def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch, point):
+    folder, path = tmp_path / "releases", tmp_path / "ledger"
+    folder.mkdir()
+    ledger, mechanism = PrivacyLedger(path, epsilon=1.0), make_mechanism()
+
+    def run():
+        if point == "before the spend":
+            monkeypatch.setattr(PrivacyLedger, "spend", die)
+        if point == "inside the transaction":
+            with ledger._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("INSERT INTO spend (spent_at, what, guarantee) VALUES ('', '', '')")
+                die()
+        if point == "after the spend":
+            monkeypatch.setattr(type(mechanism), "_draw", die)
+        if point == "at the save":
+            monkeypatch.setattr(os, "replace", die)
+        mechanism.release(moments, secure_generator(), ledger=ledger).save(folder / "release.npz")
+
+    assert killed_by_itself(run)
+    assert problems(folder, path) == []
+    spent = 0 if point in ("before the spend", "inside the transaction") else 1
+    assert len(PrivacyLedger(path).entries()) == spent
+    assert not (folder / "release.npz").exists()
+
+
+def test_control_the_flawed_order_is_caught(tmp_path, moments):
+    # Sample and save first, spend after: a kill between the two is a release that nobody paid for.
+    folder, path = tmp_path / "releases", tmp_path / "ledger"
+    folder.mkdir()
+    ledger, mechanism = PrivacyLedger(path, epsilon=1.0), make_mechanism()
+
+    def flawed(kill):
+        release = mechanism.release(moments, secure_generator())
+        entry = len(ledger.entries()) + 1
+        provenance = {**release.provenance, "ledger_entry": entry}
+        planted = type(release)(release.arrays, release.guarantee, provenance)
+        planted.save(folder / f"release-{entry}.npz")
+        if kill:
+            die()
+        ledger.spend(release.guarantee, "flawed")
+
+    in_child(lambda: flawed(kill=False))
+    assert problems(folder, path) == []  # unharmed, the flaw cannot be seen
+    assert killed_by_itself(lambda: flawed(kill=True))
+    assert problems(folder, path) == [
+        "release-2.npz names a spend that is not in the ledger",
+        "there are more releases than spends",
+    ]
+
+
+def race(attempt, processes=8):
+    """Let `attempt` loose in all processes at once; return what each came back with."""
+    waiting, starting = os.pipe()
+
+    def wait_and_try():
+        os.close(starting)
+        os.read(waiting, 1)  # ends for all of them when the parent closes the other end
+        return attempt()
+
+    children = [start_child(wait_and_try, expected=(BudgetError,)) for _ in range(processes)]
+    os.close(waiting)
+    os.close(starting)
+    return [child.result() for child in children]
+
+
+@pytest.mark.parametrize(("left", "cost", "winners"), [(0.5, 0.1, 5), (0.3, 0.1, 3), (0.25, 0.1, 2), (0.1, 0.1, 1)])
+def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_fit(tmp_path, left, cost, winners):
+    nothing = tmp_path / "releases"
+    nothing.mkdir()
+    for turn in range(3):
+        path = tmp_path / f"ledger-{turn}"
+        ledger = PrivacyLedger(path, epsilon=1.5 + left)
+        ledger.spend(Guarantee(1.5), "before")
+        answers = race(lambda path=path: PrivacyLedger(path).spend(Guarantee(cost), "race").entry)
+        won = [answer for answer in answers if not isinstance(answer, BudgetError)]
+        assert len(won) == len(set(won)) == winners
+        assert len(answers) == 8
+        assert sorted(won) == [entry.entry for entry in ledger.entries()][1:]
+        assert problems(nothing, path) == []
+
+
+def test_a_race_of_whole_releases(tmp_path, moments):
+    folder, path = tmp_path / "releases", tmp_path / "ledger"
+    folder.mkdir()
+    PrivacyLedger(path, epsilon=3 * COST)
+    ledger, mechanism = PrivacyLedger(path), make_mechanism()
+
+    def attempt():
+        release = mechanism.release(moments, secure_generator(), ledger=ledger)
+        release.save(folder / f"{os.getpid()}.npz")
+        return release.covariance.tolist()
+
+    answers = race(attempt)
+    won = [answer for answer in answers if not isinstance(answer, BudgetError)]
+    assert len(won) == 3
+    assert len({str(answer) for answer in won}) == 3  # no two children drew the same noise
+    assert problems(folder, path) == []
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_a_race_to_make_the_ledger_makes_one(tmp_path):
+    path = tmp_path / "ledger"
+
+    def attempt():
+        return PrivacyLedger(path, epsilon=0.3).spend(Guarantee(0.1), "race").entry
+
+    answers = race(attempt)
+    assert sum(not isinstance(answer, BudgetError) for answer in answers) == 3
+
+
+def test_control_check_before_spend_without_a_lock_is_caught(tmp_path):
+    # Two processes that both look first and write later: what BEGIN IMMEDIATE is for.
+    folder, path = tmp_path / "releases", tmp_path / "ledger"
+    folder.mkdir()
+    first, second = PrivacyLedger(path, epsilon=1.0), PrivacyLedger(path)
+    guarantee = Guarantee(0.75)
+    first.check(guarantee)
+    second.check(guarantee)
+    for ledger in (first, second):
+        spare = PrivacyLedger(tmp_path / f"spare-{id(ledger)}", epsilon=1.0)
+        spare.spend(guarantee, "for its row")
+        with spare._connection() as source, ledger._connection() as target:
+            row = source.execute("SELECT spent_at, what, guarantee FROM spend").fetchone()
+            target.execute("INSERT INTO spend (spent_at, what, guarantee) VALUES (?, ?, ?)", tuple(row))
+    assert problems(folder, path) == ["the ledger is over its limit"]

@@ -1,0 +1,44 @@
+"""No optional engine, and nothing slow, is imported uninvited."""
+
+import subprocess
+import sys
+
+import pytest
+
+UNINVITED = {"dask", "distributed", "pyspark", "pandas", "polars", "matplotlib"}
+RELEASE = """
+import numpy as np
+from eigenveil import RowBound
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.sources import second_moments
+MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=3).release(second_moments(np.eye(3), RowBound(1.0)))
+"""
+FIT = """
+import numpy as np
+from eigenveil import PrivatePCA
+PrivatePCA(1, norm_bound=1.0).fit(np.eye(3))
+"""
+
+
+def loaded_after(code: str) -> set[str]:
+    code += "\nimport sys; print(' '.join({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("code", ["import eigenveil", RELEASE], ids=["import", "release"])
+def test_engines_stay_out(code):
+    loaded = loaded_after(code)
+    assert not loaded & UNINVITED
+    assert not loaded & {"dp_accounting", "opendp", "sklearn"}  # seconds of import time for nothing
+
+
+@pytest.mark.parametrize("code", ["import eigenveil.cli", FIT], ids=["cli", "fit"])
+def test_estimators_load_no_engine_that_scikit_learn_does_not_load_itself(code):
+    ours = loaded_after(code) - loaded_after("import sklearn.base, sklearn.utils.validation")
+    assert not ours & UNINVITED
+    assert not ours & {"dp_accounting", "opendp"}
+
+
+def test_control_an_import_is_seen():
+    assert "polars" in loaded_after("import eigenveil, polars")
