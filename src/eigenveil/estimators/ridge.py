@@ -1,0 +1,173 @@
+"""`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from ..accounting.ledger import PrivacyLedger
+from ..errors import InvalidDataError, InvalidParameterError
+from ..mechanisms import Mechanism
+from ..postprocess import ridge_from_covariance
+from ..rows import RowBound
+from .base import FloatArray, MomentsEstimator, _rows_pass_once
+from .released import ReleasedMatrix
+
+
+class PrivateRidge(RegressorMixin, MomentsEstimator):
+    """Ridge regression whose coefficients and R² come from one private release.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        Regularization on the scale of one row (scikit-learn's divided by n). By default it follows from the known
+        noise, so that coefficients go to zero where the noise dominates.
+    target : str or int, optional
+        The column to predict, where `fit` gets a table and no `y`.
+    norm_bound, bounds, feature_scale
+        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table.
+    center : bool
+        Fit an intercept.
+    epsilon, delta, standardize, mechanism, relation, mechanism_options, ledger, random_state
+        As in `PrivatePCA`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    r2_ : float
+        Share of the target's variation that the fit explains, from the same release.
+    alpha_ : float
+    guarantee_, release_, mechanism_, norm_bound_
+        As in `PrivatePCA`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(50_000, 2))
+    >>> model = PrivateRidge(epsilon=1.0, norm_bound=2.0).fit(X, X @ [1.0, -0.5])
+    >>> model.coef_.round(1)
+    array([ 1. , -0.5])
+    """
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        *,
+        target: int | str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        norm_bound: float | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        feature_scale: float | Sequence[float] | None = None,
+        standardize: bool = False,
+        center: bool = False,
+        mechanism: str = "auto",
+        relation: str = "replace",
+        mechanism_options: dict[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.target = target
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.bounds = bounds
+        self.feature_scale = feature_scale
+        self.standardize = standardize
+        self.center = center
+        self.mechanism = mechanism
+        self.relation = relation
+        self.mechanism_options = mechanism_options
+        self.ledger = ledger
+        self.random_state = random_state
+
+    rows = "clip"  # the difference of two rows has no intercept to fit
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit from rows and targets and spend the budget; a second call spends it again.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame; without `y` also a path
+            The features, or the whole table where `target` names its column.
+        y : array of shape (n_samples,), optional
+            The targets.
+        """
+        if y is None:
+            if self.target is None:
+                raise InvalidDataError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None; give y, or the "
+                    "target column by target=."
+                )
+            return self._fit_source(X)
+        if self.target is not None:
+            raise InvalidParameterError("Give either y or target, not both.")
+        names = getattr(X, "columns", None)
+        X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        column = y[:, None]
+        table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
+        self._fit_source(table)
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return self
+
+    @available_if(_rows_pass_once)
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
+        if y is not None:
+            X, y = check_X_y(X, y, dtype=np.float64, y_numeric=True)
+            if hasattr(self, "_collected") and X.shape[1] != self.n_features_in_:
+                raise InvalidDataError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    "features as input."
+                )
+            X = np.column_stack([X, y])
+        super().partial_fit(X)
+        self.n_features_in_ = self._collected.n_features - 1
+        return self
+
+    def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
+        matrix = ReleasedMatrix(self.release_, mechanism, bound)
+        if not matrix.has_noise_law:
+            raise InvalidParameterError("Ridge regression needs a mechanism that adds noise; choose another one.")
+        width = self.n_features_in_
+        target = self._target_position(width)
+        fit = ridge_from_covariance(matrix.value, target, noise_draw=matrix.noise_draw, alpha=self.alpha)
+        features = list(fit.features)
+        shift = np.zeros(width) if bound.shift is None else np.asarray(bound.shift)
+        mean = shift + matrix.mean / self.scale_
+        self.coef_ = fit.coef * self.scale_[features] / self.scale_[target]
+        self.intercept_ = float(mean[target] - self.coef_ @ mean[features])
+        self.r2_, self.alpha_ = fit.r2, fit.alpha
+        # From here on the estimator is about the features alone.
+        self.n_features_in_ = width - 1
+        self.scale_ = self.scale_[features]
+        if hasattr(self, "feature_names_in_"):
+            self.feature_names_in_ = self.feature_names_in_[features]
+
+    def _target_position(self, width: int) -> int:
+        if self.target is None:
+            return width - 1
+        if isinstance(self.target, str):
+            names = list(getattr(self, "feature_names_in_", ()))
+            if self.target not in names:
+                raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
+            return names.index(self.target)
+        return int(self.target)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return predictions; those for private rows are private data themselves."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        return np.asarray(X @ self.coef_ + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
+        return tags

@@ -1,0 +1,329 @@
+"""What a data scientist touches: scikit-learn's contract, budgets, bounds, pairs, centering."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, SecondMoments
+from eigenveil.errors import BudgetError, InvalidDataError, InvalidParameterError, NoiseWarning
+from eigenveil.metrics import captured_variance, frobenius_error, subspace_distance
+from eigenveil.rows import RowBound
+
+ESTIMATORS = [
+    PrivatePCA(1, norm_bound=10.0, random_state=0),
+    PrivatePCA(1, norm_bound=10.0, center=True, random_state=0),
+    PrivatePCA(1, random_state=0),
+    PrivateCovariance(norm_bound=10.0, random_state=0),
+    PrivateSparsePCA(1, norm_bound=10.0, random_state=0),
+    PrivateRidge(norm_bound=10.0, random_state=0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+def gaussian_rows(n=20_000, d=6, seed=0):
+    """Rows with a falling spectrum about a mean that is not zero."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 2.0 ** -np.arange(d) + 0.3
+
+
+SPENDING = {
+    "public bound": ({"norm_bound": 3.0}, [1.0]),
+    "private bound": ({}, [0.1, 0.9]),
+    "private scale and bound": ({"standardize": True}, [0.2, 0.1, 0.7]),
+    "private scale": ({"standardize": True, "norm_bound": 3.0}, [0.2, 0.8]),
+    "bounds": ({"bounds": (-3, 3)}, [1.0]),
+    "center": ({"norm_bound": 3.0, "center": True}, [1.0]),
+    "pairs": ({"rows": "pairs"}, [1.0]),
+    "approximate": ({"delta": 1e-6, "mechanism": "gaussian"}, [0.1, 0.9]),
+}
+
+
+@pytest.mark.parametrize("case", SPENDING)
+def test_every_way_to_fit_spends_exactly_its_budget_in_one_entry(case, tmp_path):
+    options, parts = SPENDING[case]
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=2.0, delta=1e-5)
+    pca = PrivatePCA(2, ledger=ledger, **options).fit(gaussian_rows(2000))
+    # Under a delta, zCDP may show that the parts together cost less than their sum.
+    assert pca.guarantee_.epsilon == 1.0 or (case == "approximate" and 0.8 < pca.guarantee_.epsilon < 1.0)
+    assert pca.guarantee_.delta == options.get("delta", 0.0)
+    assert [part.epsilon for part in pca.guarantee_.parts or (pca.guarantee_,)] == parts
+    assert len(ledger.entries()) == 1
+    assert ledger.entries()[0].guarantee == pca.guarantee_
+    assert pca.release_.provenance["ledger_entry"] == 1
+    pca.fit(gaussian_rows(2000))  # spends again
+    assert ledger.spent[0] == 2 * pca.guarantee_.epsilon
+    with pytest.raises(BudgetError):
+        pca.fit(gaussian_rows(2000))
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize("case", SPENDING)
+def test_bad_rows_spend_nothing(case, tmp_path):
+    options, _ = SPENDING[case]
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=2.0, delta=1e-5)
+    X = gaussian_rows(100)
+    X[70, 2] = np.nan
+    with pytest.raises(InvalidDataError) as error:
+        PrivatePCA(2, ledger=ledger, **options).fit(X)
+    assert "nan" in str(error.value).lower()
+    assert ledger.entries() == []
+
+
+def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
+    from eigenveil.estimators import base
+
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
+
+    def die(*_):
+        assert len(ledger.entries()) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "choose_magnitudes", die)
+    with pytest.raises(KeyboardInterrupt):
+        PrivatePCA(2, ledger=ledger).fit(gaussian_rows(200))
+
+
+def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
+    X = gaussian_rows(3000)
+    pca = PrivatePCA(2, norm_bound=3.0, ledger=ledger)
+    for start in range(0, 3000, 700):
+        pca.partial_fit(X[start : start + 700])
+    assert ledger.entries() == []
+    pca.fit_moments()
+    assert len(ledger.entries()) == 1
+    seeded = PrivatePCA(2, norm_bound=3.0, random_state=4)
+    in_parts = clone(seeded).partial_fit(X[:10]).partial_fit(X[10:]).fit_moments()
+    assert np.array_equal(in_parts.components_, clone(seeded).fit(X).components_)
+    with pytest.raises(InvalidDataError, match="no moments"):
+        in_parts.fit_moments()
+    with pytest.raises(AttributeError, match="partial_fit"):
+        PrivatePCA(2).partial_fit(X)
+
+
+def test_all_kinds_of_tables_give_the_same_fit(tmp_path):
+    X = np.round(gaussian_rows(500).astype(np.float32), 3)
+    names = list("abcdef")
+    frame = pd.DataFrame(X, columns=names)
+    frame.to_parquet(tmp_path / "t.parquet")
+    tables = [X, X.astype(np.float64), scipy.sparse.csr_array(X), frame, pl.from_pandas(frame), tmp_path / "t.parquet"]
+    fits = [PrivatePCA(2, norm_bound=3.0, random_state=0).fit(table) for table in tables]
+    fits.append(PrivatePCA(2, norm_bound=3.0, random_state=0).fit_moments(SecondMoments(RowBound(3.0), 6).update(X)))
+    for fit in fits:
+        assert np.array_equal(fit.components_, fits[0].components_)
+    assert list(fits[3].feature_names_in_) == names
+    assert list(fits[5].get_feature_names_out()) == ["privatepca0", "privatepca1"]
+
+
+def test_pipelines_output_and_search():
+    X = gaussian_rows(500)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    pipeline = make_pipeline(FunctionTransformer(), PrivatePCA(2, norm_bound=3.0)).set_output(transform="pandas")
+    assert list(pipeline.fit_transform(frame).columns) == ["privatepca0", "privatepca1"]
+
+    def capture(model, rows):
+        return captured_variance(rows.T @ rows, model.components_)
+
+    search = GridSearchCV(
+        PrivatePCA(2, norm_bound=3.0), {"epsilon": [5.0, 50.0]}, scoring=lambda m, X, y=None: capture(m, X)
+    )
+    assert search.fit(X).best_estimator_.components_.shape == (2, 6)
+
+
+def test_with_a_large_epsilon_it_is_scikit_learns_pca():
+    X = gaussian_rows()
+    private = PrivatePCA(3, epsilon=1e4, norm_bound=8.0, center=True).fit(X)
+    plain = PCA(3).fit(X)
+    assert np.allclose(np.abs(np.diag(private.components_ @ plain.components_.T)), 1, atol=1e-3)
+    assert np.allclose(private.mean_, plain.mean_, atol=1e-3)
+    assert np.allclose(private.explained_variance_, plain.explained_variance_, rtol=1e-2)
+    assert np.allclose(private.explained_variance_ratio_, plain.explained_variance_ratio_, atol=1e-2)
+    assert np.allclose(np.abs(private.transform(X)), np.abs(plain.transform(X)), atol=0.05)
+    whole = PrivatePCA(epsilon=1e4, norm_bound=8.0, center=True).fit(X)
+    assert np.allclose(whole.inverse_transform(whole.transform(X)), X, atol=1e-6)
+
+
+def test_bounds_and_scales_map_there_and_back():
+    X = gaussian_rows() * [1, 10, 100, 1000, 1e4, 1e5] + [0, 50, 0, 0, 0, 1e6]
+    scale = np.array([1, 10, 100, 1000, 1e4, 1e5])
+    low, high = np.array([0, 50, 0, 0, 0, 1e6]) - 6 * scale, np.array([0, 50, 0, 0, 0, 1e6]) + 6 * scale
+    for options in ({"bounds": (low, high)}, {"feature_scale": scale, "norm_bound": 20.0}, {"standardize": True}):
+        pca = PrivatePCA(epsilon=1e5, center=True, **options).fit(X)
+        assert np.allclose(pca.inverse_transform(pca.transform(X)), X, rtol=1e-6, atol=1e-6)
+        scores = pca.transform(X)
+        assert abs(np.corrcoef(scores[:, 0], X[:, 0])[0, 1]) > 0.5 or "standardize" in options
+
+
+def test_a_private_bound_lands_near_the_quantile():
+    rng = np.random.default_rng(1)
+    for spread in (1e-3, 1.0, 1e5):
+        X = rng.normal(size=(2000, 5)) * spread
+        norms = np.linalg.norm(X, axis=1)
+        bound = PrivatePCA(1).fit(X).norm_bound_
+        below = np.mean(norms <= bound)
+        # The rung just above the 0.8 quantile, give or take the noise of 10/0.1 rows and the steps of sqrt(2).
+        assert below > 0.7
+        assert np.mean(norms <= bound / 2) < 0.9
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+def test_a_share_of_variance_chooses_from_released_eigenvalues(share):
+    pca = PrivatePCA(share, epsilon=100.0, norm_bound=3.0).fit(gaussian_rows())
+    everything = PrivatePCA(epsilon=100.0, norm_bound=3.0).fit(gaussian_rows())
+    assert pca.explained_variance_ratio_.sum() >= share - 0.02
+    assert pca.n_components_ <= everything.n_components_
+    assert abs(np.sum(np.cumsum(everything.explained_variance_ratio_) < share) + 1 - pca.n_components_) <= 1
+
+
+def raw_table():
+    """A real table, moved far from the origin, with a few wild outliers."""
+    X = load_breast_cancer().data
+    X = np.tile((X - X.mean(axis=0)) / X.std(axis=0), (20, 1))
+    clean = X.copy()
+    X = X + np.linspace(-1e4, 1e4, X.shape[1])
+    rng = np.random.default_rng(0)
+    X[rng.choice(len(X), 40, replace=False)] += rng.choice([-1e6, 1e6], size=(40, X.shape[1]))
+    return rng.permutation(X), np.cov(clean.T)
+
+
+def test_pairs_need_no_bound_and_no_mean_where_a_guessed_bound_fails():
+    X, covariance = raw_table()
+    best = captured_variance(
+        covariance,
+        PCA(2).fit(np.random.default_rng(0).multivariate_normal(np.zeros(30), covariance, 50_000)).components_,
+    )
+
+    def share(model):
+        return captured_variance(covariance, model.fit(X).components_) / best
+
+    assert share(PrivatePCA(2, rows="pairs", epsilon=2.0)) > 0.8
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)
+        assert share(PrivatePCA(2, norm_bound=10.0, epsilon=2.0, center=True)) < 0.6
+
+
+def test_pairs_refuse_what_does_not_fit_them():
+    X = gaussian_rows(100)
+    for options in ({"relation": "add_remove"}, {"norm_bound": 1.0}, {"center": True}, {"standardize": True}):
+        with pytest.raises(InvalidParameterError):
+            PrivatePCA(1, rows="pairs", **options).fit(X)
+    assert PrivatePCA(1, rows="pairs", epsilon=50.0).fit(X[:99]).n_samples_ == 98
+
+
+def test_intervals_and_warnings_speak_of_released_values_only():
+    pca = PrivatePCA(2, epsilon=5.0, norm_bound=3.0).fit(gaussian_rows())
+    interval = pca.explained_variance_interval_
+    assert interval.shape == (2, 2)
+    assert np.all(interval[:, 0] <= interval[:, 1])
+    with pytest.warns(NoiseWarning, match="more rows"):
+        PrivatePCA(2, epsilon=0.01, norm_bound=3.0, mechanism="matrix_laplace").fit(gaussian_rows(100))
+
+
+@pytest.mark.parametrize("mechanism", ["ppca", "random_projection"])
+def test_subspace_mechanisms_have_no_covariance(mechanism):
+    pca = PrivatePCA(2, norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+    assert pca.covariance_ is None
+    assert pca.explained_variance_ is None
+    with pytest.raises(InvalidParameterError, match="no covariance"):
+        pca.get_covariance()
+    with pytest.raises(InvalidParameterError, match="releases no"):
+        PrivateCovariance(norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+    with pytest.raises(InvalidParameterError, match="no eigenvalues"):
+        PrivatePCA(0.9, norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+
+
+def test_the_covariance_is_psd_and_closer_than_the_raw_release():
+    X = load_wine().data
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    truth = SecondMoments(RowBound(5.0), 13).update(X).gram * RowBound(5.0).unit_squared / len(X)
+    raw, shrunk = [], []
+    for seed in range(20):
+        model = PrivateCovariance(epsilon=1.0, norm_bound=5.0, random_state=seed).fit(X)
+        assert np.linalg.eigvalsh(model.covariance_)[0] > -1e-9
+        raw.append(frobenius_error(truth, model.release_.covariance))
+        shrunk.append(frobenius_error(truth, model.covariance_))
+    assert np.mean(shrunk) < 0.8 * np.mean(raw)
+
+
+def test_ridge_finds_the_coefficients_and_does_not_blow_up():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(50_000, 4)) + 0.5
+    y = X @ [1.0, -0.5, 0.0, 0.25] + 2.0 + 0.05 * rng.normal(size=50_000)
+    model = PrivateRidge(epsilon=2.0, norm_bound=6.0, center=True).fit(X, y)
+    assert np.allclose(model.coef_, [1.0, -0.5, 0.0, 0.25], atol=0.1)
+    assert abs(model.intercept_ - 2.0) < 0.2
+    assert model.r2_ > 0.8
+    assert model.score(X, y) > 0.8
+    swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0).fit(X[:200], y[:200])
+    assert np.linalg.norm(swamped.coef_) < 5
+    assert 0 <= swamped.r2_ <= 1
+
+
+def test_ridge_of_any_column_from_one_release():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(-1, 1, size=(50_000, 2)), columns=["a", "b"]).assign(c=lambda t: t.a - t.b)
+    model = PrivateRidge(target="c", epsilon=5.0, norm_bound=3.0).fit(frame)
+    assert np.allclose(model.coef_, [1, -1], atol=0.1)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    covariance = PrivateCovariance(epsilon=5.0, norm_bound=3.0).fit(frame)
+    assert np.allclose(covariance.regress("a", ["b", "c"]).coef, [1, 1], atol=0.2)
+    with pytest.raises(InvalidParameterError, match="no feature"):
+        covariance.regress("z")
+    with pytest.raises(InvalidDataError, match="requires y"):
+        PrivateRidge(norm_bound=3.0).fit(frame)
+
+
+def test_sparse_components_find_the_support():
+    rng = np.random.default_rng(3)
+    X = 0.1 * rng.normal(size=(30_000, 60))
+    X[:, [5, 17, 40]] += rng.normal(size=(30_000, 1))
+    model = PrivateSparsePCA(1, epsilon=1.0, norm_bound=3.0).fit(X)
+    assert list(model.support_) == [5, 17, 40]
+    truth = np.zeros((1, 60))
+    truth[0, [5, 17, 40]] = 3**-0.5
+    assert subspace_distance(truth, model.components_) < 0.2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 0},
+        {"delta": 1},
+        {"norm_bound": -1},
+        {"mechanism": "magic"},
+        {"relation": "sideways"},
+        {"rows": "triples"},
+        {"n_components": 0},
+        {"n_components": 7},
+        {"n_components": 1.5},
+        {"bounds": (1, 0)},
+        {"bounds": 3},
+        {"feature_scale": -1},
+        {"feature_scale": [1, 2]},
+        {"random_state": "seed"},
+        {"bounds": (0, 1), "standardize": True},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_one_sentence_and_spend_nothing(options, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
+    with pytest.raises((InvalidParameterError, InvalidDataError)) as error:
+        PrivatePCA(**{"n_components": 2, "norm_bound": 3.0, **options}, ledger=ledger).fit(gaussian_rows(50))
+    assert str(error.value).endswith(".")
+    assert ledger.entries() == []
