@@ -1,0 +1,5 @@
+"""`python -m eigenveil.cli`."""
+
+from . import main
+
+main()

@@ -1,0 +1,43 @@
+"""The README's Python blocks run, in order, as a reader would run them, and its claims hold."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({f"x{j}": np.random.default_rng(j).normal(size=500) for j in range(4)})
+    pyarrow.parquet.write_table(table, "table.parquet")
+    blocks = python_blocks("README.md")
+    assert len(blocks) == 3
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    said = re.findall(r"print\(.*\)\s+# (.*)", "\n".join(blocks))
+    assert printed == said
+
+
+def test_readme_names_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "    pip install . && eigenveil demo\n" in text
+    assert "    pip install '.[test]' && pytest\n" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))])
+def test_links_between_pages_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(((?!http)[^)#]+)", text):
+        assert ((ROOT / page).parent / target).exists(), target
