@@ -18,7 +18,7 @@ def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
     import pyarrow.parquet
 
     monkeypatch.chdir(tmp_path)
-    table = pa.table({f"x{j}": np.random.default_rng(j).normal(size=500) for j in range(4)})
+    table = pa.table({f"x{j}": 20 * np.random.default_rng(j).normal(size=5000) for j in range(4)})
     pyarrow.parquet.write_table(table, "table.parquet")
     blocks = python_blocks("README.md")
     assert len(blocks) == 3

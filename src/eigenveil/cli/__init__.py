@@ -1,4 +1,4 @@
-"""The command line: `eigenveil demo`."""
+"""The command line: `eigenveil demo` and `eigenveil local`."""
 
 import sys
 from pathlib import Path
@@ -14,6 +14,7 @@ from ..estimators import PrivatePCA
 from ..metrics import captured_variance
 from ..postprocess import top_components
 from ..version import __version__
+from .local import local_app
 
 app = typer.Typer(
     help="Differentially private PCA with guarantees you can defend.",
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(local_app, name="local")
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,7 +55,7 @@ def demo(
     # Pixels lie in 0..16 by the format of the data set, so no row is longer than 128; half of that is a public
     # guess at a typical length.
     bound = 64.0
-    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=bound).fit(digits)
+    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=bound, mechanism="matrix_laplace").fit(digits)
     if output is not None:
         pca.release_.save(output)
 

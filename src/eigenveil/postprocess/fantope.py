@@ -8,7 +8,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
 from .shrinkage import released_matrix
@@ -136,6 +135,8 @@ def fantope_components(
             step, U = step * factor, U / factor
     converged = max(primal, dual) <= tol
     if not converged:
+        from sklearn.exceptions import ConvergenceWarning  # the rest of scikit-learn is not needed here
+
         warnings.warn(
             f"Fantope selection stopped after {n_iter} iterations with residuals above tol; raise max_iter or tol.",
             ConvergenceWarning,

@@ -21,7 +21,7 @@ NoiseDraw = Callable[[np.random.Generator], FloatArray]
 # Simulations of a public law: with a fixed seed the same release always gives the same answer.
 SIMULATION_SEED = 20160711
 # Draws shrink with the size, since the spectrum of a large matrix hardly fluctuates.
-WORK = 1000
+WORK = 2000
 STEPS = 4
 EDGE_QUANTILE = 0.95
 # Many small eigenproblems: threads inside each would wait for one another longer than they work.
@@ -262,7 +262,7 @@ def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
     The mirror image removes the first-order error of the simulation, which few draws would not average out.
     """
     generator = np.random.default_rng(SIMULATION_SEED)
-    pairs = int(np.clip(WORK // rows.shape[0], 1, 100))
+    pairs = int(np.clip(WORK // rows.shape[0], 1, 200))
     halves = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(pairs)])
     return np.concatenate([halves, -halves])
 
@@ -299,7 +299,7 @@ def _noise_statistics(
     above[:, :, 2] = -np.inf
     # Largest eigenvalues of trailing blocks only shrink with the block: a few of them bound all the others.
     starts = sorted({0, 1, *(d * q // 4 for q in (1, 2, 3))} & set(range(min(d, ranks + 1))))
-    batch = max(1, 2 * WORK**2 // d**2)
+    batch = max(1, WORK**2 // d**2)
     for done in range(0, draws, batch):
         now = slice(done, min(done + batch, draws))
         noise = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(now.start, now.stop)])
