@@ -71,7 +71,7 @@ class GaussianNoise(AdditiveMechanism):
         return Guarantee(epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, claimed=claimed)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return symmetric noise; on a grid of `grid` units it is discrete, by OpenDP where it must be secure."""
+        """Return symmetric noise, discrete on a grid of `grid` units."""
         d = self.n_features
         noise = np.zeros((d, d))
         diagonal, beside = self._scales()
