@@ -145,9 +145,9 @@ def test_provenance_must_be_plain_json():
 
 def test_a_seeded_release_says_that_it_is_not_private(tmp_path):
     X = np.random.default_rng(0).normal(size=(50, 3))
-    seeded = PrivatePCA(1, norm_bound=2.0, random_state=0).fit(X).release_
+    seeded = PrivatePCA(1, epsilon=50.0, norm_bound=2.0, random_state=0).fit(X).release_
     again = load_release(seeded.save(tmp_path / "seeded.npz"))
     assert again.guarantee.reproducible
     assert not again.guarantee.is_private
     assert str(again.guarantee).startswith("NOT PRIVATE")
-    assert PrivatePCA(1, norm_bound=2.0).fit(X).guarantee_.is_private
+    assert PrivatePCA(1, epsilon=50.0, norm_bound=2.0).fit(X).guarantee_.is_private

@@ -1,0 +1,176 @@
+"""`eigenveil local params | encode | aggregate`: the local model on files and standard streams."""
+
+import csv
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.local.client import encode_many
+from eigenveil.local.protocol import LOCAL_MECHANISMS, LocalProtocol
+from eigenveil.local.server import Aggregator
+from eigenveil.local.wire import to_line
+
+local_app = typer.Typer(
+    help="Private PCA without a trusted collector: clients encode, a server aggregates.",
+    no_args_is_help=True,
+)
+_ROWS_AT_ONCE = 1000
+STANDARD = Path("-")
+
+
+@local_app.command()
+def params(
+    features: Annotated[int, typer.Option(help="Width of a row.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
+    output: Annotated[Path, typer.Option(help="Protocol file to write (JSON).")],
+    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian mechanisms.")] = 0.0,
+    norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
+    mechanism: Annotated[str, typer.Option(help=" | ".join(LOCAL_MECHANISMS))] = "double_cap",
+    row_norms: Annotated[str, typer.Option(help="any, or unit: scale every row to the bound.")] = "any",
+    purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
+) -> None:
+    """Write the public protocol of a collection, and show what it costs and what it gives."""
+    protocol = LocalProtocol(
+        features, epsilon, delta, norm_bound, mechanism=mechanism, row_norms=row_norms, purpose=purpose
+    )
+    law = protocol.law
+    protocol.save(output)
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
+    table.add_row("guarantee of a report", str(protocol.guarantee()))
+    table.add_row("bytes of a report", str(protocol.report_bytes))
+    table.add_row("sd of an entry, n reports", f"{law.off_diagonal_sd * norm_bound**2:.4g} / √n")
+    table.add_row("pull of one bad report, at most", f"{law.pull * norm_bound**2:.4g} / n")
+    console.print(table)
+    for caveat in protocol.guarantee().caveats:
+        console.print(caveat)
+
+
+@local_app.command()
+def encode(
+    protocol: Annotated[Path, typer.Argument(help="Protocol file.")],
+    rows: Annotated[
+        Path, typer.Argument(help="Rows as CSV, with or without a header; - is standard input.")
+    ] = STANDARD,
+    output: Annotated[Path, typer.Option(help="Where the reports go; - is standard output.")] = STANDARD,
+) -> None:
+    """Turn rows into private reports, one line each. Encoding a row again spends its budget again."""
+    agreed = LocalProtocol.load(protocol)
+    with _text_rows(rows) as source, _sink(output) as sink:
+        while block := list(islice(source, _ROWS_AT_ONCE)):
+            sink.writelines(to_line(report) for report in encode_many(agreed, np.array(block)))
+
+
+@local_app.command()
+def aggregate(
+    reports: Annotated[
+        list[Path] | None, typer.Argument(help="Files of reports; - is standard input, the default.")
+    ] = None,
+    protocol: Annotated[Path | None, typer.Option(help="Protocol file; needed for a new collection.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Collection file, kept and resumed (SQLite).")] = None,
+    merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
+    release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
+    components: Annotated[int | None, typer.Option(help="Number of components to release.")] = None,
+) -> None:
+    """Add up reports, and write the release. Bad reports are counted by reason and never stop the collection."""
+    if protocol is None and state is None:
+        raise InvalidParameterError("Give --protocol, or --state with a collection that has one.")
+    if protocol is None and state is not None:
+        collection = Aggregator.open(state)
+    elif protocol is not None:
+        collection = Aggregator(LocalProtocol.load(protocol), state)
+    # Merging or releasing alone reads no reports; with neither, standard input is meant.
+    sources = reports or ([] if merge or release else [STANDARD])
+    with collection:
+        _collect(collection, sources)
+        for other in merge or []:
+            with Aggregator.open(other) as part:
+                collection.merge(part)
+        console = Console(stderr=True)
+        console.print(f"{collection.n_reports} reports accepted")
+        for reason, count in collection.refused.items():
+            console.print(f"{count} refused: {reason.replace('_', ' ')}")
+        if release is not None:
+            released = collection.release(components)
+            released.save(release)
+            console.print(f"Guarantee of every report: {released.guarantee}")
+            console.print(f"Written to {release}; read it with eigenveil.load_release.", soft_wrap=True)
+
+
+def _collect(collection: Aggregator, sources: list[Path]) -> None:
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[seen]} reports"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        for source in sources:
+            # The size of a pipe is not known: its bar only moves.
+            total = source.stat().st_size if source != STANDARD and source.is_file() else None
+            task = progress.add_task(str(source), total=total, seen=0)
+            seen = 0
+
+            def advance(count: int, taken: int, task: TaskID = task) -> None:
+                nonlocal seen
+                seen += count
+                progress.update(task, advance=taken, seen=seen)
+
+            if source == STANDARD:
+                collection.add_stream(sys.stdin.buffer, advance)
+            else:
+                collection.add_file(source, advance)
+
+
+@contextmanager
+def _text_rows(path: Path) -> Iterator[Iterator[list[float]]]:
+    if path == STANDARD:
+        yield _numbers(csv.reader(sys.stdin))
+        return
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            yield _numbers(csv.reader(file))
+    except OSError as error:
+        raise InvalidDataError(f"The file of rows {path} cannot be read: {error.strerror}.") from error
+
+
+def _numbers(lines: Iterator[list[str]]) -> Iterator[list[float]]:
+    width = None
+    for number, line in enumerate(lines):
+        if not line:
+            continue
+        try:
+            row = [float(entry) for entry in line]
+        except ValueError:
+            if number == 0:
+                continue  # a header
+            raise InvalidDataError("A row holds something that is not a number.") from None
+        if width not in (None, len(row)):
+            raise InvalidDataError("The rows do not all have the same width.")
+        width = len(row)
+        yield row
+
+
+@contextmanager
+def _sink(path: Path) -> Iterator[BinaryIO]:
+    if path == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with open(path, "wb") as file:
+            yield file
+    except OSError as error:
+        raise InvalidDataError(f"The reports cannot be written to {path}: {error.strerror}.") from error

@@ -1,0 +1,148 @@
+"""`one_bit`: a public random direction u, and one private bit that says whether the row lies near it.
+
+The direction is a function of the report's random identifier, so client and server know it alike and it costs
+no bytes of its own. docs/local.md derives the estimate and its variance.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ..guarantee import Guarantee, Numerics
+from .directions import DIRECTION_SCALE, DirectionMechanism, quantized
+from .mechanism import ByteArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from .protocol import LocalProtocol
+
+_LABEL = b"eigenveil local one_bit direction 1"
+
+
+def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
+    """Return the integer directions that report identifiers stand for, uniform on the sphere.
+
+    Examples
+    --------
+    >>> ids = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    >>> np.array_equal(public_directions(ids, 5)[1], public_directions(ids[1:], 5)[0])
+    True
+    """
+    digests = b"".join(hashlib.shake_256(_LABEL + identifier.tobytes()).digest(8 * n_features) for identifier in ids)
+    words = np.frombuffer(digests, dtype="<u8").reshape(len(ids), n_features)
+    normals = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
+    return quantized(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class BitLaw:
+    """The public numbers of a one-bit report.
+
+    With B = [(u.x)^2 > threshold] for a unit x, E[B] = mass and E[B (uu' - I/d)] = slope (xx' - I/d).
+    """
+
+    n_features: int
+    epsilon: float
+    threshold: float
+    mass: float
+    slope: float
+
+    @classmethod
+    def at(cls, n_features: int, epsilon: float, mass: float) -> Self:
+        """Return the law whose threshold is passed with probability `mass`."""
+        shape = (n_features - 1) / 2
+        threshold = float(special.betainccinv(0.5, shape, mass))
+        weighted = float(special.betaincc(1.5, shape, threshold))
+        return cls(n_features, epsilon, threshold, mass, (weighted - mass) / (n_features - 1))
+
+    @classmethod
+    def best(cls, n_features: int, epsilon: float) -> Self:
+        """Return the law of least variance, by zooming into a grid of the mass."""
+        low, high = math.log(1e-9), math.log(0.9)
+        for _ in range(6):
+            grid = np.linspace(low, high, 101)
+            laws = [cls.at(n_features, epsilon, math.exp(point)) for point in grid]
+            best = int(np.argmin([law.variance() for law in laws]))
+            low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+        return laws[best]
+
+    @property
+    def bit_variance(self) -> float:
+        """E(y - mass)^2, y the unbiased estimate of B from the randomized bit."""
+        return 1 / (4 * math.sinh(self.epsilon / 2) ** 2) + self.mass * (1 - self.mass)
+
+    def variance(self, squared_norm: float = 1.0) -> float:
+        """Return E|S - E S|_F^2 of S = (y - mass)(uu' - I/d)/slope."""
+        return (1 - 1 / self.n_features) * (self.bit_variance / self.slope**2 - squared_norm**2)
+
+
+class OneBit(DirectionMechanism):
+    """Pure epsilon, one byte a report beside its identifier.
+
+    Formal guarantee
+    ----------------
+    Pure epsilon-local differential privacy: the direction does not depend on the row, and the bit is randomized
+    response (Warner 1965) with the direction's part of epsilon; the trace bit is another with the rest.
+    """
+
+    name = "one_bit"
+    n_matrices = 2
+    payload_bytes = 1
+
+    def __init__(self, protocol: "LocalProtocol") -> None:
+        super().__init__(protocol)
+        self.law = BitLaw.best(self.n_features, self.direction_epsilon)
+
+    def guarantee(self) -> Guarantee:
+        """Return pure epsilon; a 53-bit uniform number stands for the biased coin."""
+        return Guarantee(self.protocol.epsilon, numerics=Numerics.ROUNDED, caveats=self.caveats)
+
+    def _respond(
+        self,
+        directions: FloatArray,
+        kept: NDArray[np.bool_],
+        ids: ByteArray,
+        generator: np.random.Generator,
+    ) -> ByteArray:
+        public = public_directions(ids, self.n_features)
+        cosines = np.einsum("ij,ij->i", public, directions) / DIRECTION_SCALE
+        # A uniform direction in place of x passes the threshold with probability `mass`, whatever u is.
+        chance = generator.random(len(ids)) < self.law.mass
+        near = np.where(kept, np.square(cosines) > self.law.threshold, chance)
+        truthful = generator.random(len(ids)) < 1 / (1 + math.exp(-self.direction_epsilon))
+        return np.asarray((near == truthful).astype(np.uint8)[:, None])
+
+    def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
+        return np.asarray(body + 2 * bits.astype(np.uint8)[:, None])
+
+    def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
+        """Check that no bit is set that has no meaning."""
+        return np.asarray(payloads[:, 0] < (4 if self.measures_trace else 2))
+
+    def fold(self, payloads: ByteArray, ids: ByteArray) -> tuple[IntArray, int]:
+        """Sum v v', and v v' over the reports whose bit is 1, exactly."""
+        public = public_directions(ids, self.n_features)
+        chosen = public[(payloads[:, 0] & 1) == 1]
+        sums = np.stack([public.T @ public, chosen.T @ chosen]).astype(np.int64)
+        return sums, self._ones(payloads)
+
+    def _ones(self, payloads: ByteArray) -> int:
+        return int(np.count_nonzero(payloads[:, 0] & 2))
+
+    def _signal(self, sums: FloatArray) -> FloatArray:
+        # y - mass = (bit - 1/2)/tanh(epsilon/2) + 1/2 - mass
+        steepness = 1 / math.tanh(self.direction_epsilon / 2)
+        level = 0.5 - self.law.mass - steepness / 2
+        return np.asarray((steepness * sums[1] + level * sums[0]) / self.law.slope)
+
+    def _signal_variance(self, squared_norm: float) -> float:
+        return self.law.variance(squared_norm)
+
+    @property
+    def _signal_reach(self) -> float:
+        steepness = 1 / math.tanh(self.direction_epsilon / 2)
+        return (steepness / 2 + abs(0.5 - self.law.mass)) / self.law.slope

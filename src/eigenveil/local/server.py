@@ -1,0 +1,197 @@
+"""`Aggregator`: what runs on the server. It adds reports, refuses what it must, and never stops for a bad one."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from os import PathLike
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import numpy as np
+
+from ..errors import InvalidDataError
+from ..release import Release
+from .estimate import released
+from .mechanism import Totals
+from .protocol import LocalProtocol
+from .store import CollectionError, Store
+from .wire import Refusal, read_lines, unpack
+
+# One transaction holds at most this many reports, and at most this many bytes of them.
+_BATCH_REPORTS = 2000
+_BATCH_BYTES = 2**25
+
+
+@dataclass
+class Tally:
+    """How many reports a call accepted, and how many it refused for which reason."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Aggregator:
+    """Adds up the reports of one protocol, exactly, and survives crashes.
+
+    A report is *accepted* when its identifier and its contribution are committed together: `add` and its kin return
+    after that. What was not acknowledged may be sent again; a report that was counted before is refused as repeated.
+
+    Parameters
+    ----------
+    protocol : LocalProtocol
+    path : path, optional
+        Where the collection is kept (SQLite); made if it is not there, resumed if it is. Without one the
+        collection lives in a temporary file and ends with the object.
+
+    Examples
+    --------
+    >>> protocol = LocalProtocol(3, epsilon=4.0)
+    >>> reports = [protocol.encode([0.0, 1.0, 0.0]) for _ in range(50)]
+    >>> collection = Aggregator(protocol)
+    >>> [collection.add(report) for report in (reports[0], reports[0], b"noise")]
+    [None, <Refusal.REPEATED: 'repeated'>, <Refusal.MALFORMED: 'malformed'>]
+    >>> collection.add_many(reports).accepted, collection.n_reports
+    (49, 50)
+    >>> collection.release(n_components=1).components.shape
+    (1, 3)
+    """
+
+    def __init__(self, protocol: LocalProtocol, path: str | PathLike[str] | None = None) -> None:
+        self._store = Store(path, protocol)
+        self.protocol = self._store.protocol
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Self:
+        """Return the collection kept in a file, with the protocol it was started for."""
+        aggregator = cls.__new__(cls)
+        aggregator._store = Store(path, None)
+        aggregator.protocol = aggregator._store.protocol
+        return aggregator
+
+    def add(self, report: bytes) -> Refusal | None:
+        """Add one report, durably; return None, or why it was refused."""
+        return self._commit([report])[0]
+
+    def add_many(self, reports: Iterable[bytes]) -> Tally:
+        """Add reports in batches, each committed as one."""
+        return self._add((bytes(report), 0) for report in reports)
+
+    def add_stream(self, stream: BinaryIO, on_batch: Callable[[int, int], None] | None = None) -> Tally:
+        """Add the reports of a binary stream, one line of base64 each.
+
+        Parameters
+        ----------
+        stream : binary file object
+        on_batch : callable, optional
+            Called after each commit with the numbers of reports and of bytes of the stream it took.
+        """
+        longest = max(4 * self.protocol.report_bytes, 2**16)
+        return self._add(read_lines(stream, longest), on_batch)
+
+    def add_file(self, path: str | PathLike[str], on_batch: Callable[[int, int], None] | None = None) -> Tally:
+        """Add the reports of a file, one line of base64 each."""
+        try:
+            with open(path, "rb") as stream:
+                return self.add_stream(stream, on_batch)
+        except OSError as error:
+            raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error
+
+    def _add(self, reports: Iterable[tuple[bytes, int]], on_batch: Callable[[int, int], None] | None = None) -> Tally:
+        tally = Tally()
+        size = max(1, min(_BATCH_REPORTS, _BATCH_BYTES // self.protocol.report_bytes))
+        source: Iterator[tuple[bytes, int]] = iter(reports)
+        while batch := list(islice(source, size)):
+            outcomes = self._commit([report for report, _ in batch])
+            tally.accepted += outcomes.count(None)
+            tally.refused.update(str(outcome) for outcome in outcomes if outcome is not None)
+            if on_batch is not None:
+                on_batch(len(batch), sum(taken for _, taken in batch))
+        return tally
+
+    def _commit(self, reports: list[bytes]) -> list[Refusal | None]:
+        """Judge and add a batch in one transaction."""
+        law = self.protocol.law
+        batch = unpack(reports, self.protocol.tag, law.payload_bytes)
+        honest = law.in_range(batch.payloads) if len(batch.payloads) else np.zeros(0, dtype=bool)
+        outcomes = list(batch.refusals)
+        places = [place for place, refusal in enumerate(outcomes) if refusal is None]
+        fresh = np.zeros(len(places), dtype=bool)
+        with self._store.transaction():
+            for number, place in enumerate(places):
+                if not honest[number]:
+                    outcomes[place] = Refusal.OUT_OF_RANGE
+                elif self._store.claim(batch.ids[number].tobytes()):
+                    fresh[number] = True
+                else:
+                    outcomes[place] = Refusal.REPEATED
+            if fresh.any():
+                before = self._store.totals()
+                law.check_capacity(before.n_reports + int(fresh.sum()))
+                added = law.totals_of(batch.payloads[fresh], batch.ids[fresh], int(batch.seeded[fresh].sum()))
+                self._store.write_totals(before + added)
+            refused = Counter(str(outcome) for outcome in outcomes if outcome is not None)
+            if refused:
+                self._store.add_refused(refused)
+        return outcomes
+
+    @property
+    def n_reports(self) -> int:
+        """The number of accepted reports."""
+        return self.totals.n_reports
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """The number of refused reports, by reason."""
+        return self._store.refused()
+
+    @property
+    def totals(self) -> Totals:
+        """The exact totals of all accepted reports."""
+        return self._store.totals()
+
+    def merge(self, other: "Aggregator") -> Self:
+        """Add another collection of the same protocol to this one, durably and all at once.
+
+        Two collections that share a report are refused, because the report would count twice.
+        """
+        if other.protocol != self.protocol:
+            raise CollectionError("Collections of different protocols cannot be merged.")
+        if other is self:
+            raise CollectionError("A collection cannot be merged with itself.")
+        with self._store.transaction(), other._store.snapshot():
+            before, added = self._store.totals(), other.totals
+            self.protocol.law.check_capacity(before.n_reports + added.n_reports)
+            claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
+            if not all(claimed):
+                shared = claimed.count(False)
+                raise CollectionError(
+                    f"The collections share {shared} reports, which would count twice; nothing was merged."
+                )
+            self._store.write_totals(before + added)
+            self._store.add_refused(other.refused)
+        return self
+
+    def __add__(self, other: "Aggregator") -> "Aggregator":
+        if not isinstance(other, Aggregator):
+            return NotImplemented
+        return Aggregator(self.protocol).merge(self).merge(other)
+
+    def release(self, n_components: int | None = None) -> Release:
+        """Return the estimate of the second moment, its components and the guarantee; it costs nothing more."""
+        return released(self.protocol, self.totals, n_components, refused=self.refused)
+
+    def close(self) -> None:
+        """Close the collection's file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Aggregator({self.protocol.mechanism}, {self.n_reports} reports, {self._store.path or 'temporary'})"

@@ -1,0 +1,271 @@
+"""The laws of `double_cap` and `one_bit`: density, unbiasedness, variance; and flaws that must be caught."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from eigenveil.local import LocalProtocol
+from eigenveil.local.client import new_ids, on_grid
+from eigenveil.local.directions import uniform_directions
+from eigenveil.local.double_cap import CapLaw
+from eigenveil.local.one_bit import BitLaw, public_directions
+from statistical.constants import ALPHA, PERTURB, N
+from statistical.laws import follows
+
+GRID = [(d, epsilon) for d in (2, 3, 20, 500) for epsilon in (0.1, 1.0, 8.0)]
+Z = float(stats.norm.isf(ALPHA / 2))
+
+
+def flawed(law: CapLaw) -> CapLaw:
+    """The law at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5 %.
+
+    Small epsilons hardly move it, and a large one on the circle has it near 1 already: no test could tell.
+    """
+    close = CapLaw.at(law.n_features, law.epsilon * (1 + PERTURB), law.threshold)
+    return close if close.hit - law.hit > 0.015 else CapLaw.at(law.n_features, law.epsilon / 2, law.threshold)
+
+
+def squared_cosine_cdf(law: CapLaw):
+    """The distribution function of t: the uniform law's, re-weighted on both sides of the threshold."""
+
+    def cdf(t):
+        below = special.betainc(0.5, (law.n_features - 1) / 2, t)
+        inside = 1 - law.hit + law.hit * (below - (1 - law.mass)) / law.mass
+        return np.where(t <= law.threshold, (1 - law.hit) * below / (1 - law.mass), inside)
+
+    return cdf
+
+
+@pytest.mark.parametrize(("d", "epsilon"), GRID)
+def test_law_of_the_squared_cosine(d, epsilon):
+    law = CapLaw.best(d, epsilon)
+    t = law.draw_squared_cosine(N, np.random.default_rng(1))
+    assert follows(t, squared_cosine_cdf(law))
+    assert not follows(t, squared_cosine_cdf(flawed(law)))
+
+
+@pytest.mark.parametrize(("d", "n"), [(2, N), (3, 50_000), (20, 50_000), (500, 4_000)])
+def test_law_of_the_direction(d, n):
+    """Given t, the rest of u is uniform in the complement of x; both signs are fair; every row has its own x."""
+    law, generator = CapLaw.best(d, 2.0), np.random.default_rng(2)
+    x = uniform_directions(n, d, generator)
+    u = law.draw(x, generator)
+    assert np.abs(np.linalg.norm(u, axis=1) - 1).max() < 1e-12
+    cosine = np.einsum("ij,ij->i", u, x)
+    assert follows(np.square(cosine), squared_cosine_cdf(law))
+    assert stats.binomtest(int((cosine > 0).sum()), n).pvalue > ALPHA
+    assert stats.binomtest(int((np.abs(cosine) > 0).sum()), n).pvalue < ALPHA  # control: always the same sign
+    if d == 2:
+        return
+    # A direction of x's complement, chosen without looking at u.
+    y = uniform_directions(n, d, generator)
+    y -= np.einsum("ij,ij->i", x, y)[:, None] * x
+    y /= np.linalg.norm(y, axis=1, keepdims=True)
+    share = np.square(np.einsum("ij,ij->i", u, y)) / (1 - np.square(cosine))
+    assert follows(share, stats.beta(0.5, (d - 2) / 2).cdf)
+    if n > 10_000:
+        assert not follows(share * (1 + 3 * PERTURB), stats.beta(0.5, (d - 2) / 2).cdf)
+
+
+def cap_counts(law: CapLaw, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Counts of reports in (cap of e1 only, cap of e2 only, neither or both)."""
+    u = law.draw(rows, generator)
+    first, second = np.square(u[:, 0]) > law.threshold, np.square(u[:, 1]) > law.threshold
+    return np.array([(first & ~second).sum(), (second & ~first).sum(), (first == second).sum()])
+
+
+def loss_is(epsilon: float, ours: int, theirs: int, n: int = N) -> bool:
+    """Whether the log ratio of two binomial counts out of n is epsilon."""
+    spread = np.sqrt(1 / ours + 1 / theirs - 2 / n)
+    return bool(abs(np.log(ours / theirs) - epsilon) < Z * spread)
+
+
+@pytest.mark.parametrize("d", [2, 10])
+def test_density_ratio_on_both_sides_of_the_cap(d):
+    """Between two orthogonal rows the density changes by e^eps, by e^-eps, and not at all where the caps agree."""
+    epsilon, generator = 2.0, np.random.default_rng(3)
+    law = CapLaw.best(d, epsilon)
+    e1, e2 = (np.tile(np.eye(d)[axis], (N, 1)) for axis in (0, 1))
+    ours, theirs = cap_counts(law, e1, generator), cap_counts(law, e2, generator)
+    assert loss_is(epsilon, ours[0], theirs[0])
+    assert loss_is(-epsilon, ours[1], theirs[1])
+    assert loss_is(0.0, ours[2], theirs[2])
+    wrong = CapLaw.at(d, epsilon * (1 + PERTURB), law.threshold)
+    assert not loss_is(epsilon, cap_counts(wrong, e1, generator)[0], cap_counts(wrong, e2, generator)[0])
+
+
+def test_short_rows_lose_no_privacy():
+    """A row of norm r is a mixture with the uniform law, whose density 1 lies between the two values of the cap."""
+    for d in (2, 20, 500):
+        for epsilon in (0.1, 1.0, 8.0):
+            law = CapLaw.best(d, epsilon)
+            low, high = (1 - law.hit) / (1 - law.mass), law.hit / law.mass
+            assert low < 1 < high
+            assert high / low == pytest.approx(np.exp(epsilon), rel=1e-9)
+            mixtures = [r2 * value + 1 - r2 for r2 in np.linspace(0, 1, 11) for value in (low, high)]
+            assert max(mixtures) / min(mixtures) <= np.exp(epsilon) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [(d, e) for d in (2, 3, 7, 20, 100, 500) for e in (0.1, 0.5, 1, 2, 4, 8)])
+def test_alpha_by_quadrature_and_the_best_threshold(d, epsilon):
+    """alpha from the integral of t against the two-valued density; no other threshold has a larger one."""
+    law = CapLaw.best(d, epsilon)
+    low, high = (1 - law.hit) / (1 - law.mass), law.hit / law.mass
+
+    def part(a, b):  # with t = sin^2(angle) the Beta(1/2, (d-1)/2) density has no pole
+        log_constant = np.log(2) - special.betaln(0.5, (d - 1) / 2)
+        ends = np.arcsin(np.sqrt([a, b]))
+        split = [s for s in (3 / np.sqrt(d),) if ends[0] < s < ends[1]]
+        return integrate.quad(
+            lambda s: np.sin(s) ** 2 * np.exp(log_constant + (d - 2) * np.log(max(np.cos(s), 1e-300))),
+            *ends,
+            points=split or None,
+            epsabs=1e-13,
+            epsrel=1e-11,
+        )[0]
+
+    mean = low * part(0, law.threshold) + high * part(law.threshold, 1)
+    assert law.alpha == pytest.approx((d * mean - 1) / (d - 1), rel=1e-6)
+    assert law.threshold == pytest.approx(mean, rel=1e-9)  # at the optimum the threshold is E[t]
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 1.5):
+        other = 1 - (1 - law.threshold) * factor if law.threshold > 0.5 else law.threshold * factor
+        assert CapLaw.at(d, epsilon, other).alpha <= law.alpha
+    assert law.variance() == pytest.approx((1 - 1 / d) * (1 - law.alpha**2) / law.alpha**2)
+
+
+def test_variances_of_the_design():
+    """At d = 100, epsilon = 1, in units of d^2: 3.0 for the double cap; 37.7 and 18 were given for Gaussians."""
+    assert CapLaw.best(100, 1.0).variance() / 100**2 == pytest.approx(3.0, abs=0.03)
+    paper = LocalProtocol(100, 1.0, 1e-4, mechanism="gaussian_paper").law.variance() / 100**2
+    assert 2 * paper == pytest.approx(37.7, abs=0.1)  # with its sensitivity mended by sqrt(2)
+    assert LocalProtocol(100, 1.0, 1e-6, mechanism="gaussian").law.variance() / 100**2 < 21
+
+
+ROWS = {"unit": 1.0, "short": 0.8}
+# Hashing an identifier costs microseconds: the one-bit tests draw fewer, and use an epsilon that makes up for it.
+DRAWS = {"double_cap": N, "one_bit": N // 4}
+# So the flaw that they must see is larger, by more than their wider spread.
+FLAW = {"double_cap": PERTURB, "one_bit": 4 * PERTURB}
+
+
+def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, seed: int) -> np.ndarray:
+    """The estimate of every single report, seen through the matrices `probes`: n x len(probes)."""
+    generator, law = np.random.default_rng(seed), protocol.law
+    n = DRAWS[protocol.mechanism]
+    grid = on_grid(protocol, np.tile(row, (n, 1)))
+    ids = new_ids(n, generator)
+    payloads = law.perturb(grid, ids, generator)
+    d, trace_bit = protocol.n_features, payloads[:, -1]
+    if protocol.mechanism == "double_cap":
+        u, weight = law._integers(payloads), np.full(n, 1 / law.law.alpha)
+    else:
+        u = public_directions(ids, d)
+        bit = payloads[:, 0] & 1
+        weight = ((bit - 0.5) / np.tanh(law.direction_epsilon / 2) + 0.5 - law.law.mass) / law.law.slope
+        trace_bit = payloads[:, 0] >> 1
+    u = u / np.linalg.norm(u, axis=1, keepdims=True)
+    forms = np.einsum("ni,pij,nj->np", u, probes, u, optimize=True)
+    traces = np.trace(probes, axis1=1, axis2=2)
+    r2 = 1.0
+    if protocol.row_norms == "any":
+        r2 = (0.5 + (trace_bit - 0.5) / np.tanh(law.trace_epsilon / 2))[:, None]
+    values = weight[:, None] * (forms - traces / d) + r2 * traces / d
+    # The same numbers must come out of the sums that the server keeps.
+    totals = law.totals_of(payloads, ids)
+    estimated = np.einsum("pij,ij->p", probes, law.estimate(totals))
+    assert np.allclose(values.mean(axis=0), estimated, atol=2e-3 * (1 + np.abs(estimated)))
+    return values
+
+
+@pytest.mark.parametrize("mechanism", ["double_cap", "one_bit"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_unbiased_with_the_stated_variance(mechanism, rows):
+    d, norm, n = 4, ROWS[rows], DRAWS[mechanism]
+    row_norms = "unit" if rows == "unit" else "any"
+    protocol = LocalProtocol(d, 6.0, mechanism=mechanism, row_norms=row_norms, trace_share=0.3)
+    generator = np.random.default_rng(4)
+    row = norm * uniform_directions(1, d, generator)[0]
+    row = on_grid(protocol, row[None])[0] / 2.0**16
+    truth = np.outer(row, row)
+    # An orthonormal basis of the symmetric matrices: the summed variance of its coefficients is E|S - xx'|^2.
+    basis = [np.diag(np.eye(d)[i]) for i in range(d)]
+    for i in range(d):
+        for j in range(i):
+            mixed = np.outer(np.eye(d)[i], np.eye(d)[j])
+            basis.append((mixed + mixed.T) / np.sqrt(2))
+    probes = np.array([*basis, truth / np.sum(truth**2)])
+    values = per_report(protocol, row, probes, seed=5)
+    expected = np.einsum("pij,ij->p", probes, truth)
+    spreads = values.std(axis=0) / np.sqrt(n) * stats.norm.isf(ALPHA / (2 * len(probes)))
+    assert (np.abs(values.mean(axis=0) - expected) < spreads).all()
+    assert abs(values.mean(axis=0)[-1] * (1 + FLAW[mechanism]) - expected[-1]) > spreads[-1]
+    errors = np.square(values[:, :-1] - expected[:-1]).sum(axis=1)
+    stated = protocol.law.variance(float(row @ row))
+    spread = errors.std() / np.sqrt(n)
+    # Quantized directions have length 1 to 1e-4 only; that is far below PERTURB and is allowed for.
+    assert abs(errors.mean() - stated) < Z * spread + 1e-3 * stated
+    assert abs(errors.mean() * (1 + FLAW[mechanism]) - stated) > Z * spread + 1e-3 * stated
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_public_directions_are_uniform(d):
+    ids = new_ids(20_000, np.random.default_rng(6))
+    v = public_directions(ids, d)
+    u = v / np.linalg.norm(v, axis=1, keepdims=True)
+    y = uniform_directions(1, d, np.random.default_rng(7))[0]
+    law = stats.beta(0.5, (d - 1) / 2).cdf
+    assert follows(np.square(u @ y), law)
+    assert not follows(np.square(u @ y) * (1 + 4 * PERTURB), law)
+
+
+@pytest.mark.parametrize("d", [2, 20, 100])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_one_bit_has_the_least_variance_of_its_kind(d, epsilon):
+    law = BitLaw.best(d, epsilon)
+    for factor in (0.7, 0.95, 1.05):
+        assert BitLaw.at(d, epsilon, min(0.95, law.mass * factor)).variance() >= law.variance()
+    assert law.variance() >= CapLaw.best(d, epsilon).variance() * (1 - 1e-9)
+
+
+def test_one_bit_is_randomized_response():
+    """With the direction fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
+    protocol = LocalProtocol(6, 2.0, mechanism="one_bit", row_norms="unit")
+    generator = np.random.default_rng(8)
+    n = N // 4
+    ids = np.tile(new_ids(1, generator), (n, 1))
+    u = public_directions(ids[:1], 6)[0]
+    u = u / np.linalg.norm(u)
+    across = np.linalg.svd(u[None])[2][1]
+    counts = [
+        int((protocol.law.perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
+        for row in (u, across)
+    ]
+    assert loss_is(2.0, counts[0], counts[1], n)
+    assert loss_is(-2.0, n - counts[0], n - counts[1], n)
+    assert not loss_is(2.0 * (1 + 3 * PERTURB), counts[0], counts[1], n)
+
+
+def test_trace_bit_settles_the_trace():
+    protocol = LocalProtocol(4, 4.0, trace_share=0.5)
+    generator, norm = np.random.default_rng(9), 0.7
+    rows = norm * uniform_directions(N, 4, generator)
+    grid = on_grid(protocol, rows)
+    squared = float(np.square(grid).sum() / N / 4.0**16)
+    ids = new_ids(N, generator)
+    totals = protocol.law.totals_of(protocol.law.perturb(grid, ids, generator), ids)
+    spread = Z * np.sqrt(protocol.law.trace_variance(norm**2) / N)
+    assert abs(protocol.law.trace(totals) - squared) < spread
+    shifted = replace(totals, ones=int(totals.ones * (1 + PERTURB)))
+    assert abs(protocol.law.trace(shifted) - squared) > spread
+
+
+def test_zero_row_is_uniform():
+    for mechanism in ("double_cap", "one_bit"):
+        protocol = LocalProtocol(3, 8.0, mechanism=mechanism, row_norms="unit")
+        generator, n = np.random.default_rng(10), DRAWS[mechanism]
+        ids = new_ids(n, generator)
+        totals = protocol.law.totals_of(protocol.law.perturb(np.zeros((n, 3)), ids, generator), ids)
+        bound = Z * np.sqrt(protocol.law.variance(0.0) / n)
+        assert np.abs(protocol.law.estimate(totals) - np.eye(3) / 3).max() < bound

@@ -1,0 +1,121 @@
+"""`eigenveil local params | encode | aggregate` on files and standard streams."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import load_release
+from eigenveil.cli import local as local_module
+from eigenveil.cli.local import local_app
+from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
+from eigenveil.local import Aggregator, LocalProtocol
+from helpers import assert_one_sentence
+
+# The module by its path: the command line as a whole takes seconds to start, and is tested elsewhere.
+SCRIPT = f"import runpy; runpy.run_path({local_module.__file__!r})['local_app']()"
+RUN = [sys.executable, "-c", SCRIPT]
+
+
+def invoke(*words, fails=None):
+    result = CliRunner().invoke(local_app, [str(word) for word in words])
+    if fails is not None:
+        assert isinstance(result.exception, fails), result.output
+        assert_one_sentence(result.exception)
+        return ""
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    path = tmp_path / "protocol.json"
+    invoke("params", "--features", 4, "--epsilon", 8, "--norm-bound", 2, "--output", path)
+    return path
+
+
+def rows_file(tmp_path, n=300, header="a,b,c,d\n"):
+    rows = np.random.default_rng(0).standard_normal((n, 4)) * [2, 0.1, 0.1, 0.1]
+    path = tmp_path / "rows.csv"
+    path.write_text(header + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+    return path
+
+
+def test_params_shows_the_terms(tmp_path):
+    output = invoke("params", "--features", 40, "--epsilon", 1, "--output", tmp_path / "p.json")
+    assert "1-differentially private" in output
+    assert "114" in output
+    assert LocalProtocol.load(tmp_path / "p.json") == LocalProtocol(40, 1.0)
+    paper = invoke(
+        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--mechanism", "gaussian_paper",
+        "--output", tmp_path / "q.json",
+    )  # fmt: skip
+    assert "Wang and Xu" in paper
+    invoke("params", "--features", 5, "--epsilon", -2, "--output", tmp_path / "r.json", fails=InvalidParameterError)
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_files_all_the_way(tmp_path, protocol):
+    reports, state, release = tmp_path / "reports.txt", tmp_path / "state.db", tmp_path / "release.npz"
+    invoke("encode", protocol, rows_file(tmp_path), "--output", reports)
+    assert len(reports.read_bytes().splitlines()) == 300
+    output = invoke("aggregate", reports, "--protocol", protocol, "--state", state, "--release", release)
+    assert "300 reports accepted" in output
+    assert abs(load_release(release).components[0, 0]) > 0.9
+    # Again: nothing counts twice, and the state needs no protocol file.
+    output = invoke("aggregate", reports, "--state", state)
+    assert "300 reports accepted" in output
+    assert "300 refused: repeated" in output
+    invoke("aggregate", "--state", state, "--release", release, "--components", 2)
+    assert load_release(release).components.shape == (2, 4)
+
+
+def test_standard_streams(tmp_path, protocol):
+    rows = rows_file(tmp_path, header="").read_bytes()
+    encoded = CliRunner().invoke(local_app, ["encode", str(protocol)], input=rows).stdout_bytes
+    assert encoded.count(b"\n") == 300
+    # The middle of a pipe: a process of its own, what it prints goes to the standard error.
+    state = str(tmp_path / "state.db")
+    command = [*RUN, "aggregate", "--protocol", str(protocol), "--state", state]
+    # FORCE_COLOR stands for a terminal: there the progress bar is drawn.
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    done = subprocess.run(command, input=encoded + b"junk\n", capture_output=True, check=True, env=environment)
+    printed = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", done.stderr)
+    assert done.stdout == b""
+    assert b"301 reports" in printed
+    assert b"300 reports accepted" in printed
+    assert b"1 refused: malformed" in printed
+
+
+def test_merging_shards(tmp_path, protocol):
+    states = []
+    for shard in range(2):
+        reports, state = tmp_path / f"{shard}.txt", tmp_path / f"{shard}.db"
+        invoke("encode", protocol, rows_file(tmp_path, n=10), "--output", reports)
+        invoke("aggregate", reports, "--protocol", protocol, "--state", state)
+        states.append(state)
+    total = tmp_path / "total.db"
+    output = invoke("aggregate", "--protocol", protocol, "--state", total, "--merge", states[0], "--merge", states[1])
+    assert "20 reports accepted" in output
+    with Aggregator.open(total) as collection:
+        assert collection.n_reports == 20
+    invoke("aggregate", "--state", total, "--merge", states[0], fails=EigenveilError)
+
+
+def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
+    secret = "7.7777"
+    for content in (f"{secret},1,1\n", f"{secret},1,1,1\n1,1,1\n", f"a,b,c,d\n{secret},x,1,1\n"):
+        path = tmp_path / "bad.csv"
+        path.write_text(content)
+        result = CliRunner().invoke(local_app, ["encode", str(protocol), str(path)])
+        assert isinstance(result.exception, InvalidDataError)
+        assert secret not in str(result.exception)
+    invoke("encode", protocol, tmp_path / "nowhere.csv", fails=InvalidDataError)
+    invoke("encode", tmp_path / "nowhere.json", tmp_path / "bad.csv", fails=InvalidParameterError)
+    invoke("aggregate", tmp_path / "bad.csv", fails=InvalidParameterError)
+    invoke("aggregate", tmp_path / "nowhere.txt", "--protocol", protocol, fails=InvalidDataError)
+    invoke("aggregate", "--protocol", protocol, "--release", tmp_path / "r.npz", fails=InvalidDataError)

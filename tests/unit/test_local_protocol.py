@@ -1,0 +1,225 @@
+"""LocalProtocol, the client, and the bytes of a report."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eigenveil import Guarantee, load_release
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.guarantee import Numerics
+from eigenveil.local import LocalProtocol, simulate
+from eigenveil.local.client import encode_many, on_grid
+from eigenveil.local.protocol import LOCAL_MECHANISMS
+from eigenveil.local.wire import Refusal, from_line, to_line, unpack
+from helpers import refused
+
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
+
+
+def protocol_for(mechanism: str, d: int = 6, epsilon: float = 1.0, **more) -> LocalProtocol:
+    return LocalProtocol(d, epsilon, ALL[mechanism], mechanism=mechanism, **more)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_json_round_trip(mechanism, tmp_path):
+    protocol = protocol_for(mechanism, shift=[0.5] * 6, scale=np.arange(1, 7), purpose="trial")
+    assert LocalProtocol.from_json(protocol.to_json()) == protocol
+    path = protocol.save(tmp_path / "protocol.json")
+    assert LocalProtocol.load(path).fingerprint == protocol.fingerprint
+    assert len(protocol.to_json()) < 1000
+
+
+def test_fingerprint_sees_every_field():
+    base = LocalProtocol(6, 1.0)
+    others = [
+        LocalProtocol(7, 1.0),
+        LocalProtocol(6, 1.1),
+        LocalProtocol(6, 1.0, norm_bound=2.0),
+        LocalProtocol(6, 1.0, mechanism="one_bit"),
+        LocalProtocol(6, 1.0, row_norms="unit"),
+        LocalProtocol(6, 1.0, trace_share=0.1),
+        LocalProtocol(6, 1.0, shift=[0.0] * 6),
+        LocalProtocol(6, 1.0, scale=[1.0] * 6),
+        LocalProtocol(6, 1.0, purpose="another"),
+        protocol_for("gaussian"),
+    ]
+    assert len({protocol.fingerprint for protocol in [base, *others]}) == 11
+    assert LocalProtocol(6, np.float64(1.0), norm_bound=1).fingerprint == base.fingerprint
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        base.epsilon = 2.0
+
+
+def test_a_changed_protocol_is_refused():
+    text = LocalProtocol(6, 1.0).to_json()
+    for broken in (
+        "",
+        "[]",
+        "{}",
+        "7",
+        text[:-4],
+        text.replace("1.0", "9.0", 1),
+        text.replace('"format": 1', '"format": 2'),
+    ):
+        with refused(InvalidParameterError):
+            LocalProtocol.from_json(broken)
+    content = json.loads(text)
+    del content["purpose"]
+    with refused(InvalidParameterError):
+        LocalProtocol.from_json(json.dumps(content))
+    with refused(InvalidParameterError):
+        LocalProtocol.load("there-is-no-such-file.json")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_features": 1},
+        {"epsilon": 0},
+        {"epsilon": 31},
+        {"epsilon": "1"},
+        {"delta": 1e-6},
+        {"delta": 1.0},
+        {"norm_bound": -1},
+        {"mechanism": "laplace"},
+        {"mechanism": "gaussian"},
+        {"row_norms": "some"},
+        {"trace_share": 1.0},
+        {"trace_share": 0},
+        {"shift": [1.0]},
+        {"scale": [0.0] * 6},
+        {"purpose": 3},
+    ],
+)
+def test_refused_parameters(parameters):
+    with refused(InvalidParameterError):
+        LocalProtocol(**{"n_features": 6, "epsilon": 1.0, **parameters})
+
+
+def test_too_small_an_epsilon_for_a_gaussian_report():
+    with refused(InvalidParameterError):
+        LocalProtocol(6, 1e-9, 1e-12, mechanism="gaussian").report_bytes  # noqa: B018
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_guarantee_needs_no_data_and_is_honest(mechanism):
+    guarantee = protocol_for(mechanism).guarantee()
+    assert isinstance(guarantee, Guarantee)
+    assert guarantee.is_private
+    if mechanism == "gaussian_paper":
+        assert guarantee.epsilon > 1
+    else:
+        assert guarantee.epsilon == 1
+    numerics = {"double_cap": Numerics.IDEALIZED, "gaussian": Numerics.EXACT}
+    assert guarantee.numerics == numerics.get(mechanism, Numerics.ROUNDED)
+
+
+def test_shares_of_epsilon_add_up():
+    law = LocalProtocol(6, 1.0, trace_share=0.05).law
+    assert law.direction_epsilon + law.trace_epsilon == 1.0
+    assert LocalProtocol(6, 1.0, row_norms="unit").law.direction_epsilon == 1.0
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+@pytest.mark.parametrize("row_norms", ["any", "unit"])
+def test_report_has_its_length_and_comes_back(mechanism, row_norms):
+    protocol = protocol_for(mechanism, row_norms=row_norms)
+    report = protocol.encode([0.1, 0.2, 0.3, 0.1, 0.0, -0.5])
+    assert isinstance(report, bytes)
+    assert len(report) == protocol.report_bytes
+    assert from_line(to_line(report)) == report
+    batch = unpack([report], protocol.tag, protocol.law.payload_bytes)
+    assert batch.refusals == [None]
+    assert not batch.seeded[0]
+    assert protocol.law.in_range(batch.payloads).all()
+    assert protocol.encode([0.0] * 6) != protocol.encode([0.0] * 6)
+    assert len(protocol.encode([0.0] * 6)) == protocol.report_bytes
+
+
+def test_bytes_of_a_report():
+    """The lengths that docs/local.md tells."""
+    sizes = {name: LocalProtocol(40, 1.0, delta, mechanism=name).report_bytes for name, delta in ALL.items()}
+    assert sizes == {"double_cap": 114, "one_bit": 34, "gaussian": 3313, "gaussian_paper": 3313}
+
+
+def test_a_seeded_report_says_so():
+    protocol = LocalProtocol(4, 1.0)
+    reports = [protocol.encode([1, 0, 0, 0], np.random.default_rng(5)) for _ in range(2)]
+    assert reports[0] == reports[1]
+    assert unpack(reports[:1], protocol.tag, protocol.law.payload_bytes).seeded.all()
+
+
+@given(st.binary(max_size=60), st.integers(0, 113), st.integers(0, 7))
+def test_no_bytes_break_the_decoder(junk, place, bit):
+    protocol = LocalProtocol(40, 1.0)
+    report = bytearray(protocol.encode(np.ones(40), np.random.default_rng(0)))
+    report[place] ^= 1 << bit
+    found = unpack([junk, bytes(report)], protocol.tag, protocol.law.payload_bytes).refusals
+    assert found == [Refusal.MALFORMED, Refusal.MALFORMED]
+    assert from_line(junk) is not None
+
+
+@pytest.mark.parametrize("row", [[0.1, 0.2], [[0.1] * 6], 3.0, "text", ["a"] * 6, [0.1] * 5 + [np.nan], [np.inf] * 6])
+def test_refused_rows_tell_nothing(row):
+    with refused(InvalidDataError, "0.1", "text", "nan", "[inf"):
+        LocalProtocol(6, 1.0).encode(row)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_rows_are_bounded_integers(mechanism):
+    generator = np.random.default_rng(1)
+    rows = generator.standard_normal((300, 6)) * 10.0 ** generator.integers(-300, 300, (300, 1))
+    for row_norms in ("any", "unit"):
+        protocol = protocol_for(mechanism, row_norms=row_norms, norm_bound=3.0, shift=[0.1] * 6, scale=[2.0] * 6)
+        grid = on_grid(protocol, rows)
+        limit = 4**protocol.law.row_bits
+        assert (grid == np.trunc(grid)).all()
+        assert np.square(grid).sum(axis=1).max() <= limit
+        if row_norms == "unit":
+            assert np.square(grid).sum(axis=1).min() > 0.9 * limit
+
+
+def test_many_and_one_agree_in_law_of_ids():
+    reports = encode_many(LocalProtocol(3, 1.0), np.ones((50, 3)))
+    assert len(set(reports)) == 50
+    assert len({report[13:29] for report in reports}) == 50
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_simulation_returns_a_release(mechanism, tmp_path):
+    protocol = protocol_for(mechanism, epsilon=8.0, norm_bound=2.0)
+    rows = np.random.default_rng(2).standard_normal((20_000, 6)) * [3, 1, 0.1, 0.1, 0.1, 0.1]
+    release = simulate(protocol, rows, np.random.default_rng(3), n_components=2)
+    assert release.guarantee.reproducible
+    assert release.components.shape == (2, 6)
+    assert abs(release.components[0, 0]) > 0.9
+    clipped = rows * np.minimum(1, 2 / np.linalg.norm(rows, axis=1))[:, None]
+    assert np.linalg.norm(release.covariance - clipped.T @ clipped / len(rows)) < 1
+    assert not protocol.simulate(rows[:50]).guarantee.reproducible
+    back = load_release(release.save(tmp_path / "local.npz"))
+    assert back.provenance["parameters"]["mechanism"] == mechanism
+    assert back.provenance["n_rows"] == 20_000
+    with refused(InvalidDataError):
+        simulate(protocol, np.zeros((0, 6)))
+
+
+CLIENT = """
+import eigenveil.local.client, sys
+from eigenveil.local import LocalProtocol
+LocalProtocol(5, 1.0).encode([0.1] * 5)
+print(' '.join(sorted({name.split('.')[0] for name in sys.modules} | set(sys.modules))))
+"""
+
+
+def test_a_client_loads_little():
+    done = subprocess.run([sys.executable, "-c", CLIENT], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    heavy = {"sklearn", "pandas", "sqlite3", "typer", "rich", "opendp", "dp_accounting", "pyarrow", "scipy.stats"}
+    assert not loaded & heavy
+    assert "eigenveil.local.server" not in loaded
+    assert {"numpy", "scipy", "randomgen"} <= loaded  # control: what is loaded is seen
