@@ -1,0 +1,213 @@
+"""Shrinkage beats the raw release, and the intervals hold what they say; a wrong noise scale must show."""
+
+import numpy as np
+import pytest
+
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.postprocess import eigenvalue_intervals, noise_edge, project_psd, shrink
+from helpers import refused
+
+SPECTRA = {
+    "flat": lambda d: np.ones(d),
+    "power": lambda d: 1 / np.arange(1.0, d + 1),
+    "slow": lambda d: np.arange(1.0, d + 1) ** -0.25,
+    "rank one": lambda d: np.eye(d)[0],
+    "tied": lambda d: np.where(np.arange(d) < 3, 1.0, 0.1),
+}
+
+
+def gaussian(d, sd):
+    def draw(generator):
+        entries = generator.standard_normal((d, d))
+        return sd * (entries + entries.T) / np.sqrt(2)
+
+    return draw
+
+
+def matrix_laplace(d, sd):
+    scale = sd / np.sqrt(2 * (d + 1))
+
+    def draw(generator):
+        first, second = generator.standard_normal((2, d, d + 1))
+        return scale * (first @ first.T - second @ second.T)
+
+    return draw
+
+
+LAWS = {"gaussian": gaussian, "matrix_laplace": matrix_laplace}
+
+
+def released(values, draw, generator):
+    """A matrix of these eigenvalues in a random basis, and its release."""
+    basis = np.linalg.qr(generator.standard_normal((values.size, values.size)))[0]
+    truth = (basis * values) @ basis.T
+    truth = (truth + truth.T) / 2
+    return truth, truth + draw(generator)
+
+
+def sd_for(values, ratio):
+    """The noise sd whose Gaussian edge is `ratio` times the largest eigenvalue."""
+    return ratio * values[0] / (2 * np.sqrt(values.size))
+
+
+def relative_errors(spectrum, law, d, ratio, runs, factor=1.0):
+    values = SPECTRA[spectrum](d)
+    sd = sd_for(values, ratio)
+    generator = np.random.default_rng([d, runs, round(1000 * ratio)])
+    errors = []
+    for _ in range(runs):
+        truth, release = released(values, LAWS[law](d, sd), generator)
+        estimate = shrink(release, LAWS[law](d, factor * sd)).covariance
+        errors.append([np.linalg.norm(estimate - truth), np.linalg.norm(release - truth)])
+    shrunk, raw = np.array(errors).T
+    differences = (shrunk - raw) / raw.mean()
+    return differences.mean(), differences.std(ddof=1) / np.sqrt(runs)
+
+
+def coverage(spectrum, law, d, ratio, runs, factor=1.0):
+    values = SPECTRA[spectrum](d)
+    sd = sd_for(values, ratio)
+    generator = np.random.default_rng([d, runs, round(1000 * ratio)])
+    hits = np.zeros(3)
+    for _ in range(runs):
+        _, release = released(values, LAWS[law](d, sd), generator)
+        low, high = eigenvalue_intervals(release, LAWS[law](d, factor * sd), n_components=3, generator=generator).T
+        hits += (low <= values[:3] + 1e-12) & (values[:3] <= high + 1e-12)
+    return hits / runs
+
+
+def slack(runs):
+    return 4 * np.sqrt(0.95 * 0.05 / runs)
+
+
+def test_projection_is_psd_nearer_and_idempotent():
+    generator = np.random.default_rng(0)
+    truth, release = released(SPECTRA["power"](8), gaussian(8, 0.3), generator)
+    projected = project_psd(release)
+    assert np.linalg.eigvalsh(projected).min() > -1e-12
+    assert np.linalg.norm(projected - truth) <= np.linalg.norm(release - truth)
+    np.testing.assert_allclose(project_psd(projected), projected, atol=1e-12)
+
+
+def test_edge_is_that_of_the_semicircle_and_scales_with_the_noise():
+    edge = noise_edge(gaussian(150, 0.2))
+    assert abs(edge / (2 * 0.2 * np.sqrt(150)) - 1) < 0.05
+    assert noise_edge(gaussian(150, 0.2)) == edge
+    assert noise_edge(gaussian(150, 0.4)) == pytest.approx(2 * edge)
+
+
+def test_a_spike_in_gaussian_noise_follows_the_formula():
+    d, reach = 200, 0.3  # reach = sd sqrt(d), half of the edge
+    draw = gaussian(d, reach / np.sqrt(d))
+    _, release = released(np.eye(d)[0], draw, np.random.default_rng(1))
+    seen = np.linalg.eigvalsh(release)[-1]
+    spike = (seen + np.sqrt(seen**2 - 4 * reach**2)) / 2
+    result = shrink(release, draw)
+    assert result.eigenvalues[0] == pytest.approx(spike, abs=0.02)
+    assert result.alignments[0] == pytest.approx(1 - reach**2 / spike**2, abs=0.02)
+    assert result.shrunk_eigenvalues[0] == pytest.approx(spike - reach**2 / spike, abs=0.03)
+    assert result.n_visible == 1
+
+
+def test_result_is_psd_sorted_and_deterministic():
+    draw = matrix_laplace(12, 0.1)
+    _, release = released(SPECTRA["power"](12), draw, np.random.default_rng(2))
+    result = shrink(release, draw)
+    assert np.linalg.eigvalsh(result.covariance).min() > -1e-12
+    for values in (result.eigenvalues, result.shrunk_eigenvalues):
+        assert (np.diff(values) <= 1e-12).all()
+        assert values.min() >= 0
+    assert ((result.alignments >= 0) & (result.alignments <= 1 + 1e-9)).all()
+    np.testing.assert_array_equal(shrink(release, draw).covariance, result.covariance)
+
+
+def test_without_noise_nothing_changes():
+    truth, _ = released(SPECTRA["power"](7), gaussian(7, 1.0), np.random.default_rng(3))
+    np.testing.assert_allclose(shrink(truth, gaussian(7, 1e-12)).covariance, truth, atol=1e-9)
+
+
+def test_pure_noise_is_taken_for_noise():
+    draw = gaussian(60, 1.0)
+    result = shrink(draw(np.random.default_rng(4)), draw)
+    assert np.linalg.norm(result.covariance) < 0.3 * np.linalg.norm(draw(np.random.default_rng(4)))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize(("d", "ratio"), [(1, 0.3), (3, 0.1), (10, 0.03), (10, 0.3), (10, 3.0), (30, 0.1)])
+def test_error_is_never_more_than_one_percent_above_the_raw_release(law, spectrum, d, ratio):
+    mean, error = relative_errors(spectrum, law, d, ratio, 10)
+    assert mean <= 0.01 + 4 * error
+
+
+@pytest.mark.parametrize("spectrum", ["flat", "rank one"])
+def test_error_is_far_below_the_raw_release_where_it_can_be(spectrum):
+    mean, error = relative_errors(spectrum, "gaussian", 40, 0.3, 6)
+    assert mean + 4 * error < -0.4
+
+
+def test_control_a_wrong_noise_scale_spoils_the_estimate():
+    mean, error = relative_errors("power", "gaussian", 10, 0.03, 12, factor=10.0)
+    assert mean - 4 * error > 0.01
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("spectrum", "ratio"), [("power", 0.01), ("tied", 0.3), ("rank one", 0.3), ("power", 3.0)])
+def test_intervals_cover(law, spectrum, ratio):
+    assert coverage(spectrum, law, 6, ratio, 40).min() >= 0.95 - slack(40)
+
+
+def test_control_a_wrong_noise_scale_loses_coverage():
+    assert coverage("power", "gaussian", 6, 0.01, 40, factor=0.2)[0] < 0.95 - slack(40)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize("d", [3, 8, 30])
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 3.0])
+def test_intervals_cover_in_long_runs(law, spectrum, d, ratio):
+    assert coverage(spectrum, law, d, ratio, 1000).min() >= 0.95 - slack(1000)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize("d", [2, 3, 4, 5, 8, 20])
+@pytest.mark.parametrize("ratio", [0.003, 0.03, 0.1, 0.3, 1.0, 3.0])
+def test_error_in_long_runs(law, spectrum, d, ratio):
+    mean, error = relative_errors(spectrum, law, d, ratio, 300)
+    assert mean <= 0.01 + 2 * error
+
+
+def test_intervals_are_narrower_than_the_spectral_norm_allows():
+    d, draw = 30, gaussian(30, 0.01)
+    _, release = released(SPECTRA["rank one"](d), draw, np.random.default_rng(5))
+    low, high = eigenvalue_intervals(release, draw, n_components=1)[0]
+    assert high - low < 0.8 * 2 * noise_edge(draw)
+
+
+def test_intervals_hold_for_one_feature_and_for_all():
+    assert eigenvalue_intervals(np.array([[1.0]]), gaussian(1, 0.1)).shape == (1, 2)
+    _, release = released(SPECTRA["power"](6), gaussian(6, 0.01), np.random.default_rng(6))
+    ends = eigenvalue_intervals(release, gaussian(6, 0.01))
+    assert ends.shape == (6, 2)
+    assert (ends[:, 0] <= ends[:, 1]).all()
+    assert ends.min() >= 0
+    np.testing.assert_array_equal(eigenvalue_intervals(release, gaussian(6, 0.01)), ends)
+
+
+def test_bad_arguments_are_refused():
+    draw = gaussian(2, 1.0)
+    with refused(InvalidDataError):
+        shrink(np.ones((2, 3)), draw)
+    with refused(InvalidDataError):
+        shrink(np.array([[1.0, np.nan], [np.nan, 1.0]]), draw)
+    with refused(InvalidDataError):
+        project_psd(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    with refused(InvalidParameterError):
+        eigenvalue_intervals(np.eye(2), draw, level=1.0)
+    with refused(InvalidParameterError):
+        eigenvalue_intervals(np.eye(2), draw, draws=150)
+    with refused(InvalidParameterError):
+        eigenvalue_intervals(np.eye(2), draw, n_components=3)
