@@ -105,9 +105,7 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     return result
 
 
-def _falls(
-    gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.random.Generator
-) -> NDArray[np.bool_]:
+def _falls(gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.random.Generator) -> NDArray[np.bool_]:
     """Toss a coin for each entry, true with probability exp(-gamma); `exactly` gives the true gamma of an entry."""
     words = generator.integers(0, 2**64, gamma.size, dtype=np.uint64)
     uniform = words * 2.0**-64
