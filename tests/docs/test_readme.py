@@ -30,6 +30,16 @@ def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
     assert printed == said
 
 
+@pytest.mark.parametrize("page", ["docs/estimators.md"])
+def test_examples_in_docs_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks(page)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+
+
 def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "    pip install . && eigenveil demo\n" in text

@@ -1,6 +1,6 @@
 """The Gaussian mechanism on every client: integer noise on the upper triangle of x x'.
 
-`gaussian` is calibrated by zCDP and drawn by OpenDP's exact sampler; `gaussian_paper` has the constants of Wang and Xu
+`gaussian` is calibrated by zCDP and drawn by the exact discrete sampler; `gaussian_paper` has the constants of Wang and Xu
 (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
 """
 
