@@ -1,7 +1,7 @@
 """The Gaussian mechanism on every client: integer noise on the upper triangle of x x'.
 
-`gaussian` is calibrated by zCDP and drawn by the exact discrete sampler; `gaussian_paper` has the constants of Wang and Xu
-(2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
+`gaussian` is calibrated by zCDP and drawn by the exact discrete sampler; `gaussian_paper` has the constants of Wang
+and Xu (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
 """
 
 import math
