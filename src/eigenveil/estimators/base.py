@@ -1,6 +1,6 @@
 """What the estimators share: from parameters and rows to one paid release."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..accounting.calibration import decimal_below, exact
 from ..accounting.composition import compose
+from ..accounting.ledger import PrivacyLedger
 from ..errors import (
     InvalidDataError,
     InvalidParameterError,
@@ -70,6 +71,37 @@ class MomentsEstimator(BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _wants_matrix = True
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        rows: str = "clip",
+        norm_bound: float | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        feature_scale: float | Sequence[float] | None = None,
+        standardize: bool = False,
+        center: bool = False,
+        mechanism: str = "auto",
+        relation: str = "replace",
+        mechanism_options: dict[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rows = rows
+        self.norm_bound = norm_bound
+        self.bounds = bounds
+        self.feature_scale = feature_scale
+        self.standardize = standardize
+        self.center = center
+        self.mechanism = mechanism
+        self.relation = relation
+        self.mechanism_options = mechanism_options
+        self.ledger = ledger
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit from rows and spend the budget; a second call spends it again.

@@ -1,12 +1,10 @@
 """`PrivateCovariance`: one private matrix that others may use freely."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError
 from ..mechanisms import Mechanism
 from ..postprocess import RidgeFit, ridge_from_covariance
@@ -36,37 +34,6 @@ class PrivateCovariance(MomentsEstimator):
     >>> model.covariance_.shape, bool(np.linalg.eigvalsh(model.covariance_).min() > -1e-12)
     ((4, 4), True)
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        rows: str = "clip",
-        norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | None = None,
-        feature_scale: float | Sequence[float] | None = None,
-        standardize: bool = False,
-        center: bool = False,
-        mechanism: str = "auto",
-        relation: str = "replace",
-        mechanism_options: dict[str, Any] | None = None,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rows = rows
-        self.norm_bound = norm_bound
-        self.bounds = bounds
-        self.feature_scale = feature_scale
-        self.standardize = standardize
-        self.center = center
-        self.mechanism = mechanism
-        self.relation = relation
-        self.mechanism_options = mechanism_options
-        self.ledger = ledger
-        self.random_state = random_state
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
         self._matrix = matrix = ReleasedMatrix(self.release_, mechanism, bound)

@@ -105,20 +105,22 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
         ledger: PrivacyLedger | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            rows=rows,
+            norm_bound=norm_bound,
+            bounds=bounds,
+            feature_scale=feature_scale,
+            standardize=standardize,
+            center=center,
+            mechanism=mechanism,
+            relation=relation,
+            mechanism_options=mechanism_options,
+            ledger=ledger,
+            random_state=random_state,
+        )
         self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rows = rows
-        self.norm_bound = norm_bound
-        self.bounds = bounds
-        self.feature_scale = feature_scale
-        self.standardize = standardize
-        self.center = center
-        self.mechanism = mechanism
-        self.relation = relation
-        self.mechanism_options = mechanism_options
-        self.ledger = ledger
-        self.random_state = random_state
 
     def _fraction(self) -> float | None:
         """Return the wanted share of variance, where n_components is one."""

@@ -72,22 +72,22 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         ledger: PrivacyLedger | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            norm_bound=norm_bound,
+            bounds=bounds,
+            feature_scale=feature_scale,
+            standardize=standardize,
+            center=center,
+            mechanism=mechanism,
+            relation=relation,
+            mechanism_options=mechanism_options,
+            ledger=ledger,
+            random_state=random_state,
+        )
         self.alpha = alpha
         self.target = target
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.bounds = bounds
-        self.feature_scale = feature_scale
-        self.standardize = standardize
-        self.center = center
-        self.mechanism = mechanism
-        self.relation = relation
-        self.mechanism_options = mechanism_options
-        self.ledger = ledger
-        self.random_state = random_state
-
-    rows = "clip"  # the difference of two rows has no intercept to fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit from rows and targets and spend the budget; a second call spends it again.
