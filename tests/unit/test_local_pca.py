@@ -103,6 +103,12 @@ def test_sparse_components_find_few_features_among_many():
     assert np.count_nonzero(sparse.components_) < 30
     law = sparse.protocol_.law
     assert sparse.penalty_ == pytest.approx(law.off_diagonal_sd / np.sqrt(20_000) * np.sqrt(np.log(100)))
+    screened = LocalSparsePCA(1, epsilon=4.0, norm_bound=1.0, screen=20).fit(rows)
+    assert subspace_distance(truth, screened.components_) < 0.3
+    assert screened.components_.shape == (1, 100)
+    assert screened.penalty_ == sparse.penalty_
+    with refused(InvalidParameterError):
+        LocalSparsePCA(1, norm_bound=1.0, screen=0).fit(rows[:100])
     with refused(InvalidParameterError):
         LocalSparsePCA(1, norm_bound=1.0, penalty=-1.0).fit(rows[:100])
 

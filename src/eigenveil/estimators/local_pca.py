@@ -163,6 +163,10 @@ class LocalSparsePCA(LocalPCA):
     penalty : float, optional
         In units of the second moment; by default the standard deviation of an off-diagonal entry of the noise times
         sqrt(log d), public numbers all.
+    screen : int, optional
+        Where there are more features, solve on this many: those with the largest off-diagonal entries, where a
+        direction that stands out of the noise has its features. It spares the solver the crowded spectrum of the
+        thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
     epsilon, delta, norm_bound, mechanism, row_norms, trace_share, random_state
@@ -190,6 +194,7 @@ class LocalSparsePCA(LocalPCA):
         n_components: int = 1,
         *,
         penalty: float | None = None,
+        screen: int | None = 300,
         tol: float = 1e-4,
         max_iter: int = 500,
         epsilon: float = 1.0,
@@ -211,17 +216,27 @@ class LocalSparsePCA(LocalPCA):
             random_state=random_state,
         )
         self.penalty = penalty
+        self.screen = screen
         self.tol = tol
         self.max_iter = max_iter
 
     def _set_components(self, k: int) -> None:
-        result = fantope_components(
-            self.covariance_,
-            k,
-            penalty=self.penalty,
-            noise_sd=None if self.penalty is not None else self._noise_sd(),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self.components_, self.penalty_, self.n_iter_ = result.components, result.penalty, result.n_iter
+        """Solve on the screened features; all of it is post-processing of the released matrix."""
+        d = self.covariance_.shape[0]
+        chosen = self._screened(d if self.screen is None else max(k, integer_between("screen", self.screen, 1)))
+        penalty = self._noise_sd() * math.sqrt(math.log(d)) if self.penalty is None else self.penalty
+        block = np.ascontiguousarray(self.covariance_[np.ix_(chosen, chosen)])
+        result = fantope_components(block, k, penalty=penalty, tol=self.tol, max_iter=self.max_iter)
+        self.components_ = np.zeros((k, d))
+        self.components_[:, chosen] = result.components
+        self.penalty_, self.n_iter_ = result.penalty, result.n_iter
         self._set_variances(np.einsum("ki,ij,kj->k", self.components_, self.covariance_, self.components_))
+
+    def _screened(self, count: int) -> NDArray[np.intp]:
+        """Return the features that take part in the largest off-diagonal entries, `count` of them, in order."""
+        d = self.covariance_.shape[0]
+        if count >= d:
+            return np.arange(d)
+        sizes = np.abs(self.covariance_)
+        np.fill_diagonal(sizes, 0.0)
+        return np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[:count])

@@ -41,7 +41,7 @@ class PrivateSparsePCA(PrivatePCA):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 30)) * 0.1
     >>> X[:, :3] += rng.normal(size=(20_000, 1))
-    >>> PrivateSparsePCA(1, epsilon=1.0, norm_bound=3.0).fit(X).support_
+    >>> PrivateSparsePCA(1, epsilon=1.0, norm_bound=3.0, penalty=0.03).fit(X).support_
     array([0, 1, 2])
     """
 
