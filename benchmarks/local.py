@@ -159,7 +159,7 @@ def run_sparse(arguments: argparse.Namespace) -> None:
     table = Table(title="One direction on 8 of p features, epsilon = 1; no information is 1.41")
     for column in ("p", "n", "mechanism", "sparse error", "dense error", "iterations", "seconds", "of processor"):
         table.add_column(column, justify="right")
-    # A Gaussian report has 8 MB at p = 2,000, and its noise hides this signal: the double cap alone goes there.
+    # A Gaussian report has 8 MB at p = 2,000: the double cap alone goes there.
     both = (("double_cap", 0.0), ("gaussian", DELTA))
     for p, mechanisms in ((200, both), (2000, both[:1])):
         n = arguments.reports

@@ -4,15 +4,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from ..errors import EigenveilError
-from ..estimators import PrivatePCA
-from ..metrics import captured_variance
-from ..postprocess import top_components
 from ..version import __version__
 from .local import local_app
 
@@ -48,7 +44,13 @@ def demo(
     output: Annotated[Path | None, typer.Option(help="Also write the release to this file (.npz).")] = None,
 ) -> None:
     """Fit a private PCA on scikit-learn's handwritten digits, and show what it released."""
+    # Not at the top: `eigenveil local encode` on a device should not wait for scikit-learn.
+    import numpy as np
     from sklearn.datasets import load_digits
+
+    from ..estimators import PrivatePCA
+    from ..metrics import captured_variance
+    from ..postprocess import top_components
 
     console = Console(width=None if sys.stdout.isatty() else 100)
     digits = load_digits().data
