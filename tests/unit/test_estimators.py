@@ -241,6 +241,15 @@ def test_intervals_and_warnings_speak_of_released_values_only():
     assert len(warned) > 10  # pure noise passes the edge of its own law now and then
 
 
+def test_sampled_directions_are_the_components():
+    X = gaussian_rows(300)
+    for k in (1, 3, 6):
+        pca = PrivatePCA(k, norm_bound=3.0, mechanism="eigenvector_sampling").fit(X)
+        assert np.array_equal(pca.components_, pca.release_.components)
+        assert np.allclose(pca.explained_variance_, np.maximum(pca.release_.arrays["eigenvalues"], 0))
+        assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
 @pytest.mark.parametrize("mechanism", ["ppca", "random_projection"])
 def test_subspace_mechanisms_have_no_covariance(mechanism):
     pca = PrivatePCA(2, norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))

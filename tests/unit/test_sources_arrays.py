@@ -182,8 +182,8 @@ def test_lazy_frames_that_cannot_stream_are_refused(monkeypatch):
         (pd.Series([1.0]), "1 dimension"),
         ([[1.0], [1.0, 2.0]], "cannot be made an array"),
         (np.array([["a"]]), "array of real numbers"),
-        (np.array([[1j]]), "array of real numbers"),
-        (np.array([[object()]]), "array of real numbers"),
+        (np.array([[1j]]), "Complex data not supported"),
+        (np.array([[object()]]), "is no number"),
         (scipy.sparse.csr_array([[1j]]), "real numbers"),
         (np.ma.masked_array([[1.0]], [[True]]), "Masked"),
         (None, "a NoneType, must be"),
@@ -191,7 +191,7 @@ def test_lazy_frames_that_cannot_stream_are_refused(monkeypatch):
         (np.empty((0, 3)), "no rows"),
         (scipy.sparse.csr_array((0, 3)), "no rows"),
         (pl.DataFrame({"x": []}, schema={"x": pl.Float64}), "no rows"),
-        (np.empty((3, 0)), "no columns"),
+        (np.empty((3, 0)), "0 feature"),
         (pd.DataFrame(np.ones((2, 2)), columns=["x", "x"]), "same name|several columns"),
         ([[1.0, np.nan]], "NaN or infinity"),
     ],
@@ -199,6 +199,16 @@ def test_lazy_frames_that_cannot_stream_are_refused(monkeypatch):
 def test_what_is_no_table_of_numbers_is_refused(data, match):
     with pytest.raises(InvalidDataError, match=match):
         second_moments(data, BOUND)
+
+
+def test_objects_that_are_numbers_are_taken_and_others_are_not_quoted():
+    objects = ROWS.astype(object)
+    assert second_moments(objects, BOUND) == second_moments(ROWS, BOUND)
+    objects[3, 1] = f"about {SENTINEL}"
+    with pytest.raises(InvalidDataError) as caught:
+        second_moments(objects, BOUND)
+    assert str(SENTINEL) not in str(caught.value)
+    assert caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize(

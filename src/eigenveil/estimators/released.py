@@ -30,6 +30,10 @@ class ReleasedMatrix:
         self._unit = bound.limit_squared * bound.unit_squared / n_rows  # of noise for rows of norm 1, on A
         if isinstance(mechanism, AdditiveMechanism):
             matrix -= mechanism.noise_mean * self._unit * np.eye(matrix.shape[0])
+        # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
+        # whose noisy eigenvalue falls below the average of the rest.
+        sampled = release.arrays.get("eigenvalues") if bound.constant is None else None
+        self._sampled = None if sampled is None else (sampled, np.array(release.arrays["components"]))
         self._constant = bound.constant_units * bound.norm / 2.0**bound.bits
         if bound.constant is None:
             self.value, self.mean = matrix, np.zeros(matrix.shape[0])
@@ -60,7 +64,9 @@ class ReleasedMatrix:
         return np.asarray(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
 
     def top_components(self, k: int) -> FloatArray:
-        """Return the first k eigenvectors as rows, and warn where even the first is lost in noise."""
+        """Return the first k directions as rows, and warn where even the first is lost in noise."""
+        if self._sampled is not None and k <= self._sampled[0].size:
+            return self._sampled[1][:k]
         values, vectors = sorted_eigh(self.value, k)
         if self.has_noise_law and values[0] < EDGE * self.noise_sd * np.sqrt(self.value.shape[0]):
             warnings.warn(
@@ -87,4 +93,10 @@ class ReleasedMatrix:
         """Eigenvalues, freed of the bias that the noise has on them."""
         if self.has_noise_law:
             return self._shrunk.eigenvalues
-        return np.maximum(sorted_eigh(self.value)[0], 0.0)
+        if self._sampled is None:
+            return np.maximum(sorted_eigh(self.value)[0], 0.0)
+        # The other directions share evenly what the sampled ones leave of the trace.
+        values = np.maximum(self._sampled[0], 0.0)
+        others = self.value.shape[0] - values.size
+        rest = max(0.0, float(np.trace(self.value) - values.sum())) / max(1, others)
+        return np.append(values, np.full(others, rest))

@@ -9,7 +9,7 @@ from .ppca import Ppca
 # Below this many rows times epsilon per feature, sampling directions loses less than adding noise: docs/choosing.md
 # shows the experiment it was read from. One direction has an exact sampler that spends nothing on others.
 ONE_DIRECTION_BELOW = 12.0
-SEVERAL_BELOW = 2.0
+SEVERAL_BELOW = 1.0
 
 
 def choose_mechanism(

@@ -1,0 +1,86 @@
+"""The loader of the benchmarks: shapes of the papers, rows inside the unit ball, help where a file is missing."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import refused
+
+PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "datasets.py"
+MAX_ROWS = 2_000  # fewer than a benchmark takes, to be quick
+# d and k of Chaudhuri et al. (2013, Table 1) for the first four; localization lacks the time, so 43 in place of 44.
+SHAPES = {
+    "kddcup99": (MAX_ROWS, 116, 4),
+    "census": (MAX_ROWS, 513, 8),
+    "localization": (MAX_ROWS, 43, 10),
+    "insurance": (MAX_ROWS, 150, 11),
+    "wine": (178, 13, 2),
+    "airfoil": (1_503, 5, 2),
+    "covertype": (MAX_ROWS, 54, 5),
+    "synthetic": (5_000, 10, 2),
+    "digits": (1_797, 64, 5),
+    "breast_cancer": (569, 30, 2),
+}
+# Reading the large tables takes seconds each; they are for the longer run.
+LARGE = ("kddcup99", "census")
+
+
+@pytest.fixture(scope="module")
+def datasets():
+    if not PATH.exists():
+        pytest.skip("the benchmarks are not part of this installation")
+    spec = importlib.util.spec_from_file_location("benchmark_datasets", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.heavy) if name in LARGE else name for name in SHAPES]
+)
+def test_rows_have_the_stated_shape_and_norm(datasets, name, tmp_path, monkeypatch):
+    if not datasets.available(name):
+        pytest.skip(f"the file of {name} is not in {datasets.data_folder().name}; set EIGENVEIL_DATA")
+    monkeypatch.setenv("EIGENVEIL_CACHE", str(tmp_path))
+    rows = datasets.load(name, max_rows=MAX_ROWS)
+    n, d, k = SHAPES[name]
+    assert rows.X.shape == (n, d)
+    assert (rows.name, rows.k) == (name, k)
+    norms = np.linalg.norm(rows.X, axis=1)
+    assert 0.8 < norms.max() <= 1 + 1e-12
+    np.testing.assert_array_equal(datasets.load(name, max_rows=MAX_ROWS).X, rows.X)
+
+
+def test_names_are_covered(datasets):
+    assert set(SHAPES) == set(datasets.NAMES)
+
+
+def test_scaling_is_that_of_all_rows_at_once(datasets):
+    generator = np.random.default_rng(0)
+    numbers = generator.normal(size=(40, 3)) * [1.0, 100.0, 0.0]
+    codes = generator.integers(0, 4, size=40)
+    kept = np.array([3, 5, 39])
+    whole = np.hstack([numbers, np.eye(4)[codes]])
+    sizes = np.abs(whole).max(axis=0)
+    whole = whole / np.where(sizes > 0, sizes, 1)
+    whole /= np.linalg.norm(whole, axis=1).max()
+    np.testing.assert_allclose(datasets._scaled(numbers, [codes], kept), whole[kept], rtol=1e-13)
+
+
+def test_a_missing_file_says_how_to_get_it(datasets, tmp_path, monkeypatch):
+    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
+    with refused(FileNotFoundError) as info:
+        datasets.load("wine")
+    assert "EIGENVEIL_DATA" in str(info.value)
+    assert not datasets.available("wine")
+    assert datasets.available("digits")
+
+
+def test_an_unknown_name_lists_the_known(datasets):
+    with refused(ValueError):
+        datasets.load("nope")
