@@ -212,3 +212,18 @@ def test_other_refusals() -> None:
         bingham([1.0, 0.0], 7)
     with pytest.raises(InvalidParameterError, match="size"):
         bingham([1.0, 0.0], np.random.default_rng(0), -1)
+
+
+def test_nearly_uniform_single_draws_follow_the_law() -> None:
+    """Small concentrations take a path of their own: against the general sampler, and a control of 30 %."""
+    B, _ = rotated([1.5, 0.5, 0.0, -0.5])
+    generator = np.random.default_rng(20261116)
+    assert np.linalg.norm(B) - np.trace(B) / 4 <= 4.0
+    single = np.array([bingham(B, generator) for _ in range(40_000)])
+    assert np.allclose(np.linalg.norm(single, axis=1), 1.0, atol=1e-12)
+    forms = np.einsum("ij,jk,ik->i", single, B, single)
+    many, stronger = (
+        np.einsum("ij,jk,ik->i", u, B, u) for u in (bingham(c * B, generator, 200_000) for c in (1.0, 1.3))
+    )
+    assert stats.ks_2samp(forms, many).pvalue > ALPHA
+    assert stats.ks_2samp(forms, stronger).pvalue < ALPHA

@@ -20,6 +20,8 @@ from eigenveil.errors import InvalidParameterError, integer_between
 
 FloatArray = NDArray[np.float64]
 
+_NEARLY_UNIFORM = 4.0
+_FEW = 16
 _BATCH_ENTRIES = 2**21  # at most this many normals at once: 16 MB, whatever the size asked for
 
 
@@ -60,7 +62,14 @@ def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = Non
     """
     check_generator(generator)
     n_draws = 1 if size is None else integer_between("size", size, 0)
-    eigenvalues, basis = eigensystem(B)
+    matrix = _checked(B)
+    if size is None and matrix.ndim == 2:
+        # No eigenvalue passes the Frobenius norm. Where the mean, tr B/d, is not far below it, plain rejection from the
+        # uniform law takes e⁴ proposals on average at most, and needs no eigendecomposition.
+        bound = float(np.linalg.norm(matrix))
+        if bound - float(matrix.trace()) / matrix.shape[0] <= _NEARLY_UNIFORM:
+            return _draw_nearly_uniform(matrix, bound, generator)
+    eigenvalues, basis = _decomposed(matrix)
     draws = _draw_diagonal(eigenvalues.max() - eigenvalues, n_draws, generator)
     if basis is not None:
         draws = draws @ basis.T
@@ -75,6 +84,11 @@ def check_generator(generator: object) -> None:
 
 def eigensystem(B: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
     """Return the eigenvalues of `B` and its eigenvectors, or None for these where `B` is a diagonal."""
+    return _decomposed(_checked(B))
+
+
+def _checked(B: ArrayLike) -> FloatArray:
+    """Return `B` as a finite, symmetric float64 matrix, or as the diagonal of one."""
     try:
         matrix = np.asarray(B)
         if matrix.dtype.kind not in "fiub":
@@ -89,12 +103,28 @@ def eigensystem(B: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
     # A spread beyond this overflows in the sums of squares, and no concentration of this world comes near it.
     if np.abs(matrix).max() > 1e150:
         raise InvalidParameterError("B is too large for floating point; rescale it below 1e150.")
+    if matrix.ndim == 2 and np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
+        raise InvalidParameterError("B must be symmetric; average it with its transpose first.")
+    return matrix
+
+
+def _decomposed(matrix: FloatArray) -> tuple[FloatArray, FloatArray | None]:
     if matrix.ndim == 1:
         return matrix, None
-    if np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
-        raise InvalidParameterError("B must be symmetric; average it with its transpose first.")
     eigenvalues, basis = np.linalg.eigh((matrix + matrix.T) / 2)
     return eigenvalues, basis
+
+
+def _draw_nearly_uniform(matrix: FloatArray, bound: float, generator: np.random.Generator) -> FloatArray:
+    """Draw one vector by rejection from the uniform law; uᵀBu ≤ bound for all of them."""
+    while True:
+        proposals = generator.standard_normal((_FEW, matrix.shape[0]))
+        squares = np.einsum("ij,ij->i", proposals, proposals)
+        forms = np.einsum("ij,ij->i", proposals @ matrix, proposals) / squares
+        accepted = np.flatnonzero(generator.standard_exponential(_FEW) >= bound - forms)
+        if accepted.size:
+            first = accepted[0]
+            return np.asarray(proposals[first] / math.sqrt(squares[first]))
 
 
 def _envelope_width(gaps: FloatArray) -> float:
