@@ -162,13 +162,19 @@ class SecondMoments:
             return functools.reduce(operator.iadd, grams)
 
     def _dense_products(self, rows: NDArray[Any], block: int) -> Iterator[tuple[int, FloatArray]]:
-        buffer = np.full((min(block, rows.shape[0]), self.width), float(self.bound.constant_units))
-        product = np.empty((self.width, self.width))
+        d, constant = self.n_features, float(self.bound.constant_units)
+        buffer = np.empty((min(block, rows.shape[0]), d))
+        inner = np.empty((d, d))
+        bordered = np.empty((self.width, self.width)) if constant else inner
         for start in range(0, rows.shape[0], block):
             part = rows[start : start + block]
-            quantized = buffer[: part.shape[0]]
-            self.bound.quantize(part, quantized[:, : self.n_features])
-            yield part.shape[0], np.matmul(quantized.T, quantized, out=product)
+            quantized = self.bound.quantize(part, buffer[: part.shape[0]])
+            np.matmul(quantized.T, quantized, out=inner)
+            if constant:  # a column that need not be multiplied out
+                bordered[:d, :d] = inner
+                bordered[d, :d] = bordered[:d, d] = constant * quantized.sum(axis=0)
+                bordered[d, d] = constant**2 * part.shape[0]
+            yield part.shape[0], bordered
 
     def _sparse_products(self, rows: Any) -> Iterator[tuple[int, Any]]:
         """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""

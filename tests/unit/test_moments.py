@@ -431,3 +431,16 @@ def test_one_feature_and_many(d):
     q = bound.quantize(rows).astype(np.int64)
     for variant in (rows, sp.csr_array(rows)):
         assert np.array_equal(SecondMoments(bound, d).update(variant).gram, q.T @ q)
+
+
+@pytest.mark.parametrize("bits", [4, 16, 24])
+def test_a_constant_is_one_more_column_of_the_integer_rows(bits):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 6)) * (rng.random((300, 6)) < 0.5)
+    bound = RowBound(2.0, bits=bits, constant=1.3)
+    rows = np.hstack([bound.quantize(X), np.full((300, 1), bound.constant_units)]).astype(object).astype(int)
+    expected = rows.astype(object).T @ rows.astype(object)
+    for data in (X, np.asfortranarray(X), sp.csr_array(X)):
+        moments = SecondMoments(bound, 6).update(data)
+        assert moments.gram.tolist() == expected.tolist()
+    assert int(np.max(np.sum(rows.astype(object) ** 2, axis=1))) <= bound.limit_squared
