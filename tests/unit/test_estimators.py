@@ -120,6 +120,24 @@ def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
+    """Else a second try would count the first rows twice, and one person would change the sum by twice as much."""
+    from eigenveil.sources import arrays
+
+    monkeypatch.setattr(arrays, "batch_rows", lambda n_features: 3)  # batches of 48 rows
+    X = gaussian_rows(201)
+    broken = X.copy()
+    broken[170, 0] = np.nan
+    for options in ({"norm_bound": 3.0}, {"rows": "pairs"}):
+        model = PrivatePCA(2, epsilon=100.0, random_state=1, **options)
+        whole = clone(model).fit(np.vstack([X, X]))
+        model.partial_fit(X)
+        with pytest.raises(InvalidDataError):
+            model.partial_fit(broken)
+        assert np.array_equal(model.partial_fit(X).fit_moments().components_, whole.components_)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_all_kinds_of_tables_give_the_same_fit(tmp_path):
     X = np.round(gaussian_rows(500).astype(np.float32), 3)
     names = list("abcdef")

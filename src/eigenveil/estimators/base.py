@@ -1,6 +1,7 @@
 """What the estimators share: from parameters and rows to one paid release."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -71,6 +72,7 @@ class MomentsEstimator(BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _wants_matrix = True
+    _pairs: PairDirections
 
     def __init__(
         self,
@@ -123,23 +125,26 @@ class MomentsEstimator(BaseEstimator):
         There only with a public `norm_bound` or `bounds` (or pairs), since a private one takes another pass.
         """
         del y
-        if not hasattr(self, "_collected"):
-            self._relation()
-            source = open_source(X)
-            preparation = self._preparation(source.n_features)
-            self._collected = SecondMoments(self._row_bound(preparation), source.n_features, source.feature_names)
-            self._pairs = PairDirections()
-            self.n_features_in_ = source.n_features
-            if source.feature_names is not None:
-                self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        self._relation()
         source = open_source(X)
-        if source.n_features != self._collected.n_features:
+        collected: SecondMoments | None = getattr(self, "_collected", None)
+        if collected is not None and source.n_features != collected.n_features:
             raise InvalidDataError(
                 f"X has {source.n_features} features, but {type(self).__name__} is expecting "
-                f"{self._collected.n_features} features as input."
+                f"{collected.n_features} features as input."
             )
-        for batch in self._batches(source, self._preparation(source.n_features), self._pairs):
-            self._collected.update(batch)
+        # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
+        # cannot count a row twice, which would double what one person changes.
+        preparation = self._preparation(source.n_features)
+        added = SecondMoments(self._row_bound(preparation), source.n_features, source.feature_names)
+        pairs = PairDirections() if collected is None else copy(self._pairs)
+        for batch in self._batches(source, preparation, pairs):
+            added.update(batch)
+        self._collected = added if collected is None else collected + added
+        self._pairs = pairs
+        self.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
 
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
