@@ -4,8 +4,9 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between
-from .rows import EXACT_INTEGER_BITS, RowBound, quantize_values
+from .rows import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -24,6 +25,10 @@ FloatArray = NDArray[np.float64]
 _BLOCK_ENTRIES = 2**17
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
 _WIDEST_THREADED = 1024
+# Of wider ones this many rows are multiplied at once, and this many columns of the product are held at once.
+_WIDE_BLOCK, _PANEL = 2048, 1024
+# Matrices that live at the same time at the peak of a fit: moments, noise in the making, release and its copy.
+_MATRICES = 6
 
 
 class SecondMoments:
@@ -60,6 +65,7 @@ class SecondMoments:
         if feature_names is not None and len(feature_names) != self.n_features:
             raise InvalidParameterError("feature_names must have one name for every feature.")
         self.feature_names = None if feature_names is None else tuple(feature_names)
+        _check_memory(self.width)
         self.n_rows = 0
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 
@@ -79,14 +85,35 @@ class SecondMoments:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised."""
         rows = self._checked(X)
         self._check_capacity(rows.shape[0])
-        if not scipy.sparse.issparse(rows):
-            gram = self._dense_gram(rows)
-        elif self.bound.shift is None:
-            gram = self._accumulate(self._sparse_products(rows))
-        else:  # a shifted row has no zeros left to skip, so its blocks are made dense one at a time
-            gram = functools.reduce(operator.iadd, map(self._dense_gram, _dense_blocks(rows, self.n_features)))
-        self._gram += gram
+        if self.n_features > _WIDEST_THREADED:
+            self._add_wide(rows)
+        else:
+            self._gram += self._gram_of(rows, _available_cores())
         self.n_rows += rows.shape[0]
+        return self
+
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches, each like `update`; batches are read while others are multiplied.
+
+        Where an error is raised the moments are of no use any more; collect them anew.
+        """
+        threads = _available_cores()
+        if threads == 1 or self.n_features > _WIDEST_THREADED:
+            for batch in batches:
+                self.update(batch)
+            return self
+        waiting: deque[Future[IntArray]] = deque()
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            for batch in batches:
+                rows = self._checked(batch)
+                self._check_capacity(rows.shape[0])
+                waiting.append(pool.submit(self._gram_of, rows, 1))
+                self.n_rows += rows.shape[0]
+                # One batch a thread and one to come, so memory stays flat.
+                if len(waiting) > threads:
+                    self._gram += waiting.popleft().result()
+            for future in waiting:
+                self._gram += future.result()
         return self
 
     def __add__(self, other: Self) -> Self:
@@ -147,11 +174,21 @@ class SecondMoments:
         """Rows whose product is exact in float64 whatever they hold."""
         return int(2**EXACT_INTEGER_BITS // self.bound.limit_squared)
 
-    def _dense_gram(self, rows: NDArray[Any]) -> IntArray:
+    def _gram_of(self, rows: Any, threads: int) -> IntArray:
+        """Return the second moment of one batch."""
+        if not scipy.sparse.issparse(rows):
+            return self._dense_gram(rows, threads)
+        if self.bound.shift is None:
+            return self._accumulate(self._sparse_products(rows))
+        # A shifted row has no zeros left to skip, so its blocks are made dense one at a time.
+        blocks = map(_dense, _row_blocks(rows, max(1, 8 * _BLOCK_ENTRIES // self.n_features)))
+        return functools.reduce(operator.iadd, (self._dense_gram(block, threads) for block in blocks))
+
+    def _dense_gram(self, rows: NDArray[Any], threads: int) -> IntArray:
         n_rows, d = rows.shape
         block = min(max(_BLOCK_ENTRIES // d, 2 * d), self._exact_rows)
-        threads = min(_available_cores(), math.ceil(n_rows / block))
-        if threads == 1 or d > _WIDEST_THREADED:
+        threads = min(threads, math.ceil(n_rows / block))
+        if threads == 1:
             return self._accumulate(self._dense_products(rows, block))
         # Each core quantizes and multiplies its own rows: that keeps a block in its cache, and one BLAS
         # thread a core is all there is to use.
@@ -175,6 +212,28 @@ class SecondMoments:
                 bordered[d, :d] = bordered[:d, d] = constant * quantized.sum(axis=0)
                 bordered[d, d] = constant**2 * part.shape[0]
             yield part.shape[0], bordered
+
+    def _add_wide(self, rows: Any) -> None:
+        """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
+        sparse = scipy.sparse.issparse(rows)
+        size = min(_WIDE_BLOCK, self._exact_rows)
+        if self.bound.on_invalid == "error":  # asked before the first product, so that all is added, or nothing
+            parts = [rows.data] if sparse else _row_blocks(rows, size)
+            if not all(np.isfinite(part).all() for part in parts):
+                raise InvalidDataError(NOT_FINITE)
+        if sparse and self.bound.shift is None:
+            for _, product in self._sparse_products(rows):
+                self._gram[product.row, product.col] += product.data.astype(np.int64)
+            return
+        for block in _row_blocks(rows, size):
+            quantized = np.empty((block.shape[0], self.width), order="F")
+            self.bound.quantize(_dense(block), quantized[:, : self.n_features])
+            quantized[:, self.n_features :] = self.bound.constant_units
+            for low in range(0, self.width, _PANEL):
+                panel = slice(low, min(low + _PANEL, self.width))
+                product = (quantized[:, panel].T @ quantized[:, : panel.stop]).astype(np.int64)
+                self._gram[panel, : panel.stop] += product
+                self._gram[:low, panel] += product[:, :low].T
 
     def _sparse_products(self, rows: Any) -> Iterator[tuple[int, Any]]:
         """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""
@@ -218,10 +277,30 @@ class SecondMoments:
         return total
 
 
-def _dense_blocks(rows: Any, n_features: int) -> Iterator[NDArray[Any]]:
-    block = max(1, 8 * _BLOCK_ENTRIES // n_features)
-    for start in range(0, rows.shape[0], block):
-        yield rows[start : start + block].toarray()
+def _row_blocks(rows: Any, size: int) -> Iterator[Any]:
+    for start in range(0, rows.shape[0], size):
+        yield rows[start : start + size]
+
+
+def _dense(rows: Any) -> NDArray[Any]:
+    return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
+
+
+def _check_memory(width: int) -> None:
+    needed, there = _MATRICES * 8 * width**2, _physical_memory()
+    if there is not None and needed > there:
+        raise CapacityError(
+            f"A private second moment of {width} features needs about {needed / 2**30:.0f} GiB of memory where this "
+            f"machine has {there / 2**30:.0f}; choose fewer columns, or project the rows to fewer features by a public "
+            "random matrix first."
+        )
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not a Unix
+        return None
 
 
 def _available_cores() -> int:

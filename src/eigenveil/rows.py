@@ -21,9 +21,7 @@ FloatArray = NDArray[np.float64]
 # one that reaches it stays at or above it in any order, so the test "N < 2^53" is exact too.
 EXACT_INTEGER_BITS = 53
 _EXACT_LIMIT = float(2**EXACT_INTEGER_BITS)
-# Shrinks a clipped row by more than the four roundings of the clip can have lengthened it.
-_SAFE_SHRINK = 1 - 2.0**-50
-_NOT_FINITE = (
+NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or count such rows as zero with a RowBound of "
     "on_invalid='zero'."
 )
@@ -140,17 +138,15 @@ def quantize_values(
             grid = np.subtract(rows, shift, out=out)
             grid *= factor
         np.trunc(grid, out=grid)
-        squared = np.einsum("ij,ij->i", grid, grid)
-    clipped = np.flatnonzero(~(squared <= 4**bound.bits))  # the negation also catches NaN
-    if clipped.size == 0:
+        squared = _squared_norms(grid)
+    clipped = ~(squared <= 4**bound.bits)  # the negation also catches NaN
+    if not clipped.any():
         return grid
-    exact = squared[clipped] < _EXACT_LIMIT
-    long_rows = clipped[~exact]
+    long_rows = np.flatnonzero(~(squared < _EXACT_LIMIT))
     if long_rows.size:
-        directions = _rescaled(bound, rows, factor, shift, n_features, long_rows)
-        grid[long_rows] = _clip(directions, _squared_norms(directions), bound.bits)
-        clipped = clipped[exact]
-    grid[clipped] = _clip(grid[clipped], squared[clipped], bound.bits)
+        grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, long_rows)
+        squared[long_rows] = _squared_norms(grid[long_rows])
+    _clip(grid, squared, clipped, bound.bits)
     return grid
 
 
@@ -158,7 +154,7 @@ def finite_rows(batch: Any) -> FloatArray:
     """Return a batch as dense float64, or raise where it has NaN or infinity."""
     rows = np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
     if not np.isfinite(rows).all():
-        raise InvalidDataError(_NOT_FINITE)
+        raise InvalidDataError(NOT_FINITE)
     return rows
 
 
@@ -166,16 +162,20 @@ def _squared_norms(rows: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def _clip(rows: FloatArray, squared: FloatArray, bits: int) -> FloatArray:
-    """Shorten integer rows of exact squared norm `squared` to norm 2^bits or just below."""
-    # The zero row (from on_invalid="zero") divides by one instead of zero.
-    lengths = np.sqrt(np.maximum(squared, 1.0))[:, None]
-    shortened = np.trunc(rows * (2.0**bits / lengths))
-    too_long = np.flatnonzero(_squared_norms(shortened) > 4**bits)
-    if too_long.size:
-        safe = 2.0**bits * _SAFE_SHRINK / lengths[too_long]
-        shortened[too_long] = np.trunc(rows[too_long] * safe)
-    return shortened
+def _clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits: int) -> None:
+    """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
+    # The zero row (from on_invalid="zero") divides by one instead of zero. Where many rows are clipped all are
+    # multiplied, the others by one: that is in place, and memory for copies costs more than the arithmetic.
+    factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)[:, None]
+    which: Any = slice(None) if 4 * np.count_nonzero(clipped) > clipped.size else np.flatnonzero(clipped)
+    part = grid[which]
+    part *= factors[which]
+    np.trunc(part, out=part)
+    too_long = np.flatnonzero(_squared_norms(part) > 4**bits)
+    # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
+    # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
+    part[too_long] -= np.sign(part[too_long])
+    grid[which] = part
 
 
 def _rescaled(
@@ -194,7 +194,7 @@ def _rescaled(
     chosen = rows[which].astype(np.float64)
     finite = np.isfinite(chosen).all(axis=1)
     if bound.on_invalid == "error" and not finite.all():
-        raise InvalidDataError(_NOT_FINITE)
+        raise InvalidDataError(NOT_FINITE)
     # Halved before subtracting: the difference of two floats of 1e308 must not overflow.
     centred = chosen * 0.5 if shift is None else chosen * 0.5 - shift * 0.5
     centred[~finite] = 0.0

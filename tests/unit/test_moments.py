@@ -1,6 +1,7 @@
 """SecondMoments: exact integers, the same bits whatever the order, the batch, the layout or the engine."""
 
 import copy
+import dataclasses
 import functools
 import math
 import operator
@@ -97,8 +98,56 @@ def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound,
     monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
     assert collected(bound, rows) == wanted
     assert collected(bound, sp.csr_array(rows)) == wanted
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+@pytest.mark.parametrize("widest", [0, 1024])
+def test_batches_multiplied_while_others_are_read_give_the_same_bits(monkeypatch, bound, cores, widest):
+    rows = mixed_rows()
+    monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
+    monkeypatch.setattr(moments_module, "_WIDEST_THREADED", widest)
+    batches = [rows[:1], sp.csr_array(rows[1:50]), rows[50:51].astype(np.float32), rows[51:200], rows[200:]]
+    assert SecondMoments(bound, D).update_from(iter(batches)) == collected(bound, rows)
+
+
+def test_batches_are_read_no_further_ahead_than_the_threads_can_use(monkeypatch):
+    monkeypatch.setattr(moments_module, "_available_cores", lambda: 2)
+    finished = []
+    product = SecondMoments._gram_of
+    monkeypatch.setattr(SecondMoments, "_gram_of", lambda *of: (product(*of), finished.append(1))[0])
+
+    def batches():
+        for count in range(20):
+            assert len(finished) >= count - 2  # else more than two batches wait in memory
+            yield np.ones((1, D))
+
+    assert SecondMoments(RowBound(3.0), D).update_from(batches()).n_rows == 20
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array])
+@pytest.mark.parametrize("panel", [1, 3, D, 100])
+@pytest.mark.parametrize("constant", [None, 0.5])
+def test_wide_rows_by_panels_give_the_same_bits(monkeypatch, bound, make, panel, constant):
+    bound = dataclasses.replace(bound, constant=constant)
+    rows = make(mixed_rows())
+    wanted = collected(bound, rows)
     monkeypatch.setattr(moments_module, "_WIDEST_THREADED", 0)
+    monkeypatch.setattr(moments_module, "_PANEL", panel)
+    monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 50)
     assert collected(bound, rows) == wanted
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_wide_rows_are_added_all_or_none(monkeypatch, make):
+    monkeypatch.setattr(moments_module, "_WIDEST_THREADED", 0)
+    monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 10)
+    rows = mixed_rows()
+    moments = collected(RowBound(1.0), rows)
+    before = copy.deepcopy(moments)
+    rows[-1, 3] = np.nan
+    with refused(InvalidDataError):
+        moments.update(make(rows))
+    assert moments == before
 
 
 def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):

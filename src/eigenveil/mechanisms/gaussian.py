@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..errors import CapacityError, InvalidParameterError
 from ..guarantee import Guarantee, Numerics, Relation
 from ..moments import SecondMoments
 from ..samplers.discrete import discrete_gaussian
+from ..samplers.symmetric import symmetric
 from .base import COUNT_SHARE, AdditiveMechanism, FloatArray
 
 # The share of delta kept for the difference between real and discrete Gaussians; it costs 0.05 % of noise.
@@ -73,12 +75,8 @@ class GaussianNoise(AdditiveMechanism):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
         d = self.n_features
-        noise = np.zeros((d, d))
         diagonal, beside = self._scales()
-        rows, columns = np.triu_indices(d, 1)
-        if rows.size:
-            noise[rows, columns] = discrete_gaussian(beside * grid, rows.size, generator)
-        noise += noise.T
+        noise = symmetric(d, partial(discrete_gaussian, beside * grid), generator)
         np.fill_diagonal(noise, discrete_gaussian(diagonal * grid, d, generator))
         return noise
 

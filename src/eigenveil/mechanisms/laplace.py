@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..accounting.calibration import decimal_above, exact, float_above, square_r
 from ..accounting.sensitivity import upper_triangle_l1_squared
 from ..guarantee import Guarantee, Numerics
 from ..samplers.discrete import discrete_laplace
+from ..samplers.symmetric import symmetric
 from .base import AdditiveMechanism, FloatArray, require_pure
 
 
@@ -55,10 +57,10 @@ class Laplace(AdditiveMechanism):
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
         """Return symmetric noise, discrete on the grid."""
-        d = self.n_features
-        noise = np.zeros((d, d))
-        noise[np.triu_indices(d)] = discrete_laplace(self.noise_scale() * grid, d * (d + 1) // 2, generator)
-        return np.asarray(noise + np.triu(noise, 1).T)
+        scale = self.noise_scale() * grid
+        noise = symmetric(self.n_features, partial(discrete_laplace, scale), generator)
+        np.fill_diagonal(noise, discrete_laplace(scale, self.n_features, generator))
+        return noise
 
     @property
     def off_diagonal_sd(self) -> float:

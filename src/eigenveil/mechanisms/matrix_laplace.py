@@ -45,7 +45,9 @@ class MatrixLaplace(AdditiveMechanism):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
         """Return W1 - W2."""
         scale, d = self.noise_scale() * grid, self.n_features
-        return wishart(d + 1, scale, d, generator) - wishart(d + 1, scale, d, generator)
+        noise = wishart(d + 1, scale, d, generator)
+        noise -= wishart(d + 1, scale, d, generator)
+        return noise
 
     @property
     def off_diagonal_sd(self) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 
 from eigenveil.errors import InvalidParameterError, integer_between, positive_number
 from eigenveil.samplers.bingham import FloatArray, check_generator
+from eigenveil.samplers.symmetric import mirror_upper
 
 
 def wishart(degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
@@ -44,10 +45,12 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
     degrees = positive_number("degrees", degrees)
     if degrees <= d - 1:
         raise InvalidParameterError("degrees must be above n_features - 1, else the law has no density.")
-    factor = np.tril(generator.standard_normal((d, d)), -1)
+    factor = generator.standard_normal((d, d))
+    for i in range(d):
+        factor[i, i + 1 :] = 0.0
     np.fill_diagonal(factor, np.sqrt(generator.chisquare(degrees - np.arange(d))))
     factor *= np.sqrt(scale)
-    product = factor @ factor.T
+    product: FloatArray = factor @ factor.T
     # BLAS may sum the two triangles in different orders; the lower one is mirrored, so symmetry is exact.
-    symmetric: FloatArray = np.tril(product) + np.tril(product, -1).T
-    return symmetric
+    mirror_upper(product.T)
+    return product

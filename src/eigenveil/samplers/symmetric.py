@@ -1,0 +1,64 @@
+"""Symmetric matrices of independent numbers, drawn block by block on all cores."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+
+from .bingham import FloatArray
+from .discrete import IntArray
+
+# Numbers drawn at once: enough for a thread to be worth its start, and little memory beside the matrix.
+_BLOCK = 2**17
+
+
+def symmetric(
+    n_features: int, draw: Callable[[int, np.random.Generator], IntArray], generator: np.random.Generator
+) -> FloatArray:
+    """Return a symmetric matrix with `draw(size, generator)` above its diagonal, and zeros on it.
+
+    Blocks of rows have generators of their own, spawned from the one given, so a seeded matrix does not depend on
+    the number of threads.
+
+    Examples
+    --------
+    >>> matrix = symmetric(3, lambda size, generator: generator.integers(1, 9, size), np.random.default_rng(0))
+    >>> bool((matrix == matrix.T).all()), matrix.diagonal().tolist()
+    (True, [0.0, 0.0, 0.0])
+    """
+    d = n_features
+    matrix = np.zeros((d, d))
+    cuts = _cuts(d)
+    generators = generator.spawn(len(cuts) - 1) if len(cuts) > 2 else [generator]
+
+    def fill(low: int, high: int, own: np.random.Generator) -> None:
+        size = sum(range(d - high, d - low))
+        numbers = draw(size, own) if size else np.empty(0)
+        for i in range(low, high):
+            matrix[i, i + 1 :] = numbers[: d - 1 - i]
+            numbers = numbers[d - 1 - i :]
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fill, cuts[:-1], cuts[1:], generators))
+    mirror_upper(matrix)
+    return matrix
+
+
+def mirror_upper(matrix: FloatArray) -> None:
+    """Copy the triangle above the diagonal to the one below, in place."""
+    for low, high in pairwise(_cuts(matrix.shape[0])):
+        matrix[high:, low:high] = matrix[low:high, high:].T
+        square = matrix[low:high, low:high]
+        square[...] = np.triu(square) + np.triu(square, 1).T
+
+
+def _cuts(d: int) -> list[int]:
+    """Return where to cut the rows, so that every block has about as many numbers above the diagonal."""
+    cuts, numbers = [0], 0
+    for i in range(d):
+        numbers += d - 1 - i
+        if numbers >= _BLOCK or i == d - 1:
+            cuts.append(i + 1)
+            numbers = 0
+    return cuts
