@@ -19,12 +19,10 @@ scikit-learn. A fit that takes more than a minute "did not finish", and is not t
 
 import argparse
 import functools
-import inspect
 import json
 import multiprocessing
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -50,6 +48,7 @@ from eigenveil.mechanisms import MECHANISMS, Mechanism
 from eigenveil.metrics import captured_variance, frobenius_error
 from eigenveil.postprocess import top_components
 from eigenveil.randomness import seeded_generator
+from peers_fit import peer_fit
 
 EPSILONS = {"synthetic": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)}
 OTHER_EPSILONS = (0.1, 1.0)
@@ -370,70 +369,6 @@ def show_cost(rows: list[dict[str, Any]]) -> None:
 # Peers.
 
 
-def peer_worker(package: str, source: str, target: str) -> None:
-    """Fit one peer on the rows in `source`; runs by its source text under another interpreter, without eigenveil."""
-    import time
-
-    import numpy as np
-
-    with np.load(source) as given:
-        X, k, epsilon = given["X"], int(given["k"]), float(given["epsilon"])
-    if package == "diffprivlib":
-        import diffprivlib
-        from diffprivlib.models import PCA
-
-        # The rows are taken as they are, about the origin, so that all of epsilon goes to the directions.
-        model = PCA(k, epsilon=epsilon, data_norm=1.0, centered=True)
-        release, version = lambda: model.fit(X).components_, diffprivlib.__version__
-    else:
-        import importlib.metadata
-
-        import opendp.prelude as dp
-        from opendp.extras.sklearn.decomposition import make_private_pca
-
-        dp.enable_features("contrib", "idealized-numerics", "honest-but-curious")
-        # Its class would spend a third on a mean; the function behind it is told that the centre is 0.
-        origin = np.zeros(X.shape[1])
-        domain = dp.numpy.array2_domain(origin=origin, norm=1.0, p=2, size=len(X), num_columns=X.shape[1], T=float)
-        measurement = make_private_pca(domain, dp.symmetric_distance(), epsilon, num_components=k)
-        # Replacing a row is a symmetric distance of 2.
-        assert measurement.map(2) <= epsilon * (1 + 1e-9)
-        release, version = lambda: measurement(X).Vt[:k], importlib.metadata.version("opendp")
-    print("ready", flush=True)
-    start = time.perf_counter()
-    components = np.array(release())
-    np.savez(target, components=components, seconds=time.perf_counter() - start, version=version)
-
-
-def peer_fit(python: str, package: str, rows: datasets.Rows, epsilon: float) -> dict[str, Any] | str:
-    """Return the result of one fit, or in words why there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = (str(Path(folder) / name) for name in ("rows.npz", "result.npz"))
-        np.savez(source, X=rows.X, k=rows.k, epsilon=epsilon)
-        script = f"{inspect.getsource(peer_worker)}\nimport sys\npeer_worker(*sys.argv[1:])"
-        with (
-            (Path(folder) / "errors.txt").open("w+") as errors,
-            subprocess.Popen(
-                [python, "-W", "ignore", "-c", script, package, source, target],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            ) as process,
-        ):
-            assert process.stdout is not None
-            process.stdout.readline()  # importing is not fitting
-            try:
-                code = process.wait(PEER_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return "did not finish"
-            if code != 0:
-                errors.seek(0)
-                return "failed: " + (errors.read().strip().splitlines() or ["no message"])[-1][:120]
-        with np.load(target) as result:
-            return {name: result[name].tolist() for name in ("components", "seconds", "version")}
-
-
 def run_peers(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     pythons = {"opendp": sys.executable}
     if arguments.diffprivlib_python:
@@ -448,7 +383,7 @@ def run_peers(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 case = {"set": name, "epsilon": epsilon, "package": package, "cap": PEER_SECONDS}
                 losses, seconds, note = [], [], ""
                 while len(losses) < (QUICK_PEER_FITS if seconds and seconds[0] < 1 else PEER_FITS):
-                    fit = peer_fit(python, package, rows, epsilon)
+                    fit = peer_fit(python, package, rows.X, rows.k, epsilon, PEER_SECONDS)
                     if isinstance(fit, str):
                         note = fit
                         break
