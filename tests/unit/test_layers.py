@@ -32,12 +32,38 @@ ALLOWED = {
         "postprocess",
         "randomness",
         "release",
+        "rows",
         "samplers",
         "version",
     },
 }
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
 ALLOWED["local"] = ALLOWED["mechanisms"] - {"moments", "magnitudes"} | {"rows"}
+# Planning knows mechanisms by their public parameters; it has no way to a row.
+ALLOWED["theory"] = {
+    "accounting",
+    "errors",
+    "guarantee",
+    "mechanisms",
+    "metrics",
+    "postprocess",
+    "randomness",
+    "samplers",
+}
+# An audit makes its own neighbouring data sets, and runs mechanisms and whole estimators on them.
+ALLOWED["audit"] = ALLOWED["mechanisms"] | {"estimators", "local", "mechanisms", "rows"}
+# A report reads release files and ledgers; the laws of the noise are public.
+ALLOWED["report"] = {
+    "accounting",
+    "errors",
+    "guarantee",
+    "local",
+    "mechanisms",
+    "postprocess",
+    "release",
+    "version",
+}
+ALLOWED["plots"] = {"errors", "release", "report"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 
 

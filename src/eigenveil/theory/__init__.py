@@ -1,0 +1,9 @@
+"""Know before you spend: bounds, and plans from public numbers."""
+
+from . import bounds
+from .bounds import *  # noqa: F403  # the names are those of `bounds.__all__`
+from .forecast import Forecast
+from .plan import Plan, plan
+from .spectra import power_law
+
+__all__ = ["Forecast", "Plan", "plan", "power_law", *bounds.__all__]

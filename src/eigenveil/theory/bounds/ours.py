@@ -1,0 +1,225 @@
+"""Our own bounds, with every constant: rows that reach a correlation, the correlation of given rows, expected loss.
+
+In the eigenbasis of A the noise on C has the blocks P (k by k), Q (d-k by d-k) and R (d-k by k). The top-k
+subspace turns by angles theta with tan(2 theta) <= 2 |R|/(n gap + lambda_min(P) - lambda_max(Q)). The noise of
+`gaussian` and `matrix_laplace` looks the same in every basis, so the blocks have known laws: docs/theory.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidParameterError, integer_between, one_of, positive_number
+from ...guarantee import Relation
+from ...mechanisms import MECHANISMS, AdditiveMechanism
+from ...mechanisms.ppca import Ppca
+from .common import gap_below, largest_singular, open_unit, smallest_singular, tail
+
+_GAUSSIAN = ("gaussian", "mod_sulq")
+_BOUNDED = ("matrix_laplace", *_GAUSSIAN)
+
+
+@dataclass(frozen=True)
+class NoiseBlocks:
+    """Sizes that the blocks of the noise pass together with a stated small probability only.
+
+    Parameters
+    ----------
+    closing : float
+        Bounds lambda_max(Q) - lambda_min(P): what the noise takes from the gap.
+    turning : float
+        Bounds |R|: what turns the subspace.
+    """
+
+    closing: float
+    turning: float
+
+    def squared_sine(self, gap: float) -> float:
+        """Return what sin^2 of the largest angle is at most, at a gap in units of the noise; 1 if nothing is known."""
+        left = gap - self.closing
+        if left <= 0:
+            return 1.0
+        ratio = 2 * self.turning / left  # tan of twice the angle
+        return ratio**2 / (2 * math.hypot(1, ratio) * (1 + math.hypot(1, ratio)))
+
+    def gap_for(self, correlation: float) -> float:
+        """Return the gap, in units of the noise, from which the cosine of the largest angle is `correlation`."""
+        doubled = max(0.0, 2 * correlation**2 - 1)  # cos of twice the angle; below 45 degrees all is won together
+        return self.closing + self.turning * doubled / (correlation * math.sqrt(1 - correlation**2))
+
+
+def gaussian_blocks(beside: float, n_features: int, n_components: int, t: float) -> NoiseBlocks:
+    """Return the sizes that Gaussian noise passes with probability 2 exp(-t^2/2) at most.
+
+    `beside` is the standard deviation beside the diagonal; on it, it may be at most sqrt(2) times that.
+    """
+    k, rest = n_components, n_features - n_components
+    edge = sum(2 * math.sqrt(side) for side in (k, rest) if side > 1)
+    return NoiseBlocks(beside * (edge + 2 * t), beside * largest_singular(rest, k, t))
+
+
+def matrix_laplace_blocks(scale: float, n_features: int, n_components: int, t: float) -> NoiseBlocks:
+    """Return the sizes that W1 - W2, each Wishart(d + 1, scale I), passes with probability 5 exp(-t^2/2) at most."""
+    k, rest, degrees = n_components, n_features - n_components, n_features + 1
+    upper = largest_singular(rest, degrees, t) ** 2
+    lower = largest_singular(k, degrees, t) ** 2 - smallest_singular(k, degrees, t) ** 2
+    turning = largest_singular(rest, k, t) * largest_singular(k, 2 * degrees, t)
+    return NoiseBlocks(scale * (upper + lower), scale * turning)
+
+
+def _blocks(mechanism: str, failure_probability: float, n_components: int, parameters: dict[str, Any]) -> NoiseBlocks:
+    name = one_of("mechanism", mechanism, _BOUNDED)
+    eta = open_unit("failure_probability", failure_probability)
+    d = integer_between("n_features", parameters["n_features"], 2)
+    k = integer_between("n_components", n_components, 1, d - 1)
+    noise = MECHANISMS[name](**parameters)
+    assert isinstance(noise, AdditiveMechanism)
+    if name in _GAUSSIAN:
+        return gaussian_blocks(noise.off_diagonal_sd, d, k, tail(2, eta))
+    return matrix_laplace_blocks(noise.noise_scale(), d, k, tail(5, eta))
+
+
+def sample_size(
+    mechanism: str,
+    *,
+    n_features: int,
+    epsilon: float,
+    gap: float,
+    correlation: float,
+    failure_probability: float,
+    delta: float = 0.0,
+    n_components: int = 1,
+    relation: Relation | str = Relation.REPLACE,
+) -> float:
+    """Return a number of rows with which a mechanism reaches the correlation, proved with all constants.
+
+    On every data set of that many rows, with norm at most 1 and `gap` between eigenvalues k and k + 1 of A = C/n, all
+    principal angles between the released and the true top-k subspace have a cosine of at least `correlation`,
+    with probability 1 - eta. For k = 1 that is |<v, v1>|, the correlation of the papers.
+
+    Parameters
+    ----------
+    mechanism : {"matrix_laplace", "gaussian", "mod_sulq"}
+        Pure, or with a `delta`.
+    n_features, epsilon, delta, relation
+        As for the mechanism.
+    gap : float
+        Eigenvalue k less eigenvalue k + 1 of A.
+    correlation : float
+        What to reach, between 0 and 1. Below sqrt(1/2) it costs no less than there.
+    failure_probability : float
+        Probability eta of failing, over the noise alone.
+    n_components : int
+        Dimension k of the subspace.
+
+    Examples
+    --------
+    >>> setting = {"n_features": 100, "epsilon": 1.0, "gap": 0.1, "correlation": 0.9, "failure_probability": 0.05}
+    >>> round(sample_size("matrix_laplace", **setting))
+    10196
+    >>> round(sample_size("gaussian", delta=1e-6, **setting))
+    1917
+    """
+    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
+    gap, rho = gap_below(gap)[0], open_unit("correlation", correlation)
+    return _blocks(mechanism, failure_probability, n_components, parameters).gap_for(rho) / gap
+
+
+def guaranteed_correlation(
+    mechanism: str,
+    *,
+    n_rows: float,
+    n_features: int,
+    epsilon: float,
+    gap: float,
+    failure_probability: float,
+    delta: float = 0.0,
+    n_components: int = 1,
+    relation: Relation | str = Relation.REPLACE,
+) -> float:
+    """Return the correlation that `sample_size` promises for `n_rows` rows; 0 where it promises nothing.
+
+    Examples
+    --------
+    >>> setting = {"n_features": 100, "epsilon": 1.0, "gap": 0.1, "failure_probability": 0.05}
+    >>> round(guaranteed_correlation("matrix_laplace", n_rows=20_000, **setting), 4)
+    0.9869
+    """
+    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
+    total_gap = positive_number("n_rows", n_rows) * gap_below(gap)[0]
+    return math.sqrt(1 - _blocks(mechanism, failure_probability, n_components, parameters).squared_sine(total_gap))
+
+
+@dataclass(frozen=True)
+class ExpectedLoss:
+    """The first-order expected loss of a mechanism, and how far to trust it.
+
+    Parameters
+    ----------
+    loss : float
+        Expected qF(V_k) - qF(V): the variance that the released directions miss.
+    ratio : float
+        Size of the noise in units of the gap; the formula is the limit for a small ratio.
+    """
+
+    loss: float
+    ratio: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/theory.md)."""
+        return self.ratio <= 0.5
+
+
+def expected_loss(
+    mechanism: str,
+    *,
+    eigenvalues: Sequence[float],
+    n_components: int,
+    n_rows: float,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.REPLACE,
+) -> ExpectedLoss:
+    """Return the expected loss of captured variance to first order.
+
+    Additive noise of standard deviation tau beside the diagonal of A: sum over i <= k < j of
+    tau^2/(lambda_i - lambda_j). PPCA, with factor s of C in its exponent (epsilon/2 for replace): k(d - k)/(2 n s).
+    For independent entries (`laplace`, `mod_sulq`) in other bases than their own the first is an upper bound.
+
+    Parameters
+    ----------
+    mechanism : str
+        "ppca", or a mechanism that adds noise.
+    eigenvalues : sequence of float
+        All of A = C/n.
+    n_components, n_rows, epsilon, delta, relation
+        As for a release.
+
+    Examples
+    --------
+    >>> setting = {"eigenvalues": [0.5, 0.3, 0.1, 0.1], "n_components": 2, "n_rows": 1000, "epsilon": 1.0}
+    >>> expected_loss("ppca", **setting).loss
+    0.004
+    >>> expected_loss("matrix_laplace", **setting)
+    ExpectedLoss(loss=0.00015..., ratio=0.06...)
+    """
+    values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
+    d, n = values.size, positive_number("n_rows", n_rows)
+    k = integer_between("n_components", n_components, 1, d - 1)
+    if not (np.isfinite(values).all() and values[k - 1] > values[k]):
+        raise InvalidParameterError("eigenvalues must be finite, with a gap between number k and k + 1.")
+    gap = float(values[k - 1] - values[k])
+    name = one_of("mechanism", mechanism, tuple(MECHANISMS))
+    noise = MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+    if isinstance(noise, Ppca):
+        loss = k * (d - k) / (2 * n * noise.strength)
+        return ExpectedLoss(loss, d / (2 * n * noise.strength * gap))
+    if not isinstance(noise, AdditiveMechanism):
+        raise InvalidParameterError(f"{name} has no formula for its expected loss; choose ppca or additive noise.")
+    tau = noise.off_diagonal_sd / n
+    loss = float(tau**2 * np.sum(1 / (values[:k, None] - values[None, k:])))
+    return ExpectedLoss(loss, 2 * tau * math.sqrt(d) / gap)

@@ -1,0 +1,289 @@
+"""`plan`: the loss of every mechanism before anything is spent, from public numbers alone."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import ArrayLike
+
+from ..errors import (
+    EigenveilError,
+    InvalidParameterError,
+    integer_between,
+    one_of,
+    positive_number,
+    probability_below_one,
+)
+from ..guarantee import Relation
+from ..mechanisms import MECHANISMS, choose_mechanism
+from .forecast import MOST_ROWS, Forecast, Scenario
+from .spectra import normalized_spectrum
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+T = TypeVar("T")
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Forecasts for one set of public numbers; `print` shows them as a table.
+
+    Attributes
+    ----------
+    n_rows, epsilon : int, float
+        What was asked about.
+    scenario : Scenario
+        The other public numbers, and the assumed spectrum.
+    target_loss : float or None
+        The loss that was asked for.
+    forecasts : tuple of Forecast
+        Every mechanism that can run, lowest mean loss first.
+    left_out : dict
+        The others, each with the reason.
+    auto : str
+        What ``mechanism="auto"`` takes for directions alone.
+    """
+
+    n_rows: int
+    epsilon: float
+    scenario: Scenario
+    target_loss: float | None
+    forecasts: tuple[Forecast, ...]
+    left_out: Mapping[str, str]
+    auto: str
+
+    def __getitem__(self, mechanism: str) -> Forecast:
+        """Return the forecast of one mechanism."""
+        names = tuple(forecast.mechanism for forecast in self.forecasts)
+        return self.forecasts[names.index(one_of("mechanism", mechanism, names))]
+
+    @property
+    def recommended(self) -> str:
+        """The lowest mean loss among mechanisms whose guarantee is proved and is the one asked for."""
+        return next(forecast.mechanism for forecast in self.forecasts if forecast.as_asked)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether even the recommended mechanism is not clearly better than a random subspace."""
+        best, random = self[self.recommended], self["random_projection"]
+        errors = (best.standard_error or 0.0, random.standard_error or 0.0)
+        every_subspace = self.scenario.n_components == self.scenario.n_features  # there is only one, and it is found
+        return not every_subspace and best.mean > random.mean - 2 * math.hypot(*errors)
+
+    def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
+        """Return about how many rows the mechanism needs for the target loss at this epsilon.
+
+        The recommended mechanism by default; to three digits, from forecasts with the same random numbers for every
+        n. None where 10^12 rows are not enough.
+        """
+        name = self._named(mechanism)
+        return self.scenario.rows_for(name, self.epsilon, _target(target_loss), self.n_rows)
+
+    def epsilon_for(self, target_loss: float, mechanism: str | None = None) -> float | None:
+        """Return about which epsilon the mechanism needs for the target loss with these rows; None beyond 1000."""
+        name = self._named(mechanism)
+        return self.scenario.epsilon_for(name, self.n_rows, _target(target_loss), self.epsilon)
+
+    def _named(self, mechanism: str | None) -> str:
+        return self.recommended if mechanism is None else self[mechanism].mechanism
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {
+            "n_rows": self.n_rows,
+            "epsilon": self.epsilon,
+            **self.scenario.__dict__,
+            "relation": self.scenario.relation.value,
+            "spectrum": list(self.scenario.spectrum),
+            "target_loss": self.target_loss,
+            "recommended": self.recommended,
+            "auto": self.auto,
+            "hopeless": self.hopeless,
+            "forecasts": [forecast.to_dict() for forecast in self.forecasts],
+            "left_out": dict(self.left_out),
+        }
+
+    def table(self) -> "Table":
+        """Return the forecasts as a table for rich."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("")
+        table.add_column("mechanism", no_wrap=True)
+        for column in ("loss", "9 in 10 fits", *(("rows needed", "or epsilon") if self.target_loss else ())):
+            table.add_column(column, justify="right", no_wrap=True)
+        for forecast in self.forecasts:
+            chosen = forecast.mechanism == self.recommended
+            table.add_row(*self._cells(forecast), style="bold" if chosen else None)
+        return table
+
+    def _cells(self, forecast: Forecast) -> list[str]:
+        error = "" if forecast.standard_error is None else f" ± {forecast.standard_error:.1g}"
+        band = "" if forecast.low is None else f"{forecast.low:.2g} to {forecast.high:.2g}"
+        mark = "→" if forecast.mechanism == self.recommended else ""
+        cells = [mark, forecast.mechanism, f"{forecast.mean:.3g}{error}", band]
+        if self.target_loss is not None:
+            rows, epsilon = forecast.rows_needed, forecast.epsilon_needed
+            missing = "out of reach" if forecast.as_asked else ""
+            cells += [f"{rows:,}" if rows else missing, f"{epsilon:g}" if epsilon else missing]
+        return cells
+
+    def header(self) -> str:
+        """Return the question in words."""
+        scenario = self.scenario
+        energy = sum(scenario.spectrum)
+        shares = ", ".join(f"{value / energy:.1%}" for value in scenario.spectrum[:4])
+        target = "" if self.target_loss is None else f", target loss {self.target_loss:g}"
+        return (
+            f"{self.n_rows:,} rows of {scenario.n_features} features, {scenario.n_components} components, "
+            f"epsilon {self.epsilon:g}, delta {scenario.delta:g}, {scenario.relation.value}{target}\n"
+            f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance, and a mean "
+            f"squared row norm of {energy:g} times the squared bound"
+        )
+
+    def footer(self) -> str:
+        """Return what to do, and the limits of the answer, in words."""
+        lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
+        if self.hopeless:
+            lines.append("No mechanism is clearly better than a random subspace: more rows or epsilon are needed.")
+        lines.append(f'Recommended: {self.recommended}. mechanism="auto" takes {self.auto}.')
+        notes = _grouped({forecast.mechanism: forecast.note for forecast in self.forecasts if forecast.note})
+        lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
+        left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in self.left_out.items()})
+        lines += [f"Left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=StringIO(), width=_WIDTH, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(self.table())
+        table = "\n".join(line.rstrip() for line in captured.get().splitlines())
+        return f"{self.header()}\n{table}\n{self.footer()}"
+
+
+def plan(
+    *,
+    n_rows: int,
+    n_features: int,
+    n_components: int,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.REPLACE,
+    spectrum: ArrayLike | None = None,
+    energy: float = 0.5,
+    target_loss: float | None = None,
+    repeats: int | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> Plan:
+    """Forecast the loss of every mechanism on data of an assumed spectrum. No data are read and nothing is spent.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_components : int
+        Public sizes: n (a guess where the relation keeps it private), d and k.
+    epsilon, delta : float
+        The budget of one release with a public norm bound and without centering.
+    relation : {"replace", "add_remove"}
+        The neighbouring relation.
+    spectrum : array_like of shape (n_features,), optional
+        Assumed eigenvalues, in any unit: of a public data set, or a guess; the power law 1, 1/2, 1/3, ... by
+        default. Taken from the private data it would be a leak.
+    energy : float
+        The mean squared norm of a row over the square of the norm bound, at most 1. Half as much costs as much as
+        half the rows.
+    target_loss : float, optional
+        A loss between 0 and 1, for which the rows and the epsilon are found that each mechanism needs.
+    repeats : int, optional
+        Simulated fits, at least 2; by default 2000/d, within 10 to 100. A Markov chain gets 20 at most.
+    seed : int
+        Of the simulation. Nothing secret depends on it.
+    progress : bool
+        Show a progress bar, if a terminal is attached.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> answer = plan(n_rows=20_000, n_features=8, n_components=2, epsilon=0.5, target_loss=1e-6)
+    >>> answer.recommended, answer.auto
+    ('matrix_laplace', 'matrix_laplace')
+    >>> answer["matrix_laplace"].mean < answer["laplace"].mean < answer["random_projection"].mean
+    True
+    >>> answer["matrix_laplace"].rows_needed > 20_000
+    True
+    """
+    n_features = integer_between("n_features", n_features, 1)
+    n_rows = integer_between("n_rows", n_rows, 1, MOST_ROWS)
+    epsilon = positive_number("epsilon", epsilon)
+    repeats = max(10, min(100, 2000 // n_features)) if repeats is None else repeats
+    scenario = Scenario(
+        n_features,
+        integer_between("n_components", n_components, 1, n_features),
+        probability_below_one("delta", delta),
+        Relation.parse(relation),
+        tuple(float(value) for value in normalized_spectrum(spectrum, n_features, energy)),
+        integer_between("repeats", repeats, 2),
+        integer_between("seed", seed, 0),
+    )
+    if target_loss is not None:
+        target_loss = _target(target_loss)
+    forecasts, left_out = [], {}
+    for name in tracked(MECHANISMS, "mechanisms", progress):
+        try:
+            forecast = scenario.forecast(name, n_rows, epsilon)
+        except EigenveilError as error:
+            left_out[name] = str(error)
+            continue
+        if target_loss is not None and forecast.as_asked:
+            forecast = replace(
+                forecast,
+                rows_needed=scenario.rows_for(name, epsilon, target_loss, n_rows),
+                epsilon_needed=scenario.epsilon_for(name, n_rows, target_loss, epsilon),
+            )
+        forecasts.append(forecast)
+    forecasts.sort(key=lambda forecast: forecast.mean)
+    if not any(forecast.as_asked for forecast in forecasts):
+        raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
+    auto = choose_mechanism(
+        n_rows=n_rows,
+        n_features=n_features,
+        n_components=scenario.n_components,
+        epsilon=epsilon,
+        delta=scenario.delta,
+        relation=scenario.relation,
+    )
+    return Plan(n_rows, epsilon, scenario, target_loss, tuple(forecasts), left_out, auto)
+
+
+def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names that share a text, for every text."""
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(name)
+    return names
+
+
+def _target(target_loss: float) -> float:
+    if not 0 < positive_number("target_loss", target_loss) < 1:
+        raise InvalidParameterError("target_loss must lie between 0 and 1.")
+    return float(target_loss)
+
+
+def tracked(items: Iterable[T], what: str, progress: bool) -> Iterable[T]:
+    """Return the items, counted by a progress bar on the standard error if it was asked for and can be seen."""
+    if not progress:
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(list(items), what, console=console, transient=True) if console.is_terminal else items
