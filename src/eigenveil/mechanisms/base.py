@@ -34,6 +34,8 @@ IntArray = NDArray[np.int64]
 
 # Where the number of rows is private, this share of epsilon pays for a noisy count to divide by.
 COUNT_SHARE = Fraction(1, 20)
+# Noise and moments meet in blocks of rows, so that a wide matrix is not copied on the way.
+_ROWS_AT_ONCE = 512
 
 
 class Mechanism(ABC):
@@ -118,6 +120,13 @@ class Mechanism(ABC):
         }
         return Release(drawn, guarantee, provenance)
 
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the directions of `size` releases on a *public* matrix C, shape (size, k, d), for planning.
+
+        C is assumed, a sum over rows of norm at most 1. Nothing is spent or recorded, so it must never be private.
+        """
+        raise InvalidParameterError(f"{self.name} has no simulation to plan with.")
+
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
         return {
@@ -190,17 +199,28 @@ class AdditiveMechanism(Mechanism):
     def check(self, moments: SecondMoments) -> None:
         """Refuse moments that cannot be released, and noise that would overflow int64."""
         super().check(moments)
-        if self.noise_reach * moments.bound.limit_squared >= 2.0**62:
+        self._check_reach(moments.bound.limit_squared)
+
+    def _check_reach(self, grid: float) -> None:
+        if self.noise_reach * grid >= 2.0**62:
             raise CapacityError(
                 "The noise at this epsilon does not fit int64 on this grid; use fewer bits in the RowBound."
             )
 
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the top eigenvectors of the public matrix plus simulated noise."""
+        self._check_reach(2.0**32)
+        noisy = (second_moment + self.simulated_noise(generator) for _ in range(size))
+        return np.stack([top_components(matrix, self.n_components) for matrix in noisy])
+
     def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
-        noise = np.rint(self.noise(generator, float(moments.bound.limit_squared)))
-        # The noise is an integer before it meets the data, so the sum is exact; both sides stay below 2^62.
-        noisy = moments.gram + np.clip(noise, -(2.0**62), 2.0**62).astype(np.int64)
+        covariance = self.noise(generator, float(moments.bound.limit_squared))
         n_rows = self._released_count(moments, generator)
-        covariance = noisy.astype(np.float64) * (moments.bound.unit_squared / n_rows)
+        for low in range(0, self.n_features, _ROWS_AT_ONCE):
+            rows = slice(low, low + _ROWS_AT_ONCE)
+            # The noise is an integer before it meets the data, so the sum is exact; both sides stay below 2^62.
+            noise = np.clip(np.rint(covariance[rows]), -(2.0**62), 2.0**62).astype(np.int64)
+            covariance[rows] = (moments.gram[rows] + noise) * (moments.bound.unit_squared / n_rows)
         components = top_components(covariance, self.n_components)
         return {"covariance": covariance, "components": components, "n_rows": n_rows}
 

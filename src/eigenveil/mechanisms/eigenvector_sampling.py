@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
@@ -70,8 +71,7 @@ class EigenvectorSampling(Mechanism):
 
     def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
         C = moments.gram.astype(np.float64) / moments.bound.limit_squared
-        draw = self._draw_as_published if self.calibration == "paper" else self._draw_tight
-        directions, values, rest = draw(C, generator)
+        directions, values, rest = self._sampled(C, generator)
         n_rows = self._released_count(moments, generator)
         unit = moments.bound.norm**2 / n_rows
         values, rest = values * unit, rest * unit
@@ -79,7 +79,7 @@ class EigenvectorSampling(Mechanism):
         covariance = (directions.T * values) @ directions
         if k < d:  # what the sampled directions leave is spread evenly over the others
             covariance += rest / (d - k) * (np.eye(d) - directions.T @ directions)
-        order = np.argsort(-values, kind="stable")[: self.n_components]
+        order = self._order(values)
         return {
             "covariance": (covariance + covariance.T) / 2,
             "components": directions[order],
@@ -87,11 +87,28 @@ class EigenvectorSampling(Mechanism):
             "n_rows": n_rows,
         }
 
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return sampled directions of the public matrix, by falling noisy eigenvalues."""
+        draws = (self._sampled(second_moment, generator) for _ in range(size))
+        return np.stack([directions[self._order(values)] for directions, values, _ in draws])
+
+    def _order(self, values: FloatArray) -> NDArray[np.intp]:
+        return np.argsort(-values, kind="stable")[: self.n_components]
+
+    def _sampled(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
+        """Return directions, their noisy eigenvalues, and what these leave of the trace."""
+        draw = self._draw_as_published if self.calibration == "paper" else self._draw_tight
+        return draw(C, generator)
+
+    @property
+    def strength(self) -> float:
+        """The factor of C in the exponent of every direction, with our constants."""
+        cost = self.n_components + 1 if self.relation is Relation.REPLACE else self.n_components
+        return float(self._direction_epsilon / cost)
+
     def _draw_tight(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
         k = self.n_components
-        cost = k + 1 if self.relation is Relation.REPLACE else k  # in units of one strength
-        strength = float(self._direction_epsilon / cost)
-        directions = _sample_directions(C, np.full(k, strength), generator)
+        directions = _sample_directions(C, np.full(k, self.strength), generator)
         # The quotients and the rest of the trace are the diagonal of V'CV in a basis of the whole space.
         quotients = np.einsum("ki,ij,kj->k", directions, C, directions, optimize=True)
         rest = float(np.trace(C) - quotients.sum())

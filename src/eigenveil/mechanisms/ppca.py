@@ -1,6 +1,7 @@
 """PPCA: the exponential mechanism on subspaces (Chaudhuri, Sarwate and Sinha 2012, 2013)."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from ..errors import one_of
 from ..guarantee import Guarantee, Numerics, Relation
 from ..moments import SecondMoments
 from ..samplers import matrix_bingham
-from .base import Mechanism, require_pure
+from .base import FloatArray, Mechanism, require_pure
 
 _CHAIN_CAVEAT = (
     "For more than one component the subspace is the state of a Markov chain after a fixed number of updates; its "
@@ -60,3 +61,13 @@ class Ppca(Mechanism):
         drawn = matrix_bingham(B, self.n_components, generator, method=self.method, updates=self.updates)
         n_rows = moments.n_rows if self.relation is Relation.REPLACE else None
         return {"components": drawn.components.T, "n_rows": n_rows}
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return one draw of each of `size` chains, which run together; an exact draw has no chain."""
+        draw = partial(matrix_bingham, second_moment * self.strength, self.n_components, generator)
+        if self.n_components in (1, self.n_features):
+            return np.stack([draw().components.T for _ in range(size)])
+        # Chains are kept apart only by the diagnostics, which a single one has none of.
+        drawn = draw(method=self.method, updates=self.updates, chains=max(2, size))
+        assert drawn.diagnostics is not None
+        return np.asarray(drawn.diagnostics.states.mT[:size])

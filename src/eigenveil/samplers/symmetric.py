@@ -39,8 +39,11 @@ def symmetric(
             matrix[i, i + 1 :] = numbers[: d - 1 - i]
             numbers = numbers[d - 1 - i :]
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(fill, cuts[:-1], cuts[1:], generators))
+    if len(generators) == 1:  # the start of a thread takes longer than a small matrix
+        fill(0, d, generator)
+    else:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(fill, cuts[:-1], cuts[1:], generators))
     mirror_upper(matrix)
     return matrix
 
