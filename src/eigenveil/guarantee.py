@@ -4,10 +4,13 @@ A guarantee is a function of public parameters and never of data. It is a frozen
 code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
 """
 
+import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Self
 
 from .errors import InvalidParameterError, one_of, probability_below_one
@@ -162,6 +165,42 @@ class Guarantee:
             reproducible=bool(fields["reproducible"]),
         )
 
+    def in_words(self) -> tuple[str, ...]:
+        """Return the promise as plain sentences: the odds, the exception, who is protected, and the numerics.
+
+        Examples
+        --------
+        >>> print(Guarantee(1.0).in_words()[0])
+        Even for someone who knows all other rows, this release changes the odds of whether one person's data say A \
+or B by a factor of at most e^1 = 2.72.
+        """
+        if self.reproducible:
+            return (
+                "Nothing is promised: the noise was drawn from a seed, and whoever knows the seed can take it away.",
+            )
+        if not math.isfinite(self.epsilon):
+            return ("Nothing is promised: these values were released without protection.",)
+        about, unit = _QUESTIONS[self.relation]
+        sentences = [
+            f"Even for someone who knows all other rows, this release changes the odds of whether {about} by a factor "
+            f"of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
+        ]
+        if self.delta > 0:
+            sentences.append(
+                f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "
+                f"(delta = {self.delta:.3g}), in which it may tell everything about that person."
+            )
+        return (*sentences, unit, _NUMERICS[self.numerics])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in (*self.in_words(), *self.caveats))
+        colour = "#3b78b0" if self.is_private else "#c0392b"
+        return (
+            f'<div style="border-left:4px solid {colour};padding:0 0 0 .8em"><strong>{html.escape(str(self))}</strong>'
+            f'<ul style="margin:.3em 0 0">{lines}</ul></div>'
+        )
+
     def __str__(self) -> str:
         if self.reproducible:
             return f"NOT PRIVATE: drawn from a seed (with a secret one it would be: {self._promise()})"
@@ -176,3 +215,57 @@ class Guarantee:
             Relation.ADD_REMOVE: "add or remove one row",
         }[self.relation]
         return f"{budget}-differentially private ({neighbours}), {self.numerics.value} numerics"
+
+
+_QUESTIONS = {
+    Relation.REPLACE: (
+        "one person's data say A or B",
+        "One person stands for one row: its contents are protected, and the number of rows is public.",
+    ),
+    Relation.ADD_REMOVE: (
+        "one person's data are included",
+        "One person stands for one row, there or not, and the number of rows is protected too; for what the row says, "
+        "the factor counts twice.",
+    ),
+}
+_NUMERICS = {
+    Numerics.EXACT: "Exact numerics: the program draws its noise exactly as the proof says, in whole numbers.",
+    Numerics.ROUNDED: "Rounded numerics: the noise has 53 bits of precision and becomes a whole number before it meets "
+    "the data; the proof takes it as a real number.",
+    Numerics.IDEALIZED: "Idealized numerics: the proof is for real numbers, and the program computes with 53 bits.",
+    Numerics.EMPIRICAL: "Empirical numerics: the values come from a Markov chain whose convergence is checked by "
+    "tests and not proved, so the promise rests on experiment.",
+}
+
+
+def odds_factor(epsilon: float) -> str:
+    """Return e^epsilon as text, rounded up.
+
+    Examples
+    --------
+    >>> odds_factor(1.0), odds_factor(0.01), odds_factor(10.0), odds_factor(100.0)
+    ('2.72', '1.011', '22,100', '10^44')
+    """
+    if epsilon > 27:
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    factor = Decimal(epsilon).exp()
+    if factor == 1:
+        return "1"
+    # Two digits of what exceeds 1, three in all.
+    places = 1 - (factor - 1).adjusted() if factor < 2 else 2 - factor.adjusted()
+    return f"{factor.quantize(Decimal(1).scaleb(-max(2, places) if factor < 10 else -places), ROUND_CEILING):,f}"
+
+
+def chance(probability: float) -> str:
+    """Return a probability in words, rounded up.
+
+    Examples
+    --------
+    >>> chance(1e-6)
+    'a chance of 1 in 1,000,000'
+    """
+    if probability > 0.01:
+        return f"a chance of {math.ceil(probability * 1000 * (1 - 1e-12)) / 10:g} %"
+    times = math.floor(1 / Fraction(repr(probability)))
+    step = 10 ** max(0, len(str(times)) - 3)
+    return f"a chance of 1 in {times // step * step:,}"

@@ -7,6 +7,7 @@ damage, and it does not prove who wrote the file. docs/release_file.md describes
 """
 
 import hashlib
+import html
 import io
 import json
 import os
@@ -122,6 +123,19 @@ class Release:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in sorted(self.arrays.items()))
         return f"Release({shapes}; {self.guarantee})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was released, by which mechanism, and the guarantee."""
+        facts = {
+            **{name: " x ".join(map(str, value.shape)) or "number" for name, value in sorted(self.arrays.items())},
+            **{name: self.provenance.get(name) for name in ("mechanism", "n_rows", "created")},
+        }
+        rows = "".join(
+            f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in facts.items()
+            if value is not None
+        )
+        return f"<div><strong>Release</strong><table>{rows}</table>{self.guarantee._repr_html_()}</div>"
 
 
 def load_release(path: str | PathLike[str]) -> Release:

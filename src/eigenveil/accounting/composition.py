@@ -64,6 +64,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
         numerics=max((part.numerics for part in (*parts, *wholes)), key=lambda numerics: numerics.gap),
         rho=rho if target > 0 else None,
         parts=parts if len(parts) > 1 else (),
+        claimed=wholes[0].claimed if len(wholes) == 1 else None,
         caveats=tuple(dict.fromkeys(caveat for part in (*parts, *wholes) for caveat in part.caveats)),
         reproducible=any(part.reproducible for part in (*parts, *wholes)),
     )

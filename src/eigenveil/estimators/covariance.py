@@ -6,11 +6,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError
-from ..mechanisms import Mechanism
+from ..mechanisms import Mechanism, ReleasedMatrix
 from ..postprocess import RidgeFit, ridge_from_covariance
 from ..rows import RowBound
 from .base import MomentsEstimator
-from .released import ReleasedMatrix
 
 
 class PrivateCovariance(MomentsEstimator):
@@ -36,7 +35,7 @@ class PrivateCovariance(MomentsEstimator):
     """
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism, bound)
+        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
         shift = np.zeros(self.n_features_in_) if bound.shift is None else np.asarray(bound.shift)
         self.location_ = shift + matrix.mean / self.scale_
         self.covariance_ = matrix.shrunk

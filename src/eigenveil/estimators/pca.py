@@ -9,12 +9,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, integer_between
-from ..mechanisms import Mechanism
+from ..mechanisms import Mechanism, ReleasedMatrix
 from ..moments import SecondMoments
 from ..postprocess import eigenvalue_intervals
 from ..rows import RowBound
 from .base import FloatArray, MomentsEstimator
-from .released import ReleasedMatrix
 
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
@@ -154,7 +153,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
         if self.release_.covariance is None:
             self.components_ = np.array(self.release_.components)
         else:
-            self._matrix = matrix = ReleasedMatrix(self.release_, mechanism, bound)
+            self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
             self.mean_ = self.mean_ + matrix.mean / self.scale_
             self.components_ = matrix.top_components(self._chosen_components(matrix))
         self.n_components_ = self.components_.shape[0]

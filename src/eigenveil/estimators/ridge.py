@@ -11,11 +11,10 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidDataError, InvalidParameterError
-from ..mechanisms import Mechanism
+from ..mechanisms import Mechanism, ReleasedMatrix
 from ..postprocess import ridge_from_covariance
 from ..rows import RowBound
 from .base import FloatArray, MomentsEstimator, _rows_pass_once
-from .released import ReleasedMatrix
 
 
 class PrivateRidge(RegressorMixin, MomentsEstimator):
@@ -133,7 +132,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         return self
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        matrix = ReleasedMatrix(self.release_, mechanism, bound)
+        matrix = ReleasedMatrix(self.release_, mechanism)
         if not matrix.has_noise_law:
             raise InvalidParameterError("Ridge regression needs a mechanism that adds noise; choose another one.")
         width = self.n_features_in_

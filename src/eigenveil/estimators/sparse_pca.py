@@ -6,12 +6,11 @@ import numpy as np
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, integer_between
-from ..mechanisms import Mechanism
+from ..mechanisms import Mechanism, ReleasedMatrix
 from ..postprocess import fantope_components
 from ..rows import RowBound
 from .base import FloatArray
 from .pca import PrivatePCA
-from .released import ReleasedMatrix
 
 
 class PrivateSparsePCA(PrivatePCA):
@@ -94,7 +93,7 @@ class PrivateSparsePCA(PrivatePCA):
         return None
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism, bound)
+        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
         if not matrix.has_noise_law:
             raise InvalidParameterError("Sparse PCA needs a mechanism that adds noise; choose another one.")
         shift = np.zeros(self.n_features_in_) if bound.shift is None else np.asarray(bound.shift)

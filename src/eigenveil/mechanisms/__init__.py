@@ -10,6 +10,7 @@ from .laplace import Laplace
 from .matrix_laplace import MatrixLaplace
 from .mod_sulq import ModSulq
 from .ppca import Ppca
+from .released import ReleasedMatrix
 from .wishart import Wishart
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -28,4 +29,4 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     )
 }
 
-__all__ = ["MECHANISMS", "AdditiveMechanism", "Mechanism", "choose_mechanism"]
+__all__ = ["MECHANISMS", "AdditiveMechanism", "Mechanism", "ReleasedMatrix", "choose_mechanism"]

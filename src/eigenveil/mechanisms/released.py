@@ -6,11 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import NoiseWarning
-from ..mechanisms import AdditiveMechanism, Mechanism
 from ..postprocess import Shrunk, project_psd, shrink, sorted_eigh
 from ..release import Release
 from ..rows import RowBound
-from .base import FloatArray
+from .base import AdditiveMechanism, FloatArray, Mechanism
 
 # The largest eigenvalue of pure noise in units of sd * sqrt(d), for large d: 2 for independent entries, and a little
 # more for matrix_laplace, which has the heaviest tail of the table.
@@ -20,11 +19,19 @@ EDGE = 2.4
 class ReleasedMatrix:
     """The released matrix of the features, centred where the rows had a constant, with its noise law.
 
-    Everything here is computed from the release and public parameters.
+    Everything here is computed from the release and public parameters: whoever holds the file can do the same.
+
+    Parameters
+    ----------
+    release : Release
+        With a covariance, as a mechanism or an estimator made it.
+    mechanism : Mechanism
+        The one that made it, or one with the parameters that the release states.
     """
 
-    def __init__(self, release: Release, mechanism: Mechanism, bound: RowBound) -> None:
+    def __init__(self, release: Release, mechanism: Mechanism) -> None:
         self._mechanism = mechanism
+        bound = RowBound(**release.provenance["bound"])
         matrix = np.array(release.arrays["covariance"])
         n_rows = int(release.provenance["n_rows"])
         self._unit = bound.limit_squared * bound.unit_squared / n_rows  # of noise for rows of norm 1, on A
@@ -80,19 +87,20 @@ class ReleasedMatrix:
     # Shrinking simulates the noise, which may take longer than the fit, so it waits until somebody asks.
 
     @cached_property
-    def _shrunk(self) -> Shrunk:
+    def estimate(self) -> Shrunk:
+        """What the release and the known noise say about the truth; there only with a noise law."""
         return shrink(self.value, self.noise_draw)
 
     @property
     def shrunk(self) -> FloatArray:
         """The matrix, positive semidefinite and shrunk."""
-        return self._shrunk.covariance if self.has_noise_law else project_psd(self.value)
+        return self.estimate.covariance if self.has_noise_law else project_psd(self.value)
 
     @property
     def eigenvalues(self) -> FloatArray:
         """Eigenvalues, freed of the bias that the noise has on them."""
         if self.has_noise_law:
-            return self._shrunk.eigenvalues
+            return self.estimate.eigenvalues
         if self._sampled is None:
             return np.maximum(sorted_eigh(self.value)[0], 0.0)
         # The other directions share evenly what the sampled ones leave of the trace.

@@ -1,0 +1,85 @@
+"""Plots of a release: the numbers of the reading, in figures that can be saved and shown."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from eigenveil import Guarantee, PrivatePCA, Release
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.report.reading import read
+from helpers import refused
+
+pytest.importorskip("matplotlib", reason="plots are an extra")
+
+from eigenveil import plots
+
+PLOTS = {plot.__name__: plot for plot in (plots.scree, plots.explained_variance, plots.loadings)}
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(3000, 5)) * [3.0, 2.0, 1.0, 0.3, 0.1]
+    return PrivatePCA(3, epsilon=2.0, norm_bound=6.0).fit(rows).release_
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
+    figure = plot(release)
+    figure.savefig(tmp_path / "figure.svg")
+    assert "<svg" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_scree_shows_estimates_intervals_and_the_edge(release):
+    axes = plots.scree(release, n_components=3).axes[0]
+    reading = read(release)
+    lines = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_allclose(lines["estimate"].get_ydata(), reading.eigenvalues[:3])
+    np.testing.assert_allclose(lines["as released"].get_ydata(), np.maximum(reading.released_eigenvalues[:3], 0))
+    assert lines["noise edge"].get_ydata()[0] == reading.edge
+    segments = np.array(axes.collections[0].get_segments())
+    np.testing.assert_allclose(segments[:, :, 1], reading.intervals[:3])
+    assert axes.get_ylim()[1] > reading.intervals[:3].max()
+
+
+def test_explained_variance_shows_the_shares(release):
+    axes = plots.explained_variance(release).axes[0]
+    heights = [bar.get_height() for bar in axes.patches]
+    np.testing.assert_allclose(heights, read(release).shares)
+
+
+def test_loadings_show_the_components_with_names_as_they_are():
+    names = ["$x_", "b", "c$\\frac"]
+    release = Release({"components": np.eye(2, 3)}, Guarantee(1.0), {"feature_names": names})
+    figure = plots.loadings(release)
+    figure._repr_png_()
+    np.testing.assert_allclose(np.asarray(figure.axes[0].images[0].get_array()), np.eye(2, 3).T)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == names
+
+
+def test_a_subspace_has_no_eigenvalues_to_plot(release):
+    subspace = Release({"components": np.eye(2, 3)}, Guarantee(1.0), {"mechanism": "ppca"})
+    for plot in (plots.scree, plots.explained_variance):
+        with refused(InvalidDataError):
+            plot(subspace)
+    with refused(InvalidParameterError):
+        plots.scree(release, n_components=6)
+
+
+def test_matplotlib_loads_with_the_first_plot_and_pyplot_never():
+    code = (
+        "import sys, numpy as np; from eigenveil import Guarantee, Release, plots; print('matplotlib' in sys.modules);"
+        "plots.loadings(Release({'components': np.eye(2, 3)}, Guarantee(1.0)));"
+        "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
+def test_without_matplotlib_one_sentence_says_so(release, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with refused(InvalidParameterError):
+        plots.scree(release)

@@ -1,0 +1,503 @@
+"""The report: it renders every kind of release, tells the truth in plain words, and holds no raw value."""
+
+import base64
+import hashlib
+import math
+import re
+import subprocess
+import sys
+import warnings
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from eigenveil import (
+    Guarantee,
+    PrivacyLedger,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateSparsePCA,
+    Relation,
+    Release,
+    RowBound,
+)
+from eigenveil.cli.report import report
+from eigenveil.errors import InvalidDataError, LedgerError, ReleaseFileError
+from eigenveil.estimators.local_pca import LocalPCA
+from eigenveil.guarantee import Numerics, chance, odds_factor
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.report import render_report, write_report
+from eigenveil.report.charts import LEVELS, belief_range
+from eigenveil.report.markup import number
+from eigenveil.report.reading import read
+from eigenveil.sources import second_moments
+from helpers import refused
+
+NAMES = ["age", "income", "rent", "savings", "visits", "pulse"]
+HOSTILE = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>\u202e{{7*7}}"
+VOID = {"meta", "br"}
+
+
+def table(n: int = 3000) -> pd.DataFrame:
+    generator = np.random.default_rng(5)
+    weights = np.array([[3.0, 2, 1, 0, 0, 0], [0, 0, 0, 1, 1, -1]])
+    rows = generator.normal(size=(n, 2)) @ weights + 0.3 * generator.normal(size=(n, 6))
+    return pd.DataFrame(rows, columns=NAMES)
+
+
+def released(estimator: object, *targets: object) -> Release:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a swamped release warns, and is shown all the same
+        return estimator.fit(table(), *targets).release_
+
+
+def mechanism_release(name: str, **options: object) -> Release:
+    return MECHANISMS[name](epsilon=1.0, n_features=6, **options).release(second_moments(table(), RowBound(8.0)))
+
+
+KINDS = {
+    "gaussian": lambda: released(PrivatePCA(3, epsilon=2.0, delta=1e-6, norm_bound=8.0, mechanism="gaussian")),
+    "centred": lambda: released(PrivatePCA(2, norm_bound=8.0, center=True)),
+    "chosen privately": lambda: released(PrivatePCA(2, epsilon=4.0, standardize=True)),
+    "pairs": lambda: released(PrivatePCA(2, rows="pairs", epsilon=8.0)),
+    "add_remove": lambda: released(PrivatePCA(2, norm_bound=8.0, relation="add_remove")),
+    "swamped": lambda: released(PrivatePCA(2, epsilon=0.001, norm_bound=8.0, mechanism="laplace")),
+    "subspace": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="ppca")),
+    "sampled": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="eigenvector_sampling")),
+    "sparse": lambda: released(PrivateSparsePCA(1, norm_bound=8.0)),
+    "covariance": lambda: released(PrivateCovariance(norm_bound=8.0, center=True)),
+    "ridge": lambda: released(PrivateRidge(norm_bound=8.0), np.ones(3000)),
+    "local": lambda: released(LocalPCA(2, epsilon=4.0, norm_bound=8.0)),
+    "seeded": lambda: released(PrivatePCA(2, norm_bound=8.0, random_state=0)),
+    "none": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="none")),
+    "random": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="random_projection")),
+    "wishart": lambda: mechanism_release("wishart", calibration="paper", allow_unsound=True),
+    "by hand": lambda: Release({"covariance": np.diag([2.0, 1.0, -0.1])}, Guarantee(1.0), {"mechanism": "elsewhere"}),
+    "one feature": lambda: Release({"components": np.eye(1)}, Guarantee(30.0)),
+}
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element closed in order, attributes and text collected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert len({name for name, _ in attrs}) == len(attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts).replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.fixture(scope="module")
+def releases() -> dict[str, Release]:
+    return {name: make() for name, make in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def pages(releases) -> dict[str, str]:
+    return {name: render_report(release) for name, release in releases.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_release_becomes_an_accessible_page_that_loads_nothing(kind, pages):
+    text = pages[kind]
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    for tag, attributes in page.elements:
+        assert not {"style", "src", "srcset", "data", "action"} & set(attributes), tag
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        for reference in (attributes.get("aria-labelledby") or "").split():
+            assert reference in ids
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert page.all("html")[0]["lang"] == "en"
+    charts = page.all("svg")
+    assert charts
+    assert all(chart["role"] == "img" and len(chart["aria-labelledby"].split()) == 2 for chart in charts)
+    assert len(page.all("desc")) == len(charts)
+    assert len(page.all("h1")) == 1
+    assert "How to cite" in page.text
+    assert "How to verify" in page.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_follow_what_was_released(kind, releases, pages):
+    text = pages[kind]
+    has_matrix = releases[kind].covariance is not None
+    assert ('id="scree-title"' in text) == has_matrix
+    assert ('id="shares-title"' in text) == has_matrix
+    assert 'id="loadings-title"' in text
+    assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge"))
+    knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
+    assert ("noise edge" in text) == knows_noise or kind == "sampled"
+    assert ("95 % from" in text.replace("\N{NO-BREAK SPACE}", " ")) == (knows_noise and kind != "local")
+
+
+def test_the_numbers_are_those_of_the_estimator():
+    pca = PrivatePCA(3, epsilon=2.0, norm_bound=8.0, center=True).fit(table())
+    reading = read(pca.release_)
+    np.testing.assert_allclose(reading.eigenvalues[:3], pca.explained_variance_)
+    np.testing.assert_allclose(reading.shares[:3], pca.explained_variance_ratio_)
+    np.testing.assert_allclose(reading.intervals[:3], pca.explained_variance_interval_)
+    np.testing.assert_allclose(reading.components[:3], pca.components_)
+    page = Page(render_report(pca.release_)).text
+    for value in (*pca.explained_variance_, *pca.explained_variance_interval_.ravel(), reading.edge):
+        assert number(value) in page
+
+
+def test_the_file_alone_gives_the_same_report_and_its_checksum(tmp_path, releases, pages):
+    path = releases["gaussian"].save(tmp_path / "a.npz")
+    from_file = render_report(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert from_file.count(digest) == 2
+    shortened = from_file.replace(f" SHA-256 {digest}.", "")
+    in_memory = pages["gaussian"]
+    assert shortened[: shortened.index("How to verify")] == in_memory[: in_memory.index("How to verify")]
+
+
+# Only released values.
+
+
+def formats(value: float) -> set[str]:
+    """Every way to print a number that keeps at least four of its digits and its size."""
+    texts = {repr(value), str(value)}
+    for digits in range(4, 18):
+        texts |= {f"{value:.{digits}g}", f"{value:.{digits - 1}e}", number(value, digits)}
+    for places in range(7):
+        texts |= {f"{value:.{places}f}", f"{value:,.{places}f}"}
+    rounded = {f"{float(f'{value:.{digits}g}'):{style}}" for digits in range(4, 9) for style in (".0f", ",.0f")}
+    return texts | rounded
+
+
+RECOGNISABLE = np.round(np.random.default_rng(11).uniform(2e7, 9e7, size=(300, 5)), 2)
+# Every entry has eight digits before the point, and so do the statistics; released variances are near 10^15.
+
+
+@cache
+def private_texts() -> frozenset[str]:
+    """Entries of the data and statistics of its columns, in every format."""
+    rows = RECOGNISABLE
+    statistics = np.concatenate([rows.min(0), rows.max(0), rows.mean(0), rows.std(0), np.linalg.norm(rows, axis=1)])
+    return frozenset().union(*(formats(float(value)) for value in (*rows.ravel(), *statistics)))
+
+
+def raw_values_in(page: str) -> frozenset[str]:
+    """Return what the page prints of the data."""
+    found = re.findall(r"\d[\d.,]*\d(?:e[+-]\d+)?", page.replace("\N{MINUS SIGN}", "-"))
+    return private_texts() & set(found)
+
+
+@pytest.fixture(scope="module")
+def recognisable_releases(tmp_path_factory) -> list[tuple[Release, PrivacyLedger | None]]:
+    frame = pd.DataFrame(RECOGNISABLE, columns=NAMES[:5])
+    common = {"norm_bound": 3e8, "random_state": 3}
+    models = [
+        PrivatePCA(3, epsilon=50.0, **common),
+        PrivatePCA(3, epsilon=50.0, center=True, **common),
+        PrivatePCA(2, mechanism="ppca", **common),
+        PrivatePCA(2, mechanism="eigenvector_sampling", **common),
+        PrivateCovariance(epsilon=10.0, delta=1e-6, mechanism="gaussian", **common),
+        LocalPCA(2, epsilon=20.0, **common),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [(model.fit(frame).release_, None) for model in models]
+    ledger = PrivacyLedger(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=100.0)
+    ledger.spend(Guarantee(1.0), "PrivatePCA.fit")
+    return [*found, (found[0][0], ledger)]
+
+
+def test_no_raw_value_of_the_data_appears(recognisable_releases):
+    for release, ledger in recognisable_releases:
+        page = render_report(release, ledger=ledger)
+        assert raw_values_in(page) == set()
+        assert raw_values_in(release._repr_html_() + release.guarantee._repr_html_()) == set()
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda x: f"{x!r}",
+        lambda x: f"mean {x:,.0f}",
+        lambda x: f"{x:.3e}",
+        lambda x: f"({x:.5g})",
+        lambda x: f"-{float(f'{x:.4g}'):,.0f}.",
+        lambda x: number(x),
+    ],
+)
+def test_control_a_planted_raw_value_is_found(plant, recognisable_releases):
+    release, _ = recognisable_releases[2]
+    assert raw_values_in(render_report(release, title=plant(float(RECOGNISABLE[17, 2]))))
+    renamed = {**release.provenance, "feature_names": [plant(float(RECOGNISABLE[:, 1].mean())), *"abcd"]}
+    assert raw_values_in(render_report(Release(release.arrays, release.guarantee, renamed)))
+
+
+def test_control_a_report_on_the_rows_themselves_is_caught():
+    leak = Release({"components": RECOGNISABLE[:3]}, Guarantee(1.0))
+    assert raw_values_in(render_report(leak))
+
+
+# Text from elsewhere is text.
+
+
+def test_hostile_names_stay_text(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "l", epsilon=5.0)
+    ledger.spend(Guarantee(1.0), HOSTILE)
+    provenance = {
+        "feature_names": [HOSTILE, "b", "c"],
+        "mechanism": HOSTILE,
+        "estimator": HOSTILE,
+        "created": HOSTILE,
+        "package_version": HOSTILE,
+        "chosen_privately": [HOSTILE],
+        "refused": {HOSTILE: 3},
+        "ledger_entry": HOSTILE,
+    }
+    guarantee = Guarantee(1.0, caveats=(HOSTILE,), parts=(Guarantee(0.5), Guarantee(0.5)))
+    release = Release({"components": np.eye(2, 3), "covariance": np.eye(3)}, guarantee, provenance)
+    for text in (render_report(release, ledger=ledger, title=HOSTILE), release._repr_html_()):
+        page = Page(text)
+        assert len(page.all("script")) == text.count("<script>") <= 1
+        assert not page.all("img")
+        assert "<script>alert(1)</script>" in page.text
+    assert "\u202e" not in "".join(read(release).names)
+
+
+def test_the_policy_allows_exactly_the_style_and_the_script_of_the_page(pages):
+    text = pages["gaussian"]
+    policy = next(m["content"] for m in Page(text).all("meta") if m.get("http-equiv"))
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        content = re.search(f"<{tag}>(.*)</{tag}>", text, re.DOTALL).group(1)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+# Plain words.
+
+
+def test_the_guarantee_is_told_in_odds(pages):
+    page = Page(pages["gaussian"]).text
+    assert "changes the odds of whether one person's data say A or B by a factor of at most e^2 = 7.39." in page
+    assert "a chance of 1 in 1,000,000 (delta = 1e-06)" in page
+    assert "the number of rows is public" in page
+    assert "Exact numerics" in page
+
+
+def test_what_weakens_the_guarantee_is_said(pages):
+    def words(kind: str) -> str:
+        return Page(pages[kind]).text
+
+    assert "Not private: seeded" in words("seeded")
+    assert "no limit to what can be learned" in words("seeded")
+    assert "released without any protection" in words("none")
+    assert "Not private" not in words("gaussian")
+    wishart = words("wishart")
+    assert (
+        "The paper behind this mechanism states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
+    )
+    assert "The published Wishart mechanism is not pure" in wishart
+    assert "convergence is checked by tests and not proved" in words("subspace")
+    assert "whether one person's data are included" in words("add_remove")
+    assert "(noisy)" in words("add_remove")
+    assert "The noise swamps the signal" in words("swamped")
+    assert "holds against the server too" in words("local")
+    assert "weak promise" in words("one feature")
+    assert "no order of importance" in words("subspace")
+    assert "feature scale, norm bound" in words("chosen privately")
+
+
+def test_many_features_are_cut_and_it_is_said():
+    generator = np.random.default_rng(0)
+    release = Release({"components": np.linalg.qr(generator.normal(size=(500, 10)))[0].T}, Guarantee(1.0))
+    page = Page(render_report(release)).text
+    assert "Shown are the 24 of 500 features with the largest loadings." in page
+    assert "Shown are the first 6 of 10 components" in page
+
+
+def test_intervals_are_left_out_where_they_take_long(monkeypatch):
+    monkeypatch.setattr("eigenveil.report.reading.INTERVAL_FEATURES", 5)
+    reading = read(released(PrivatePCA(2, norm_bound=8.0)))
+    assert reading.intervals is None
+    assert any("left out above 5 features" in note for note in reading.notes)
+
+
+def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
+    ledger.spend(Guarantee(0.5), "an earlier release")
+    pca = PrivatePCA(2, norm_bound=8.0, ledger=ledger).fit(table())
+    page = Page(render_report(pca.release_, ledger=ledger)).text
+    assert "PrivatePCA.fit (this release)" in page
+    assert "an earlier release" in page
+    assert "Spent so far: epsilon = 1.5. One more release may have epsilon = 1.5." in page
+    other = PrivacyLedger(tmp_path / "other.ledger", epsilon=3.0)
+    other.spend(Guarantee(0.1), "first")
+    other.spend(Guarantee(0.1), "second")
+    assert "This release is not among the entries" in Page(render_report(pca.release_, ledger=other)).text
+    assert "entry 2 of a ledger that is not part of this report" in Page(render_report(pca.release_)).text
+
+
+@given(st.floats(0.0, 26.0))
+def test_the_factor_is_rounded_up_and_little(epsilon):
+    stated, true = float(odds_factor(epsilon).replace(",", "")), math.exp(epsilon)
+    assert stated >= true * (1 - 1e-15)
+    assert stated - 1 <= 1.11 * (true - 1) + 1e-12 or stated <= true + 0.01
+
+
+@given(st.floats(1e-15, 0.999))
+def test_a_chance_is_rounded_up(delta):
+    text = chance(delta)
+    if "1 in" in text:
+        assert int(text.split(" in ")[1].replace(",", "")) <= 1 / delta * (1 + 1e-12)
+    else:
+        assert float(text.split()[3]) / 100 >= delta * (1 - 1e-9)
+
+
+@given(st.floats(0.001, 0.999), st.floats(0.0, 50.0))
+def test_beliefs_move_by_the_factor_of_their_odds(prior, epsilon):
+    low, high = belief_range(prior, epsilon)
+    odds = prior / (1 - prior)
+    assert low == pytest.approx(odds / (odds + math.exp(epsilon)), rel=1e-6, abs=1e-15)
+    assert high == pytest.approx(odds / (odds + math.exp(-epsilon)), rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("numerics", Numerics)
+def test_notebooks_show_the_guarantee_in_words(relation, numerics):
+    guarantee = Guarantee(1.0, 1e-6, relation, numerics, caveats=("a < b",))
+    shown = Page(guarantee._repr_html_()).text
+    assert str(guarantee) in shown
+    assert "2.72" in shown
+    assert "a < b" in shown
+    assert all(sentence in shown for sentence in guarantee.in_words())
+    assert "NOT PRIVATE" in guarantee.marked_reproducible()._repr_html_()
+
+
+def test_notebooks_show_what_was_released(releases):
+    shown = Page(releases["gaussian"]._repr_html_()).text
+    for text in ("covariance", "6 x 6", "3 x 6", "gaussian", "3000", "7.39"):
+        assert text in shown
+
+
+# Readable in both themes.
+
+
+def colours() -> dict[str, tuple[str, str]]:
+    style = re.search("<style>(.*)</style>", render_report(KINDS["by hand"]()), re.DOTALL).group(1)
+    return {name: (a, b) for name, a, b in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", style)}
+
+
+def contrast(first: str, second: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_contrast(theme):
+    palette = {name: pair[theme] for name, pair in colours().items()}
+    texts = [(ink, ground) for ink in ("ink", "soft", "accent") for ground in ("paper", "card")]
+    texts += [("warn", "warn-wash"), ("ink", "accent-wash")]
+    levels = ["zero", *(f"{side}{level}" for side in "pn" for level in range(1, LEVELS + 1))]
+    texts += [(f"{level}-text", level) for level in levels]
+    for ink, ground in texts:
+        assert contrast(palette[ink], palette[ground]) >= 4.5, (ink, ground)
+    for mark in ("accent", "edge", "p4", "n4"):
+        assert contrast(palette[mark], palette["card"]) >= 3, mark
+    assert contrast("#777777", "#888888") < 1.5  # the control
+
+
+# Files and errors.
+
+
+def test_write_report_writes_one_file(tmp_path, releases):
+    target = write_report(releases["subspace"], tmp_path / "r.html", title="Züge & Wege")
+    assert target == tmp_path / "r.html"
+    assert "<h1>Züge &amp; Wege</h1>" in target.read_text(encoding="utf-8")
+    with refused(ReleaseFileError):
+        write_report(releases["subspace"], tmp_path / "missing" / "r.html")
+
+
+def test_what_cannot_be_shown_is_refused(tmp_path):
+    for arrays in ({}, {"components": np.full((1, 2), np.nan)}, {"covariance": np.ones((2, 3))}):
+        with refused(InvalidDataError):
+            render_report(Release(arrays, Guarantee(1.0)))
+    with refused(InvalidDataError):
+        render_report(Release({"covariance": np.eye(3), "components": np.eye(2)}, Guarantee(1.0)))
+    path = Release({"components": np.eye(2)}, Guarantee(1.0)).save(tmp_path / "a.npz")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with refused(ReleaseFileError):
+        render_report(path)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": -1}, {"n_features": 7}, {"unknown": 1}])
+def test_parameters_that_do_not_fit_leave_the_noise_unknown(change, releases):
+    release = releases["gaussian"]
+    altered = {**release.provenance, "parameters": {**release.provenance["parameters"], **change}}
+    reading = read(Release(release.arrays, release.guarantee, altered))
+    assert reading.edge is None
+    assert "not known" in reading.notes[0]
+
+
+def run_command(*arguments: str):
+    app = typer.Typer()
+    app.command()(report)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_command_writes_beside_the_release(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
+    PrivatePCA(2, norm_bound=8.0, ledger=ledger).fit(table()).release_.save(tmp_path / "a.npz")
+    done = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "study.ledger"), "--title", "A study")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<h1>A study</h1>" in page
+    assert "(this release)" in page
+    missing = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "nowhere"))
+    assert isinstance(missing.exception, LedgerError)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_report_needs_no_plotting_package(tmp_path, releases):
+    path = releases["gaussian"].save(tmp_path / "a.npz")
+    code = f"import sys; from eigenveil.report import render_report; render_report({str(path)!r})"
+    code += "; print('matplotlib' in sys.modules, 'jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
