@@ -29,6 +29,10 @@ class CapacityError(EigenveilError, OverflowError):
     """The exact integer arithmetic would overflow; nothing was added."""
 
 
+class EngineError(EigenveilError, RuntimeError):
+    """An engine or something it needs is missing, or it could not compute the rows; nothing was passed on."""
+
+
 class BudgetError(EigenveilError):
     """A spend was refused because it would pass the limit of the ledger; nothing was spent."""
 

@@ -84,7 +84,7 @@ class SecondMoments:
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised."""
         rows = self._checked(X)
-        self._check_capacity(rows.shape[0])
+        self.check_capacity(rows.shape[0])
         if self.n_features > _WIDEST_THREADED:
             self._add_wide(rows)
         else:
@@ -106,7 +106,7 @@ class SecondMoments:
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
             for batch in batches:
                 rows = self._checked(batch)
-                self._check_capacity(rows.shape[0])
+                self.check_capacity(rows.shape[0])
                 waiting.append(pool.submit(self._gram_of, rows, 1))
                 self.n_rows += rows.shape[0]
                 # One batch a thread and one to come, so memory stays flat.
@@ -124,7 +124,7 @@ class SecondMoments:
         names = {self.feature_names, other.feature_names} - {None}
         if len(names) > 1:
             raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
-        self._check_capacity(other.n_rows)
+        self.check_capacity(other.n_rows)
         total = type(self)(self.bound, self.n_features, names.pop() if names else None)
         total.n_rows = self.n_rows + other.n_rows
         total._gram = self._gram + other._gram
@@ -141,7 +141,8 @@ class SecondMoments:
         # Counts and sums are private until a mechanism has released them.
         return f"SecondMoments({self.bound!r}, n_features={self.n_features})"
 
-    def _check_capacity(self, more_rows: int) -> None:
+    def check_capacity(self, more_rows: int) -> None:
+        """Raise where so many more rows would not fit int64."""
         # Half of int64: the other half is room for noise, so that a release cannot overflow either.
         if (self.n_rows + more_rows) * self.bound.limit_squared >= 2**62:
             raise CapacityError(

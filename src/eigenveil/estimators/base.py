@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..errors import (
     probability_below_one,
 )
 from ..guarantee import Guarantee, Numerics, Relation
-from ..magnitudes import LADDER, MagnitudeCounts, row_norms, scaled_rows
+from ..magnitudes import LADDER, RowSizes, scaled_rows
 from ..mechanisms import MECHANISMS, Mechanism, choose_mechanism
 from ..mechanisms.selection import choose_magnitudes
 from ..moments import SecondMoments
@@ -30,7 +31,7 @@ from ..pairs import PairDirections
 from ..randomness import generator_from, is_secure
 from ..release import Release
 from ..rows import RowBound
-from ..sources import open_source
+from ..sources import collect, open_source
 from ..sources.progress import tracked_batches
 
 FloatArray = NDArray[np.float64]
@@ -110,7 +111,7 @@ class MomentsEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, path or list of paths
+        X : array, sparse matrix, data frame, Dask or Spark collection, path or list of paths
             The private rows; see `eigenveil.sources.open_source`.
         y : ignored
             For scikit-learn's pipelines.
@@ -136,10 +137,8 @@ class MomentsEstimator(BaseEstimator):
         # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
         # cannot count a row twice, which would double what one person changes.
         preparation = self._preparation(source.n_features)
-        added = SecondMoments(self._row_bound(preparation), source.n_features, source.feature_names)
         pairs = PairDirections() if collected is None else copy(self._pairs)
-        for batch in self._batches(source, preparation, pairs):
-            added.update(batch)
+        added = self._moments(source, preparation, pairs)
         self._collected = added if collected is None else collected + added
         self._pairs = pairs
         self.n_features_in_ = source.n_features
@@ -161,38 +160,33 @@ class MomentsEstimator(BaseEstimator):
         self.__dict__.pop("_collected", None)
         self._relation()
         source = open_source(X)
-        d = source.n_features
-        preparation = self._preparation(d)
+        preparation = self._preparation(source.n_features)
         costs = preparation.cost(exact(positive_number("epsilon", self.epsilon)))
         generator = generator_from(self.random_state)
         parts: dict[str, Guarantee] = {}
         if costs:
             parts = self._prepare(source, preparation, costs, generator)
-        moments = SecondMoments(self._row_bound(preparation), d, source.feature_names)
-        for batch in self._batches(source, preparation, PairDirections()):
-            moments.update(batch)
+        moments = self._moments(source, preparation, PairDirections())
         if moments.n_rows == 0:
             raise InvalidDataError("The data have too few rows; give at least one, and two for pairs.")
         return self._release(moments, parts, generator)
 
-    def _batches(self, source: Any, preparation: _Preparation, pairs: PairDirections) -> Iterator[Any]:
-        for batch in tracked_batches(source):
-            rows = pairs.push(scaled_rows(batch, None, preparation.scale)) if self._in_pairs() else batch
-            if rows.shape[0]:
-                yield rows
+    def _moments(self, source: Any, preparation: _Preparation, pairs: PairDirections) -> SecondMoments:
+        make = partial(SecondMoments, self._row_bound(preparation), source.n_features, source.feature_names)
+        if self._in_pairs():
+            return make().update_from(_directions(source, preparation.scale, pairs))
+        moments: SecondMoments = collect(source, make)
+        return moments
 
     def _prepare(
         self, source: Any, preparation: _Preparation, costs: dict[str, Fraction], generator: np.random.Generator
     ) -> dict[str, Guarantee]:
         """Choose scales and norm privately. The whole budget is recorded before the first draw."""
         d = source.n_features
-        counts = MagnitudeCounts(d if preparation.standardize else 1)
-        for batch in tracked_batches(source):
-            if preparation.standardize:
-                counts.update(np.abs(scaled_rows(batch, preparation.shift, preparation.scale)))
-            else:
-                counts.update(row_norms(batch, preparation.shift, preparation.scale))
+        features = d if preparation.standardize else None
+        counts = collect(source, partial(RowSizes, preparation.shift, preparation.scale, features))
         probe = SecondMoments(self._row_bound(replace(preparation, norm=1.0)), d)
+        probe.check_capacity(counts.n_rows)
         probe.n_rows = counts.n_rows
         parts = {
             name: Guarantee(decimal_below(cost), 0.0, self._relation(), Numerics.EXACT) for name, cost in costs.items()
@@ -204,10 +198,8 @@ class MomentsEstimator(BaseEstimator):
             # A feature that is mostly zero has no size to divide by; it must not be blown up.
             sizes = np.where(sizes > LADDER[0], sizes, sizes.max())
             preparation.scale = 1 / sizes if preparation.scale is None else preparation.scale / sizes
-            counts = MagnitudeCounts(1)
             if preparation.norm is None:
-                for batch in source.batches():
-                    counts.update(row_norms(batch, preparation.shift, preparation.scale))
+                counts = collect(source, partial(RowSizes, preparation.shift, preparation.scale), progress=False)
         if preparation.norm is None:
             preparation.norm = float(choose_magnitudes(counts, NORM_QUANTILE, costs["norm_bound"], generator)[0])
         return parts
@@ -339,6 +331,13 @@ class MomentsEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         tags.non_deterministic = True  # noise is the point
         return tags
+
+
+def _directions(source: Any, scale: FloatArray | None, pairs: PairDirections) -> Iterator[FloatArray]:
+    for batch in tracked_batches(source):
+        directions = pairs.push(scaled_rows(batch, None, scale))
+        if directions.shape[0]:
+            yield directions
 
 
 def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:

@@ -1,6 +1,7 @@
 """Sources of rows: what the user has, read in batches, and collected into exact second moments."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..errors import InvalidDataError
@@ -8,15 +9,30 @@ from ..moments import SecondMoments
 from ..rows import RowBound
 from .arrays import open_array, open_frame, open_sparse
 from .base import Columns, Source
+from .columns import OneHotTable, open_opened, open_table
+from .engines import EngineSource, open_with_engine
 from .files import open_files
+from .on_dask import open_dask
+from .on_spark import open_spark
 from .progress import tracked_batches
 
-__all__ = ["Source", "open_source", "second_moments"]
+__all__ = [
+    "OneHotTable",
+    "Source",
+    "collect",
+    "open_source",
+    "open_table",
+    "open_with_engine",
+    "second_moments",
+]
 
 # Each returns a source if the data are of its kind, else None, and imports only what such data have imported
 # already. A further engine is one more line, before the arrays, which take whatever is left.
 _OPENERS: tuple[Callable[[Any, Columns], Source | None], ...] = (
+    open_opened,
     open_files,
+    open_dask,
+    open_spark,
     open_sparse,
     open_frame,
     open_array,
@@ -28,9 +44,10 @@ def open_source(data: Any, columns: Columns = None) -> Source:
 
     Parameters
     ----------
-    data : array, sparse matrix, data frame, path or list of paths
-        NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), or
-        files: CSV with a header (also .gz and .xz), Parquet, .npy. Several paths are the parts of one table.
+    data : array, sparse matrix, data frame, path or list of paths; or a source, which is returned as it is
+        NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), Dask arrays
+        and frames, Spark frames, or files: CSV with a header (also .gz and .xz), Parquet, .npy. Several paths are
+        the parts of one table.
     columns : list of str or int, optional
         The columns to read, in this order: names, or positions where the columns have no names.
 
@@ -49,6 +66,23 @@ def open_source(data: Any, columns: Columns = None) -> Source:
         if source is not None:
             return source
     raise AssertionError("open_array takes everything that is left")
+
+
+def collect(source: Source, make: Callable[[], Any], progress: bool | None = None) -> Any:
+    """Return the statistic that `make` makes empty, with all rows of `source`.
+
+    Parameters
+    ----------
+    source : Source
+        The rows. On an engine every partition is collected there, apart, and the parts are added.
+    make : callable
+        Makes an empty statistic with `update`, `update_from` and ``+``; to reach workers it must pickle.
+    progress : bool, optional
+        See `second_moments`; engines have their own bars.
+    """
+    if isinstance(source, EngineSource):
+        return source.collect(make)
+    return make().update_from(tracked_batches(source, progress))
 
 
 def second_moments(
@@ -83,9 +117,8 @@ def second_moments(
            [  0, 256]])
     """
     source = open_source(data, columns)
-    moments = SecondMoments(bound, source.n_features, source.feature_names)
-    for batch in tracked_batches(source, progress):
-        moments.update(batch)
+    make = partial(SecondMoments, bound, source.n_features, source.feature_names)
+    moments: SecondMoments = collect(source, make, progress)
     if moments.n_rows == 0:
         raise InvalidDataError("The data have no rows; give at least one.")
     return moments

@@ -45,8 +45,7 @@ class ArraySource:
 
     def batches(self) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows: views where all columns are read, copies otherwise."""
-        # A view takes no memory, so it may be long; it ends at all for the sake of the progress bar.
-        step = batch_rows(self.n_features) * (16 if self._all else 1)
+        step = batch_rows(self.n_features)
         for start in range(0, self._rows.shape[0], step):
             block = self._rows[start : start + step]
             yield block if self._all else block[:, self._chosen]

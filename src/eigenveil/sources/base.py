@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from numpy.typing import NDArray
 
@@ -38,6 +38,16 @@ class Source(Protocol):
 
     def batches(self) -> Iterator[Any]:
         """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix."""
+
+
+class Accumulator(Protocol):
+    """A statistic of rows that can be collected in parts, on any worker, and added up: the same in any order."""
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of one batch."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the statistic of both sets of rows."""
 
 
 def batch_rows(n_features: int) -> int:

@@ -1,0 +1,116 @@
+"""Rows in Dask arrays and data frames, collected where they are.
+
+A partition is opened like any array or frame in memory, so every rule for those (columns, types, missing values) holds
+here too. Dask is not imported unless the data are Dask's.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..errors import EigenveilError, EngineError, InvalidDataError
+from .arrays import open_array, open_frame, open_sparse
+from .base import Accumulator, Columns, Source
+from .engines import EngineSource, Outcome, merged, part_of, raise_failure, settled
+
+# Partial sums that one task adds: it holds so many d x d matrices.
+_FAN_IN = 8
+
+
+class DaskSource(EngineSource):
+    """The rows of a Dask collection: its blocks, and the columns to read of each.
+
+    Parameters
+    ----------
+    template : Source
+        An empty array or frame of the same schema, opened.
+    columns : list, optional
+        The columns to read of each block, in this order; all where None.
+    blocks : callable
+        Makes the list of delayed blocks.
+    """
+
+    def __init__(self, template: Source, columns: Columns, blocks: Callable[[], list[Any]]) -> None:
+        self.n_features = template.n_features
+        self.feature_names = template.feature_names
+        self._columns = columns
+        self._blocks = blocks
+
+    def collect(self, make: Callable[[], Accumulator]) -> Any:
+        """Return the sum over all blocks of what `make` makes, computed by the current scheduler of Dask."""
+        import dask
+
+        # Bound here, so that Dask does not search them for collections, for every block anew.
+        compute_part = dask.delayed(partial(_block_part, columns=self._columns, make=make), pure=False, traverse=False)
+        add = dask.delayed(merged, pure=False)
+        try:
+            outcomes = [compute_part(block) for block in self._blocks()]
+            while len(outcomes) > 1:
+                outcomes = [add(outcomes[start : start + _FAN_IN]) for start in range(0, len(outcomes), _FAN_IN)]
+            # Dask's threads share this process, and each multiplies; its worker processes have this limit already.
+            with threadpool_limits(1, user_api="blas"):
+                (outcome,) = dask.compute(outcomes[0])
+        except (EigenveilError, MemoryError):
+            raise
+        except Exception as error:
+            raise_failure("Dask", error)
+        return settled(outcome)
+
+
+def open_dask(data: Any, columns: Columns) -> Source | None:
+    """Return the source of a Dask array or data frame, or None for anything else."""
+    arrays, frames = sys.modules.get("dask.array"), sys.modules.get("dask.dataframe")
+    if arrays is not None and isinstance(data, arrays.Array):
+        return _open_dask_array(data, columns)
+    if frames is not None and isinstance(data, frames.DataFrame):
+        template = open_frame(data._meta, columns)
+        if template is None:
+            raise InvalidDataError("The partitions of this Dask frame are of no known kind; use pandas ones.")
+        # Chosen before reading: Parquet then reads no other columns.
+        names: Any = list(data.columns) if columns is None else list(columns)
+        return DaskSource(template, names, lambda: data[names].to_delayed())
+    if frames is not None and isinstance(data, frames.Series):
+        raise InvalidDataError("The data must be a table of rows, but are one column; give a Dask data frame.")
+    return None
+
+
+def read_with_dask(places: list[str], kind: str) -> Any:
+    """Return the Dask data frame of files of one kind."""
+    try:
+        import dask.dataframe as dd
+        import pandas
+    except ImportError:
+        raise EngineError("The engine Dask is not installed; run pip install 'eigenveil[dask]'.") from None
+    if kind == ".parquet":
+        return dd.read_parquet(places)
+    options: dict[str, Any] = {}
+    # Correctly rounded, as everywhere else: the default of pandas before 3.1 is off by one bit now and then.
+    if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):
+        options["float_precision"] = "round_trip"
+    if any(place.endswith(".gz") for place in places):
+        options["blocksize"] = None
+    # The first rows do not tell whether a fraction comes later, so all numbers are read as float64.
+    whole = dd.read_csv(places, **options).select_dtypes("integer").columns
+    return dd.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
+
+
+def _open_dask_array(data: Any, columns: Columns) -> Source:
+    if any(math.isnan(size) for size in data.shape[1:]):
+        raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
+    template = open_array(np.empty((0, *data.shape[1:]), dtype=data.dtype), columns)
+    # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
+    return DaskSource(template, columns, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
+
+
+def _block_part(block: Any, columns: Columns, make: Callable[[], Accumulator]) -> Outcome:
+    return part_of(_block_batches(block, columns), make)
+
+
+def _block_batches(block: Any, columns: Columns) -> Iterator[Any]:
+    source = open_sparse(block, columns) or open_frame(block, columns) or open_array(block, columns)
+    yield from source.batches()

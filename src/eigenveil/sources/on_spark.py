@@ -1,0 +1,246 @@
+"""Rows in Spark data frames: plain columns, arrays and ML vectors, collected by the executors.
+
+Each partition goes through Python as Arrow batches and comes out as one row, the pickled partial sum. Two shuffles
+add these up, and the driver gets one. Nothing here uses Spark's accumulators, which count a retried
+task twice. PySpark is not imported unless the data are Spark's.
+"""
+
+import os
+import pickle
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..errors import EigenveilError, EngineError, InvalidDataError
+from .arrays import to_matrix
+from .base import Accumulator, Columns, Source, choose_columns
+from .engines import EngineSource, merged, part_of, raise_failure, settled
+
+_PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
+_OUTCOMES = "task int, outcome binary"
+_WRONG_WIDTH = "The vectors of a Spark column have different lengths; give all rows the same number of features."
+
+
+class SparkSource(EngineSource):
+    """The rows of a Spark data frame; a column of vectors or arrays is as many features as these are long."""
+
+    def __init__(self, frame: Any, columns: Columns = None) -> None:
+        fields = list(frame.schema.fields)
+        names = [field.name for field in fields]
+        chosen = [names.index(name) for name in choose_columns(names, columns, "the Spark frame")]
+        kinds = [_kind_of(fields[position]) for position in chosen]
+        # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
+        renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
+        self._frame = renamed.select(*(f"c{position}" for position in chosen))
+        self._layout: list[tuple[str, str, int]] = []
+        features: list[str] = []
+        for position, kind in zip(chosen, kinds, strict=True):
+            width = 1 if kind == _PLAIN else _width(fields[position], self._frame.select(f"c{position}"))
+            self._layout.append((f"c{position}", kind, width))
+            name = names[position]
+            features += [name] if kind == _PLAIN else [f"{name}[{entry}]" for entry in range(width)]
+        self.n_features = len(features)
+        self.feature_names = tuple(features)
+
+    def collect(self, make: Callable[[], Accumulator]) -> Any:
+        """Return the sum over all partitions of what `make` makes, computed by the executors."""
+        layout = self._layout
+
+        # Functions in a function: they travel to the workers by value, and all they use by name.
+        def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
+            yield _as_row(part_of((_rows(batch, layout) for batch in batches if batch.num_rows), make))
+
+        def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
+            parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
+            first = next(parts, None)
+            if first is not None:  # some tasks of a shuffle get nothing
+                yield _as_row(merged(_chained(first, parts)))
+
+        try:
+            with warnings.catch_warnings():
+                # PySpark warns of pandas 3 wherever Arrow is used; no pandas frame is made here.
+                warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+                parts = self._frame.mapInArrow(partition_part, _OUTCOMES)
+                # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
+                parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
+                parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
+                outcomes = [pickle.loads(row.outcome) for row in parts.collect()]
+        except (EigenveilError, MemoryError):
+            raise
+        except Exception as error:
+            raise_failure("Spark", error)
+        # A frame without rows may have no partition at all.
+        return settled(merged([make(), *outcomes]))
+
+
+def open_spark(data: Any, columns: Columns) -> Source | None:
+    """Return the source of a Spark data frame, or None for anything else."""
+    sql = sys.modules.get("pyspark.sql")
+    if sql is None or not isinstance(data, sql.DataFrame):
+        return None
+    try:
+        return SparkSource(data, columns)
+    except (EigenveilError, MemoryError):
+        raise
+    except Exception as error:
+        raise_failure("Spark", error)
+
+
+def read_with_spark(places: list[str], kind: str) -> Any:
+    """Return the Spark data frame of files of one kind."""
+    session = spark_session()
+    if kind == ".parquet":
+        return session.read.parquet(*places)
+    # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
+    return session.read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
+
+
+def spark_session() -> Any:
+    """Return the active Spark session, or start one in local mode with the Java of this machine."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise EngineError("The engine Spark is not installed; run pip install 'eigenveil[spark]'.") from None
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        return session
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java" if not home else os.path.join(home, "bin", "java")) is None:
+        where = "JAVA_HOME points to a folder without it" if home else "there is none on the path"
+        raise EngineError(f"Spark needs Java 17 or later, and {where}; install it, or set JAVA_HOME to its folder.")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this Python
+    builder = SparkSession.builder.appName("eigenveil").config("spark.ui.enabled", "false")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has chosen the master already
+        builder = builder.master("local[*,4]")  # all cores, and three retries of a failed task
+    try:
+        return builder.getOrCreate()
+    except Exception:
+        raise EngineError(
+            "Spark did not start; check that `java -version` says 17 or later, and what Spark wrote above."
+        ) from None
+
+
+def _kind_of(field: Any) -> str:
+    from pyspark.sql import types
+
+    def is_number(kind: Any) -> bool:
+        return isinstance(kind, types.NumericType | types.BooleanType)
+
+    if is_number(field.dataType):
+        return _PLAIN
+    if isinstance(field.dataType, types.ArrayType) and is_number(field.dataType.elementType):
+        return _ARRAY
+    if type(field.dataType).__name__ == "VectorUDT":  # that of pyspark.ml, or of the older pyspark.mllib
+        return _VECTOR
+    raise InvalidDataError(
+        f"The column {field.name!r} of the Spark frame does not hold numbers; encode it, or choose other columns "
+        "with columns=."
+    )
+
+
+def _width(field: Any, frame: Any) -> int:
+    """Return how long the vectors of a column are: as its metadata say, else as its first vector is."""
+    width = field.metadata.get("ml_attr", {}).get("num_attrs")
+    if width is None:
+        first = frame.dropna().first()
+        width = 0 if first is None else len(first[0])
+    if width == 0:
+        raise InvalidDataError(f"The column {field.name!r} of the Spark frame holds no vectors with entries.")
+    return int(width)
+
+
+def _as_row(outcome: Any) -> Any:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    task = TaskContext.get().partitionId()  # the same in every attempt
+    schema = pa.schema([("task", pa.int32()), ("outcome", pa.binary())])
+    return pa.RecordBatch.from_pydict({"task": [task], "outcome": [pickle.dumps(outcome)]}, schema=schema)
+
+
+def _chained(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+# From Arrow to rows.
+
+
+def _rows(batch: Any, layout: list[tuple[str, str, int]]) -> Any:
+    """Return the rows of an Arrow batch, dense or CSR, with NaN for what is missing."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([batch])
+    if all(kind == _PLAIN for _, kind, _ in layout):
+        return to_matrix(table, [name for name, _, _ in layout], "the Spark frame")
+    blocks: list[Any] = []
+    for name, kind, width in layout:
+        if kind == _PLAIN:
+            blocks.append(to_matrix(table, [name], "the Spark frame"))
+        else:
+            blocks.append((_arrays if kind == _ARRAY else _vectors)(batch.column(name), width))
+    if len(blocks) == 1:
+        return blocks[0]
+    sparse = any(map(scipy.sparse.issparse, blocks))
+    return scipy.sparse.hstack(blocks, format="csr") if sparse else np.hstack(blocks)
+
+
+def _arrays(column: Any, width: int) -> NDArray[np.float64]:
+    present = _present(column)
+    if (_lengths(column)[present] != width).any():
+        raise InvalidDataError(_WRONG_WIDTH)
+    rows = np.full((len(column), width), np.nan)
+    rows[present] = _floats(column.flatten()).reshape(-1, width)
+    return rows
+
+
+def _vectors(column: Any, width: int) -> Any:
+    """Decode ML vectors: a struct of the type (0 sparse, 1 dense), the size and indices of a sparse one, the values."""
+    kinds, sizes, indices, values = column.flatten()
+    present, lengths = _present(column), _lengths(values)
+    sparse = present & (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0)
+    widths = np.where(sparse, sizes.fill_null(0).to_numpy(zero_copy_only=False), lengths)
+    if (widths[present] != width).any() or (_lengths(indices)[sparse] != lengths[sparse]).any():
+        raise InvalidDataError(_WRONG_WIDTH)
+    if not sparse.any():
+        rows = np.full((len(column), width), np.nan)
+        rows[present] = _floats(values.flatten()).reshape(-1, width)
+        return rows
+    # All as sparse rows. A missing vector gets one entry, NaN.
+    lengths = np.where(present, lengths, 1)
+    data = np.full(lengths.sum(), np.nan)
+    data[np.repeat(present, lengths)] = _floats(values.flatten())
+    columns = np.zeros(lengths.sum(), dtype=np.int32)
+    columns[np.repeat(sparse, lengths)] = indices.flatten().to_numpy(zero_copy_only=False)
+    dense = present & ~sparse
+    columns[np.repeat(dense, lengths)] = np.tile(np.arange(width, dtype=np.int32), int(dense.sum()))
+    if columns.size and not (columns.min() >= 0 and columns.max() < width):
+        raise InvalidDataError(_WRONG_WIDTH)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return scipy.sparse.csr_array((data, columns, starts), shape=(len(column), width))
+
+
+def _present(column: Any) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """Return the lengths of the lists of a column, 0 for a missing one."""
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(lists).fill_null(0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))

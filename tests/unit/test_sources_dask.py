@@ -1,0 +1,296 @@
+"""Dask arrays and frames: the bits of the array in memory, also where a worker is killed midway."""
+
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from eigenveil import PrivacyLedger, PrivatePCA
+from eigenveil import moments as moments_module
+from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
+from eigenveil.moments import SecondMoments
+from eigenveil.rows import RowBound
+from eigenveil.sources import open_source, open_with_engine, second_moments
+from eigenveil.sources.engines import raise_failure
+from helpers import assert_one_sentence, refused
+
+dask = pytest.importorskip("dask", reason="needs eigenveil[dask]")
+da = pytest.importorskip("dask.array", reason="needs eigenveil[dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs eigenveil[dask]")
+distributed = pytest.importorskip("distributed", reason="needs eigenveil[dask]")
+
+BOUND = RowBound(2.0)
+NAMES = ("age", "height", "mass", "score", "pulse")
+ROWS = np.random.default_rng(5).normal(size=(600, 5))
+FRAME = pd.DataFrame(ROWS, columns=list(NAMES))
+REFERENCE = SecondMoments(BOUND, 5).update(ROWS)
+SENTINEL = 987654321.5
+GUIDE = Path(__file__).parents[2] / "docs" / "dask.md"
+# Dask's own reading of Parquet, on pandas 3.1.
+dask_reads_parquet = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes of one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="ERROR"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("chunks", [(600, 5), (1, 5), (599, 1), (7, 2), ((0, 100, 0, 500), (4, 1))], ids=str)
+def test_array_gives_the_bits_of_the_array_in_memory(chunks):
+    moments = second_moments(da.from_array(ROWS, chunks=chunks), BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names is None
+
+
+@pytest.mark.parametrize("npartitions", [1, 2, 9, 65])
+def test_frame_gives_the_bits_of_the_array_in_memory(npartitions):
+    frame = dd.from_pandas(FRAME, npartitions=npartitions)
+    moments = second_moments(frame, BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names == NAMES
+    assert second_moments(frame.shuffle("age"), BOUND) == REFERENCE
+
+
+def test_the_control_sees_one_row_more():
+    doubled = np.vstack([ROWS, ROWS[:1]])
+    assert second_moments(da.from_array(doubled, chunks=(100, 5)), BOUND) != REFERENCE
+
+
+def test_columns_keep_their_order():
+    expected = second_moments(ROWS[:, [3, 0]], BOUND)
+    frame = second_moments(dd.from_pandas(FRAME, npartitions=3), BOUND, columns=["score", "age"])
+    assert frame == expected
+    assert frame.feature_names == ("score", "age")
+    assert second_moments(da.from_array(ROWS, chunks=(100, 2)), BOUND, columns=[3, 0]) == expected
+
+
+def test_rows_of_unknown_number_and_empty_partitions():
+    chosen = ROWS[ROWS[:, 0] > 1.5]
+    array = da.from_array(ROWS, chunks=(10, 2))
+    assert second_moments(array[array[:, 0] > 1.5], BOUND) == second_moments(chosen, BOUND)
+    frame = dd.from_pandas(FRAME.sort_values("age"), npartitions=8, sort=False)
+    assert second_moments(frame[frame.age > 1.5], BOUND) == second_moments(chosen, BOUND)
+
+
+def test_blocks_may_be_sparse_and_of_other_types():
+    array = da.from_array(ROWS, chunks=(50, 5))
+    sparse = array.map_blocks(scipy.sparse.csr_array, meta=scipy.sparse.csr_array((0, 0)))
+    assert second_moments(sparse, BOUND) == REFERENCE
+    whole = np.arange(40).reshape(8, 5) % 3
+    assert second_moments(da.from_array(whole, chunks=3), BOUND) == second_moments(whole, BOUND)
+    mixed = pd.DataFrame({"yes": [True, False, True], "few": pd.array([1, 2, 3], dtype="Int64")})
+    assert second_moments(dd.from_pandas(mixed, npartitions=2), BOUND) == second_moments(mixed, BOUND)
+
+
+def test_missing_values_follow_the_bound():
+    holes = FRAME.mask(FRAME > 2)
+    zero = RowBound(2.0, on_invalid="zero")
+    assert second_moments(dd.from_pandas(holes, npartitions=4), zero) == second_moments(holes, zero)
+    with refused(InvalidDataError):
+        second_moments(dd.from_pandas(holes, npartitions=4), BOUND)
+
+
+@pytest.mark.parametrize("options", [{"norm_bound": 2.0, "center": True}, {}, {"standardize": True}], ids=str)
+def test_fit_draws_the_release_of_the_array_in_memory(options):
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
+    expected = pca.fit(ROWS).release_
+    release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
+    assert all((release.arrays[name] == expected.arrays[name]).all() for name in expected.arrays)
+    assert pca.feature_names_in_.tolist() == list(NAMES)
+
+
+def test_partial_fit_takes_engines_and_arrays_in_turn():
+    pca = PrivatePCA(2, norm_bound=2.0, random_state=4)
+    pca.partial_fit(da.from_array(ROWS[:400], chunks=(90, 5))).partial_fit(ROWS[400:])
+    assert pca._collected == REFERENCE
+
+
+# Refusals
+
+
+def test_pairs_are_refused_before_anything_is_spent(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=2.0, delta=0.0)
+    pca = PrivatePCA(2, rows="pairs", ledger=ledger)
+    for data in (da.from_array(ROWS, chunks=(100, 5)), dd.from_pandas(FRAME, npartitions=2)):
+        with refused(InvalidDataError) as caught:
+            pca.fit(data)
+        assert "rows='pairs'" in str(caught.value)
+    assert ledger.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (lambda: da.from_array(ROWS[:, 0]), "1 dimension"),
+        (lambda: da.from_array(ROWS * 1j), "Complex"),
+        (lambda: da.from_array(ROWS)[da.from_array(ROWS)[:, 0] > 0].T, "width"),
+        (lambda: dd.from_pandas(FRAME.assign(name="text"), npartitions=2), "'name'"),
+        (lambda: dd.from_pandas(FRAME, npartitions=2)["age"], "one column"),
+    ],
+    ids=["one dimension", "complex", "width", "text", "series"],
+)
+def test_the_schema_is_checked_before_rows_are_read(data, match):
+    with refused(InvalidDataError) as caught:
+        open_source(data())
+    assert match in str(caught.value)
+
+
+def test_no_rows_are_refused():
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    with refused(InvalidDataError):
+        second_moments(frame[frame.age > 1e9], BOUND)
+    with refused(InvalidDataError):
+        PrivatePCA(2, norm_bound=1.0).fit(da.from_array(ROWS[:0], chunks=(1, 5)))
+
+
+def test_parts_that_fit_alone_may_not_fit_together():
+    fine = RowBound(1.0, bits=24)
+    rows = np.zeros((10_000, 2))
+    assert second_moments(da.from_array(rows, chunks=(5000, 2)), fine).n_rows == 10_000
+    with refused(CapacityError):
+        second_moments(da.from_array(np.vstack([rows, rows]), chunks=(5000, 2)), fine)
+
+
+def test_what_the_collection_raises_is_not_quoted():
+    def failing(block):
+        raise ValueError(f"cannot use {SENTINEL}")
+
+    array = da.from_array(ROWS, chunks=(100, 5)).map_blocks(failing, meta=ROWS[:0])
+    with refused(EngineError, SENTINEL) as caught:
+        second_moments(array, BOUND)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("error", [type("KilledWorker", (Exception,), {})(SENTINEL), ImportError(SENTINEL)])
+def test_failures_of_the_engine_are_one_sentence(error):
+    with refused(EngineError, SENTINEL):
+        raise_failure("Dask", error)
+
+
+def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
+    def no_pool(*args):
+        raise AssertionError("a task of an engine must not start threads")
+
+    monkeypatch.setattr(moments_module, "ThreadPoolExecutor", no_pool)
+    monkeypatch.setattr(moments_module, "_available_cores", lambda: 8)
+    rows = np.random.default_rng(1).normal(size=(60_000, 20))
+    with pytest.raises(AssertionError):
+        SecondMoments(BOUND, 20).update(rows)
+    with dask.config.set(scheduler="synchronous"):
+        assert second_moments(da.from_array(rows, chunks=(60_000, 20)), BOUND).n_rows == 60_000
+
+
+# Files
+
+
+@dask_reads_parquet
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+def test_files_read_by_dask_give_the_bits_of_the_array(tmp_path, kind):
+    for number in range(3):
+        part = FRAME[200 * number : 200 * (number + 1)]
+        if kind == "parquet":
+            part.to_parquet(tmp_path / f"{number}.{kind}", index=False)
+        else:
+            part.to_csv(tmp_path / f"{number}.{kind}", index=False)
+    paths = sorted(tmp_path.iterdir())
+    moments = second_moments(open_with_engine(paths, "dask"), BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names == NAMES
+    assert second_moments(open_with_engine([f"{tmp_path}/*.{kind}"], "dask"), BOUND) == REFERENCE
+
+
+def test_a_fraction_after_whole_numbers_is_read(tmp_path):
+    (tmp_path / "0.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "1.csv").write_text("a,b\n5,6\n7,0.5\n")
+    frame = open_with_engine([tmp_path / "0.csv", tmp_path / "1.csv"], "dask")
+    assert second_moments(frame, BOUND) == second_moments([[1, 2], [3, 4], [5, 6], [7, 0.5]], BOUND)
+
+
+def test_files_that_engines_do_not_read(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    (tmp_path / "b.parquet").write_text(f"no parquet {SENTINEL}")
+    for paths in (
+        [],
+        [tmp_path / "c.npy"],
+        [tmp_path / "no.csv"],
+        sorted(tmp_path.iterdir()),
+        [tmp_path / "b.parquet"],
+    ):
+        with refused(InvalidDataError, SENTINEL):
+            open_with_engine(paths, "dask")
+    with refused(InvalidParameterError):
+        open_with_engine([tmp_path / "a.csv"], "ray")
+
+
+def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    monkeypatch.setitem(sys.modules, "dask.dataframe", None)
+    with refused(EngineError) as caught:
+        open_with_engine([tmp_path / "a.csv"], "dask")
+    assert "eigenveil[dask]" in str(caught.value)
+    assert_one_sentence(caught.value)
+
+
+# A real cluster
+
+
+def test_nothing_is_lost_or_counted_twice_where_a_worker_is_killed(client, tmp_path):
+    marker, log = str(tmp_path / "killed"), str(tmp_path / "log")
+
+    def deadly(block, block_info=None):
+        number = block_info[0]["chunk-location"][0]
+        with open(log, "a") as file:
+            file.write(f"{number} {os.getpid()}\n")
+        if number == 20:
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    array = da.from_array(ROWS, chunks=(20, 5)).map_blocks(deadly, meta=ROWS[:0])
+    assert second_moments(array, BOUND) == REFERENCE
+    assert os.path.exists(marker)
+    lines = [line.split() for line in Path(log).read_text().splitlines()]
+    attempts = Counter(number for number, _ in lines)
+    assert len(attempts) == 30
+    assert attempts["20"] == 2
+    assert len({worker for _, worker in lines}) > 1
+
+
+def test_fit_on_a_cluster_and_an_error_of_a_worker(client):
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, standardize=True)
+    assert (pca.fit(frame).components_ == pca.fit(ROWS).components_).all()
+    holes = FRAME.assign(age=FRAME.age.mask(FRAME.index == 333, np.inf), mass=SENTINEL)
+    with refused(InvalidDataError, SENTINEL) as caught:
+        second_moments(dd.from_pandas(holes, npartitions=4), BOUND)
+    assert caught.value.__cause__ is None
+
+
+@dask_reads_parquet
+def test_the_guide_runs(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"client": client}
+    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(block, names)

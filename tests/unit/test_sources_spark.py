@@ -1,0 +1,332 @@
+"""Spark frames: the bits of the array in memory, also where tasks fail and are tried again."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from eigenveil import PrivacyLedger, PrivatePCA
+from eigenveil.errors import EngineError, InvalidDataError
+from eigenveil.moments import SecondMoments
+from eigenveil.rows import RowBound
+from eigenveil.sources import open_source, open_with_engine, second_moments
+from eigenveil.sources.engines import raise_failure
+from eigenveil.sources.on_spark import _arrays, _vectors, spark_session
+from helpers import refused
+
+pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
+
+BOUND = RowBound(2.0)
+ZERO = RowBound(2.0, on_invalid="zero")
+NAMES = ("age", "height", "mass.kg", "Age", "pulse rate")  # a dot, a blank, and two that differ by case alone
+ROWS = np.random.default_rng(6).normal(size=(300, 5))
+REFERENCE = SecondMoments(BOUND, 5).update(ROWS)
+SENTINEL = 987654321.5
+GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """Two cores in local mode, where a task may fail three times before the job does."""
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master("local[2,4]").appName("eigenveil tests")
+        options = {
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "4",
+            # Small jobs: no time for a compiler that pays off after minutes.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.log.level": "OFF",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        }
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    return spark.createDataFrame(ROWS.tolist(), ", ".join(f"`{name}` double" for name in NAMES)).cache()
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 11])
+def test_frame_gives_the_bits_of_the_array_in_memory(frame, partitions):
+    moments = second_moments(frame.repartition(partitions), BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names == NAMES
+
+
+def test_order_and_empty_partitions_leave_no_trace(spark, frame):
+    few = frame.orderBy("`mass.kg`").limit(3).repartition(8)
+    lowest = ROWS[np.argsort(ROWS[:, 2])[:3]]
+    assert second_moments(few, BOUND) == second_moments(lowest, BOUND)
+
+
+def test_columns_keep_their_order(frame):
+    moments = second_moments(frame, BOUND, columns=["Age", "age"])
+    assert moments == second_moments(ROWS[:, [3, 0]], BOUND)
+    assert moments.feature_names == ("Age", "age")
+
+
+def test_every_type_of_number_and_missing_ones(spark):
+    values = [
+        (True, 1, 300, 70_000, 2**53 + 1, 0.1, 0.1, Decimal("0.3")),
+        (None,) * 8,
+        (False, -2, 3, 4, 5, 6.5, 7.5, 8),
+    ]
+    schema = "a boolean, b byte, c short, d int, e long, f float, g double, h decimal(10, 2)"
+    values[2] = (*values[2][:-1], Decimal("8.25"))
+    frame = spark.createDataFrame(values, schema)
+    types = [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(10, 2),
+    ]
+    columns = zip(*values, strict=True)
+    table = pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names=list("abcdefgh")
+    )
+    assert second_moments(frame, ZERO) == second_moments(table, ZERO)
+    with refused(InvalidDataError):
+        second_moments(frame, BOUND)
+
+
+def test_vectors_and_arrays_beside_plain_columns(spark):
+    from pyspark.ml.linalg import Vectors
+
+    rows = ROWS[:60].copy()
+    rows[::2, [1, 3]] = 0.0
+    vectors = [
+        Vectors.sparse(5, [0, 2, 4], row[[0, 2, 4]].tolist()) if number % 2 == 0 else Vectors.dense(row)
+        for number, row in enumerate(rows)
+    ]
+    table = [(vector, row.tolist(), float(row[0])) for vector, row in zip(vectors, rows, strict=True)]
+    frame = spark.createDataFrame(table, ["v", "list", "plain"]).repartition(3).cache()
+    assert second_moments(frame.select("v"), BOUND) == second_moments(rows, BOUND)
+    together = second_moments(frame, BOUND)
+    assert together == second_moments(np.hstack([rows, rows, rows[:, :1]]), BOUND)
+    assert together.feature_names[4:6] == ("v[4]", "list[0]")
+    assert together.feature_names[-1] == "plain"
+
+
+def test_the_width_of_assembled_vectors_needs_no_look_at_the_rows(spark, frame, monkeypatch):
+    from pyspark.ml.feature import VectorAssembler
+
+    two = frame.toDF(*"abcde").select("a", "e")
+    assembled = VectorAssembler(inputCols=["a", "e"], outputCol="v").transform(two).select("v")
+    monkeypatch.setattr(type(assembled), "first", None)
+    assert open_source(assembled).n_features == 2
+    assert second_moments(assembled, BOUND) == second_moments(ROWS[:, [0, 4]], BOUND)
+
+
+@pytest.mark.parametrize("options", [{}, {"standardize": True, "center": True}], ids=str)
+def test_fit_draws_the_release_of_the_array_in_memory(frame, options):
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
+    expected = pca.fit(ROWS).release_
+    release = pca.fit(frame.repartition(3)).release_
+    assert all((release.arrays[name] == expected.arrays[name]).all() for name in expected.arrays)
+    assert pca.feature_names_in_.tolist() == list(NAMES)
+
+
+# Tasks that fail
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+def test_nothing_is_lost_or_counted_twice_where_tasks_fail(frame, tmp_path):
+    folder = str(tmp_path)
+
+    def deadly(batches):
+        """Raise after the rows were handed on, and kill the worker, each in one partition's first attempt."""
+        number = pyspark.TaskContext.get().partitionId()
+        with open(f"{folder}/log", "a") as file:
+            file.write(f"{number}\n")
+        yield from batches
+        if number in (1, 2):
+            try:
+                os.close(os.open(f"{folder}/failed {number}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            if number == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError("first attempt")
+
+    failing = frame.repartition(5).toDF(*"abcde")
+    failing = failing.mapInArrow(deadly, failing.schema)
+    assert second_moments(failing, BOUND) == REFERENCE
+    attempts = Counter((tmp_path / "log").read_text().split())
+    assert set(attempts) == set("01234")
+    assert attempts["1"] >= 2
+    assert attempts["2"] >= 2
+
+
+def test_what_the_frame_raises_is_not_quoted(spark):
+    frame = spark.range(3).selectExpr(f"cast(if(id = 1, 'cell {SENTINEL}', '1') as double) as a")
+    with refused(EngineError, SENTINEL) as caught:
+        second_moments(frame.coalesce(1), BOUND)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+# Refusals
+
+
+def test_the_schema_is_checked_before_rows_are_read(spark, frame):
+    text = spark.createDataFrame([(1.0, "x")], "a double, t string")
+    empty = spark.createDataFrame([], "v array<double>")
+    twice = frame.toDF("a", "a", "c", "d", "e")
+    for data, match in ((text, "'t'"), (empty, "no vectors"), (twice, "several")):
+        with refused(InvalidDataError) as caught:
+            open_source(data)
+        assert match in str(caught.value)
+
+
+def test_vectors_of_two_lengths_and_no_rows_are_refused(spark, frame):
+    uneven = spark.createDataFrame([([1.0, 2.0],), ([1.0, 2.0, SENTINEL],)], "v array<double>")
+    with refused(InvalidDataError, SENTINEL):
+        second_moments(uneven, BOUND)
+    with refused(InvalidDataError):
+        second_moments(frame.limit(0), BOUND)
+
+
+def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=2.0, delta=0.0)
+    with refused(InvalidDataError) as caught:
+        PrivatePCA(2, rows="pairs", ledger=ledger).fit(frame)
+    assert "rows='pairs'" in str(caught.value)
+    assert ledger.spent == (0.0, 0.0)
+
+
+# Arrow columns, without Spark
+
+
+VECTOR = pa.struct(
+    [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]
+)
+
+
+def vector(*values):
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+def sparse_vector(size, entries):
+    return {"type": 0, "size": size, "indices": list(entries), "values": list(entries.values())}
+
+
+def test_vectors_decode_dense_sparse_and_missing_whatever_the_slice():
+    cells = [
+        vector(9.0, 9.0),
+        sparse_vector(2, {1: 3.0}),
+        None,
+        vector(1.0, 2.0),
+        sparse_vector(2, {}),
+        vector(4.0, 5.0),
+    ]
+    expected = np.array([[9.0, 9.0], [0.0, 3.0], [np.nan, 0.0], [1.0, 2.0], [0.0, 0.0], [4.0, 5.0]])
+    column = pa.array(cells, VECTOR)
+    for start in range(len(cells)):
+        for stop in range(start + 1, len(cells) + 1):
+            rows = _vectors(column[start:stop], 2)
+            dense = rows.toarray() if hasattr(rows, "toarray") else rows
+            present = [cell is not None for cell in cells[start:stop]]
+            np.testing.assert_array_equal(dense[present], expected[start:stop][present])
+            assert not np.isfinite(dense[np.logical_not(present)]).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [vector(1.0), vector(1.0, 2.0)],
+        [sparse_vector(3, {0: 1.0})],
+        [sparse_vector(2, {2: 1.0})],
+        [sparse_vector(2, {-1: 1.0})],
+        [{"type": 0, "size": 2, "indices": [0, 1], "values": [1.0]}],
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(cells):
+    with refused(InvalidDataError):
+        _vectors(pa.array(cells, VECTOR), 2)
+
+
+def test_arrays_decode_missing_entries_and_missing_arrays():
+    column = pa.array([[7, 7], [1, None], None, [2**53 + 1, 4]], pa.list_(pa.int64()))[1:]
+    np.testing.assert_array_equal(_arrays(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
+    flags = pa.array([[True, False]], pa.list_(pa.bool_()))
+    np.testing.assert_array_equal(_arrays(flags, 2), [[1.0, 0.0]])
+    with refused(InvalidDataError):
+        _arrays(column, 3)
+
+
+# Files, and starting Spark
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_read_by_spark_give_the_bits_of_the_array(spark, tmp_path, kind):
+    table = pd.DataFrame(ROWS, columns=list("abcde"))
+    for number in range(2):
+        part = table[150 * number : 150 * (number + 1)]
+        write = part.to_parquet if kind == "parquet" else part.to_csv
+        write(tmp_path / f"{number}.{kind}", index=False)
+    assert spark_session() is spark
+    moments = second_moments(open_with_engine(sorted(tmp_path.iterdir()), "spark"), BOUND)
+    assert moments == REFERENCE
+    assert moments.feature_names == tuple("abcde")
+
+
+def test_csv_files_with_columns_in_another_order_are_no_parts_of_one_table(spark, tmp_path):
+    (tmp_path / "0.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "1.csv").write_text(f"b,a\n1,{SENTINEL}\n")
+    with refused((EngineError, InvalidDataError), SENTINEL):
+        second_moments(open_with_engine(sorted(tmp_path.iterdir()), "spark"), BOUND)
+
+
+def test_missing_java_is_one_sentence(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    code = f"from eigenveil.sources import open_with_engine; open_with_engine([{str(tmp_path / 'a.csv')!r}], 'spark')"
+    (tmp_path / "no_java").mkdir()
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "no_java")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert re.fullmatch(r"\S+EngineError: Spark needs Java 17 or later, [^.]*\.", last)
+    assert "_JAVA_" not in done.stderr
+    assert "During handling" not in done.stderr
+
+
+def test_missing_packages_are_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with refused(EngineError) as caught:
+        open_with_engine([tmp_path / "a.csv"], "spark")
+    assert "eigenveil[spark]" in str(caught.value)
+    with refused(EngineError, SENTINEL) as caught:
+        raise_failure("Spark", RuntimeError(f"{SENTINEL} ModuleNotFoundError: No module named 'eigenveil'"))
+    assert "worker" in str(caught.value)
+
+
+def test_the_guide_runs(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(block, names)
