@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from eigenveil.audit import epsilon_lower_bound
 from eigenveil.magnitudes import LADDER, MagnitudeCounts
 from eigenveil.mechanisms import selection
 from eigenveil.mechanisms.selection import choose_magnitudes
@@ -20,21 +21,8 @@ def counts_of(magnitudes):
 
 
 def lower_bound(first, second):
-    """Return a valid lower bound on epsilon from two samples of choices, over all sets "the choice is rung r".
-
-    Clopper-Pearson for every rung and both directions, at a level shared by all of them (Bonferroni).
-    """
-    rungs = np.union1d(first, second)
-    level = (1 - CONFIDENCE) / (4 * rungs.size)
-    best = 0.0
-    for rung in rungs:
-        hits = np.count_nonzero(first == rung), np.count_nonzero(second == rung)
-        for a, b in (hits, hits[::-1]):
-            low = scipy.stats.beta.ppf(level, a, DRAWS - a + 1) if a else 0.0
-            high = scipy.stats.beta.ppf(1 - level, b + 1, DRAWS - b)
-            if low > 0:
-                best = max(best, float(np.log(low / high)))
-    return best
+    """Return the audit's lower bound from two samples of choices; the events are "at least" or "at most" a rung."""
+    return epsilon_lower_bound(first, second, confidence=CONFIDENCE).epsilon
 
 
 def draws(counts, epsilon, seed):

@@ -1,31 +1,256 @@
-"""The command line: what it prints, and one sentence for an error."""
+"""The command line as a whole: errors, exit codes, Ctrl-C, completion, the demo."""
 
+import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
 
+import pytest
 from typer.testing import CliRunner
 
-from eigenveil import __version__, load_release
-from eigenveil.cli import app
+from eigenveil import PrivacyLedger, __version__, load_release
+from eigenveil.cli import app, common, local, main
+from eigenveil.errors import InvalidParameterError
+
+# The handler is set by hand: a shell may have started the tests with SIGINT ignored.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
+SLOW_SAVE = (
+    "import os, sys; from eigenveil import release; "
+    "release.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
+)
 
 
-def test_demo_tells_what_was_released_under_which_guarantee(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "demo.npz")])
-    assert result.exit_code == 0
-    for words in ("1797 rows of 64 pixels", "matrix_laplace", "1-differentially private", "Variance captured"):
-        assert words in result.output
-    release = load_release(tmp_path / "demo.npz")
-    assert release.guarantee.epsilon == 1.0
-    assert release.guarantee.is_private
+def start(code, *words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def invoke(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 def test_version():
-    assert CliRunner().invoke(app, ["--version"]).output.strip() == f"eigenveil {__version__}"
+    assert invoke("--version").output.strip() == f"eigenveil {__version__}"
+
+
+def test_help_waits_for_nothing_slow():
+    done = subprocess.run(
+        [sys.executable, "-c", "import eigenveil.cli, sys; print(*{name.split('.')[0] for name in sys.modules})"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(done.stdout.split()) & {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
+
+
+def test_demo_goes_from_nothing_to_a_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    output = invoke("demo").output
+    for words in ("1797 rows of 64 pixels", "matrix_laplace", "1-differentially private", "not private"):
+        assert words in output
+    release = load_release("eigenveil-demo/eigenveil-demo.npz")
+    assert release.guarantee.epsilon == 1.0
+    assert release.guarantee.is_private
+    assert "<html" in (tmp_path / "eigenveil-demo/eigenveil-demo.html").read_text(encoding="utf-8")
+    # What it says to try next works as it stands.
+    commands = [line.strip() for line in output.splitlines() if line.startswith("  eigenveil ")]
+    assert len(commands) >= 5
+    for command in commands:
+        invoke(*shlex.split(command)[1:])
+    assert PrivacyLedger("eigenveil-demo/study.ledger").spent == (0.5, 0.0)
+
+
+def test_demo_for_machines(tmp_path):
+    result = invoke("demo", "--json", "--output", tmp_path / "deep" / "folder", "-k", 2)
+    told = json.loads(result.stdout)
+    assert load_release(told["release"]).components.shape == (2, 64)
+    assert [len(shares) for shares in told["captured_variance"].values()] == [2, 2]
+    (tmp_path / "file").touch()
+    assert isinstance(invoke("demo", "--output", tmp_path / "file", code=1).exception, InvalidParameterError)
 
 
 def test_an_error_is_one_sentence_on_stderr():
-    command = [sys.executable, "-m", "eigenveil.cli", "demo", "--epsilon", "-1"]
+    command = [sys.executable, "-m", "eigenveil.cli", "pca", "nowhere.csv", "-k", "1", "--epsilon", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr == "eigenveil: epsilon must be a finite number above 0, got -1.0.\n"
+    assert done.stderr == "eigenveil: There is no file nowhere.csv.\n"
+
+
+def run_main(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["eigenveil", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code, capsys.readouterr()
+
+
+def test_debug_shows_the_traceback(monkeypatch, capsys):
+    words = ("pca", "nowhere.csv", "-k", 1, "--epsilon", 1)
+    code, printed = run_main(monkeypatch, capsys, *words)
+    assert (code, printed.err) == (1, "eigenveil: There is no file nowhere.csv.\n")
+    code, printed = run_main(monkeypatch, capsys, "--debug", *words)
+    assert code == 1
+    assert "Traceback" in printed.err
+
+
+def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
+    def fail():
+        raise RuntimeError("a private value: 4711")
+
+    monkeypatch.setattr(common.Debug, "on", False)
+    with pytest.raises(SystemExit) as end:
+        common.run(fail)
+    printed = capsys.readouterr().err
+    assert end.value.code == 1
+    assert "RuntimeError" in printed
+    assert "4711" not in printed
+
+
+@pytest.mark.parametrize("words", [(), ("pca",), ("pca", "a.csv", "-k", "many"), ("unknown",)])
+def test_wrong_usage_has_its_own_code(words, monkeypatch, capsys):
+    assert run_main(monkeypatch, capsys, *words)[0] == 2
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "1,0\n0,1\n" * 50)
+    return path
+
+
+def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
+    pipe, ledger = tmp_path / "slow.csv", PrivacyLedger(tmp_path / "study.ledger", epsilon=1.0)
+    os.mkfifo(pipe)
+    words = ("pca", pipe, "-k", 1, "--epsilon", 1, "--ledger", ledger.path, "--output", tmp_path / "out.npz")
+    with start(START + "main()", *words) as process:
+        writer = open_writer(pipe, process)  # which succeeds when the process has opened the pipe to read
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate()
+        os.close(writer)
+    assert process.returncode == 130
+    assert printed[1].count("\n") == 1
+    assert printed[1].startswith("eigenveil: interrupted;")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["slow.csv", "study.ledger"]
+    assert ledger.spent == (0.0, 0.0)
+
+
+def open_writer(pipe, process):
+    while process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.01)
+    raise AssertionError(process.communicate())
+
+
+def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
+    ledger, output = PrivacyLedger(tmp_path / "study.ledger", epsilon=1.0), tmp_path / "out.npz"
+    words = (
+        "pca",
+        table,
+        "-k",
+        1,
+        "--epsilon",
+        1,
+        "--norm-bound",
+        1,
+        "--ledger",
+        ledger.path,
+        "--output",
+        output,
+        "-q",
+    )
+    with start(START + SLOW_SAVE + "main()", *words) as process:
+        assert process.stdout.readline() == "saving\n"
+        assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate()
+    assert process.returncode == 130
+    assert printed[1].startswith("eigenveil: interrupted;")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.ledger", "table.csv"]
+    assert ledger.spent == (1.0, 0.0)  # recorded first: the safe side
+
+
+def test_it_asks_on_a_terminal(tmp_path, table):
+    terminal, child_side = os.openpty()
+    words = ("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--output", tmp_path / "out.npz")
+    with start(START + "main()", *words, stdin=child_side) as process:
+        os.write(terminal, b"n\n")
+        printed = process.communicate()
+    os.close(terminal)
+    os.close(child_side)
+    assert process.returncode == 1
+    assert printed[0] == ""
+    assert "1-differentially private" in printed[1]
+    assert printed[1].endswith("Spend it? [y/N] Nothing was spent.\n")
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_colour_is_for_terminals_only(table, tmp_path):
+    result = invoke("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--output", tmp_path / "out.npz")
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("eigenveil pca --mechanism mat", ["matrix_laplace"]),
+        ("eigenveil cov", ["covariance"]),
+        ("eigenveil local params --mechanism one", ["one_bit"]),
+    ],
+)
+def test_completion(words, offered):
+    environment = {"_EIGENVEIL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    result = CliRunner().invoke(app, [], env=environment, prog_name="eigenveil")
+    assert result.output.split() == offered
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "file"
+    with pytest.raises(TypeError), common.whole_file(target) as file:
+        file.writelines([b"half", None])
+    assert list(tmp_path.iterdir()) == []
+    with common.whole_file(target) as file:
+        file.write(b"whole")
+    assert target.read_bytes() == b"whole"
+    with pytest.raises(InvalidParameterError), common.whole_file(tmp_path / "no" / "folder"):
+        pass
+
+
+def test_json_has_no_infinity(capsys):
+    common.print_json({"a": [1.0, float("inf")], "b": (float("nan"),)})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None]}
+
+
+def test_every_command_has_a_help_page():
+    listed = re.findall(r"^│ (\w+) ", invoke("--help").output, flags=re.MULTILINE)
+    assert {"demo", "pca", "covariance", "ridge", "plan", "mechanisms", "ledger", "local", "report"} <= set(listed)
+    for command in listed:
+        assert "Usage:" in invoke(command, "--help").output
+
+
+def test_encoding_rows_of_a_file_asks_too(tmp_path, table, monkeypatch):
+    protocol, reports = tmp_path / "protocol.json", tmp_path / "reports.txt"
+    invoke("local", "params", "--features", 2, "--epsilon", 1, "--output", protocol, "--quiet")
+    monkeypatch.setattr(local, "somebody_answers", lambda: True)
+    words = [str(word) for word in ("local", "encode", protocol, table, "--output", reports)]
+    result = CliRunner().invoke(app, words, input="n\n")
+    assert result.exit_code == 1
+    assert "1-differentially private" in result.stderr
+    assert not reports.exists()
+    assert CliRunner().invoke(app, [*words, "--yes"]).exit_code == 0
+    assert len(reports.read_bytes().splitlines()) == 100
+    told = invoke("local", "aggregate", reports, "--protocol", protocol, "--release", tmp_path / "r.npz", "--json")
+    assert json.loads(told.stdout)["accepted"] == 100
+    assert told.stderr == ""

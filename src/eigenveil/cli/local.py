@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
-import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from eigenveil.cli.common import AsJson, Quiet, note_console, output_console, print_json, whole_file
+from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.local.client import encode_many
-from eigenveil.local.protocol import LOCAL_MECHANISMS, LocalProtocol
-from eigenveil.local.server import Aggregator
-from eigenveil.local.wire import to_line
+
+if TYPE_CHECKING:
+    from eigenveil.local.server import Aggregator
 
 local_app = typer.Typer(
     help="Private PCA without a trusted collector: clients encode, a server aggregates.",
@@ -28,6 +27,12 @@ _ROWS_AT_ONCE = 1000
 STANDARD = Path("-")
 
 
+def _mechanism_names(incomplete: str) -> list[str]:
+    from eigenveil.local.protocol import LOCAL_MECHANISMS
+
+    return [name for name in LOCAL_MECHANISMS if name.startswith(incomplete)]
+
+
 @local_app.command()
 def params(
     features: Annotated[int, typer.Option(help="Width of a row.")],
@@ -35,17 +40,37 @@ def params(
     output: Annotated[Path, typer.Option(help="Protocol file to write (JSON).")],
     delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian mechanisms.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
-    mechanism: Annotated[str, typer.Option(help=" | ".join(LOCAL_MECHANISMS))] = "double_cap",
+    mechanism: Annotated[
+        str, typer.Option(help="A mechanism of docs/local.md.", autocompletion=_mechanism_names)
+    ] = "double_cap",
     row_norms: Annotated[str, typer.Option(help="any, or unit: scale every row to the bound.")] = "any",
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the public protocol of a collection, and show what it costs and what it gives."""
+    from eigenveil.local.protocol import LocalProtocol
+
     protocol = LocalProtocol(
         features, epsilon, delta, norm_bound, mechanism=mechanism, row_norms=row_norms, purpose=purpose
     )
     law = protocol.law
-    protocol.save(output)
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    with whole_file(output) as file:
+        file.write(protocol.to_json().encode())
+    if as_json:
+        print_json(
+            {
+                "protocol": str(output),
+                "fingerprint": protocol.fingerprint,
+                "guarantee": guarantee_fields(protocol.guarantee()),
+                "report_bytes": protocol.report_bytes,
+                "entry_sd_times_root_n": law.off_diagonal_sd * norm_bound**2,
+                "pull_of_one_report_times_n": law.pull * norm_bound**2,
+            }
+        )
+    if as_json or quiet:
+        return
+    console = output_console()
     table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
     table.add_row("guarantee of a report", str(protocol.guarantee()))
     table.add_row("bytes of a report", str(protocol.report_bytes))
@@ -63,9 +88,19 @@ def encode(
         Path, typer.Argument(help="Rows as CSV, with or without a header; - is standard input.")
     ] = STANDARD,
     output: Annotated[Path, typer.Option(help="Where the reports go; - is standard output.")] = STANDARD,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
 ) -> None:
     """Turn rows into private reports, one line each. Encoding a row again spends its budget again."""
+    import numpy as np
+
+    from eigenveil.local.client import encode_many
+    from eigenveil.local.protocol import LocalProtocol
+    from eigenveil.local.wire import to_line
+
     agreed = LocalProtocol.load(protocol)
+    if rows != STANDARD and not yes and somebody_answers():
+        note_console().print(f"About to spend, for every row: {agreed.guarantee()}", soft_wrap=True)
+        ask()
     with _text_rows(rows) as source, _sink(output) as sink:
         while block := list(islice(source, _ROWS_AT_ONCE)):
             sink.writelines(to_line(report) for report in encode_many(agreed, np.array(block)))
@@ -81,8 +116,13 @@ def aggregate(
     merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
     release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
     components: Annotated[int | None, typer.Option(help="Number of components to release.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add up reports, and write the release. Bad reports are counted by reason and never stop the collection."""
+    from eigenveil.local.protocol import LocalProtocol
+    from eigenveil.local.server import Aggregator
+
     if protocol is None and state is None:
         raise InvalidParameterError("Give --protocol, or --state with a collection that has one.")
     if protocol is None and state is not None:
@@ -92,23 +132,28 @@ def aggregate(
     # Merging or releasing alone reads no reports; with neither, standard input is meant.
     sources = reports or ([] if merge or release else [STANDARD])
     with collection:
-        _collect(collection, sources)
+        _collect(collection, sources, quiet)
         for other in merge or []:
             with Aggregator.open(other) as part:
                 collection.merge(part)
-        console = Console(stderr=True)
+        counts = {reason.replace("_", " "): count for reason, count in collection.refused.items()}
+        console = note_console(quiet or as_json)
         console.print(f"{collection.n_reports} reports accepted")
-        for reason, count in collection.refused.items():
-            console.print(f"{count} refused: {reason.replace('_', ' ')}")
+        for reason, count in counts.items():
+            console.print(f"{count} refused: {reason}")
+        result: dict[str, object] = {"accepted": collection.n_reports, "refused": counts, "release": None}
         if release is not None:
             released = collection.release(components)
             released.save(release)
+            result |= {"release": str(release), "guarantee": guarantee_fields(released.guarantee)}
             console.print(f"Guarantee of every report: {released.guarantee}")
             console.print(f"Written to {release}; read it with eigenveil.load_release.", soft_wrap=True)
+        if as_json:
+            print_json(result)
 
 
-def _collect(collection: Aggregator, sources: list[Path]) -> None:
-    console = Console(stderr=True)
+def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None:
+    console = note_console(quiet)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -116,7 +161,7 @@ def _collect(collection: Aggregator, sources: list[Path]) -> None:
         TextColumn("{task.fields[seen]} reports"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
         for source in sources:
             # The size of a pipe is not known: its bar only moves.
             total = source.stat().st_size if source != STANDARD and source.is_file() else None
@@ -169,8 +214,5 @@ def _sink(path: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    try:
-        with open(path, "wb") as file:
-            yield file
-    except OSError as error:
-        raise InvalidDataError(f"The reports cannot be written to {path}: {error.strerror}.") from error
+    with whole_file(path) as file:
+        yield file

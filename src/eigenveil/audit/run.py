@@ -1,0 +1,271 @@
+"""`audit`: search the worst neighbours, choose an event, and evaluate it on draws that took no part in the choice.
+
+Three stages, each with draws of its own: every pair gets a few and the most telling one is kept; that pair gets more
+and the event is chosen; new draws evaluate this one event. A learned statistic is fitted on half of the first stage.
+So a single test is made whatever was searched, and its confidence needs no correction.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing import get_context
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ..errors import InvalidParameterError, integer_between, probability_below_one
+from ..randomness import secure_generator
+from .checkpoint import Checkpoint
+from .learned import learned_score
+from .lower_bound import evaluate, ranked_event
+from .pairs import Pair
+from .report import AuditReport
+from .targets import Target, target_for
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+# Where only an approximate guarantee is given, its delta is usually far below what draws can see.
+SMALLEST_AUDITED_DELTA = 0.01
+_STAGES = ("search", "choose", "evaluate")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Draws of one stage, pair and side that are made and kept together."""
+
+    stage: str
+    pair: int
+    side: int
+    number: int
+    size: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.stage}/{self.pair}/{self.side}/{self.number}"
+
+    def generator(self, seed: int | None) -> np.random.Generator:
+        if seed is None:
+            return secure_generator()
+        return np.random.default_rng([seed, _STAGES.index(self.stage), self.pair, self.side, self.number])
+
+
+def audit(
+    mechanism: Any,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    delta: float | None = None,
+    confidence: float = 0.99,
+    draws: int = 20_000,
+    pairs: Sequence[Pair] | None = None,
+    seed: int | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    workers: int = 1,
+    block: int = 500,
+) -> AuditReport:
+    """Return a lower bound on the epsilon of the code as it runs.
+
+    Parameters
+    ----------
+    mechanism : Mechanism, str, LocalProtocol, estimator or Target
+        What to audit; a name ("gaussian", "local:double_cap", "diffprivlib") takes its arguments from `parameters`.
+    parameters : mapping, optional
+        Keyword arguments of a mechanism given by name.
+    delta : float, optional
+        The delta at which epsilon is bounded. By default 0 for a pure claim, and otherwise the claimed one or 0.01,
+        whichever is larger: events of probability 1e-6 cannot be counted. The report compares with the epsilon that is
+        claimed at this very delta.
+    confidence : float
+        The probability that the bound is right, over everything that was tried.
+    draws : int
+        Outputs drawn on each of the two data sets: a quarter to find the pair, a quarter to choose the event, half to
+        evaluate it.
+    pairs : sequence of Pair, optional
+        Neighbours to try in place of the target's own.
+    seed : int, optional
+        For repeatable audits; by default the generators are the secure ones that releases use.
+    checkpoint : path, optional
+        A file that keeps every finished block; the same call with the same file goes on where the last one stopped.
+    progress : callable, optional
+        Called with the draws made and the draws to make.
+    workers : int
+        Processes. More than one needs a target that can be pickled, and the usual guard of the main module.
+    block : int
+        Draws made and kept at a time.
+
+    Returns
+    -------
+    AuditReport
+
+    Examples
+    --------
+    >>> from eigenveil.mechanisms import MECHANISMS
+    >>> honest = MECHANISMS["laplace"](epsilon=1.0, n_features=2)
+    >>> audit(honest, draws=400, confidence=1 - 1e-9, seed=0).verdict
+    'consistent'
+    """
+    target = target_for(mechanism, parameters)
+    at = _audited_delta(target, delta)
+    tried = list(target.pairs() if pairs is None else pairs)
+    if not tried:
+        raise InvalidParameterError("An audit needs at least one pair of neighbours.")
+    workers = integer_between("workers", workers, 1)
+    quarter = integer_between("draws", draws, 16 * len(tried)) // 4
+    settings: dict[str, Any] = {
+        "target": target.name,
+        "parameters": target.parameters(),
+        "pairs": sha256(b"".join(part.tobytes() for pair in tried for part in (pair.first, pair.second))).hexdigest(),
+        "delta": at,
+        "confidence": confidence,
+        "draws": draws,
+        "block": integer_between("block", block, 1),
+        "seed": seed,
+    }
+    sizes = {"search": quarter // len(tried), "choose": quarter, "evaluate": draws - 2 * quarter}
+    total = 2 * (sizes["search"] * len(tried) + sizes["choose"] + sizes["evaluate"])
+    with (
+        closing(Checkpoint(checkpoint, json.loads(json.dumps(settings, default=str)))) as kept,
+        closing(_Runner(target, tried, kept, seed, workers, progress, total, block, sizes)) as runner,
+    ):
+        limits: dict[str, Any] = {"delta": at, "confidence": confidence}
+        runner.draw("search", range(len(tried)))
+        ranked = []
+        for number in range(len(tried)):
+            scores, score = _scalars(*runner.samples("search", number))
+            ranked.append((ranked_event(*scores, **limits)[0], -number, score))
+        _, negative, score = max(ranked, key=lambda entry: entry[:2])
+        number = -negative
+        runner.draw("choose", [number])
+        event = ranked_event(*map(score, runner.samples("choose", number)), **limits)[1]
+        runner.draw("evaluate", [number])
+        bound = evaluate(event, *map(score, runner.samples("evaluate", number)), **limits)
+    claims = dict(target.claims(at))
+    claimed_by = min(claims, key=lambda name: claims[name])
+    certain = np.isinf(event.threshold) and event.above == (event.threshold > 0) and bound.counts[1] == 0
+    return AuditReport(
+        name=target.name,
+        parameters=settings["parameters"],
+        epsilon_lower=bound.epsilon,
+        delta=at,
+        confidence=confidence,
+        claimed=claims[claimed_by],
+        claimed_by=claimed_by,
+        pair=tried[number].name,
+        event=bound.direction,
+        counts=bound.counts,
+        draws=bound.draws,
+        n_pairs=len(tried),
+        impossible=bound.p_low if certain else 0.0,
+    )
+
+
+def _audited_delta(target: Target, delta: float | None) -> float:
+    if delta is not None:
+        return probability_below_one("delta", delta)
+    # A pure claim is finite at delta 0. Others are looked up on a ladder, so that a target need not state its delta.
+    if min(target.claims(0.0).values()) < np.inf:
+        return 0.0
+    for at in (SMALLEST_AUDITED_DELTA, 0.02, 0.05, 0.1, 0.2, 0.5):
+        if min(target.claims(at).values()) < np.inf:
+            return at
+    return 0.0  # nothing is claimed anywhere
+
+
+def _scalars(
+    first: FloatArray, second: FloatArray
+) -> tuple[tuple[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]:
+    """Return scores to choose by, and the function that makes them: itself, or one learned on half of the draws."""
+    if first.ndim == 1:
+        return (first, second), _as_it_is
+    halves = len(first) // 2, len(second) // 2
+    score = learned_score(first[: halves[0]], second[: halves[1]])
+    return (score(first[halves[0] :]), score(second[halves[1] :])), score
+
+
+def _as_it_is(scores: FloatArray) -> FloatArray:
+    return scores
+
+
+class _Runner:
+    """Makes the blocks that are missing, in this process or in several, and keeps them."""
+
+    def __init__(
+        self,
+        target: Target,
+        pairs: list[Pair],
+        kept: Checkpoint,
+        seed: int | None,
+        workers: int,
+        progress: Progress | None,
+        total: int,
+        block: int,
+        sizes: dict[str, int],
+    ) -> None:
+        self.target, self.pairs, self.kept, self.seed, self.workers = target, pairs, kept, seed, workers
+        self.progress, self.total, self.block, self.sizes = progress, total, block, sizes
+        self.done = 0
+        self.pool: ProcessPoolExecutor | None = None
+
+    def _blocks(self, stage: str, pair: int) -> Iterator[_Block]:
+        size = self.sizes[stage]
+        for side in (0, 1):
+            for number, start in enumerate(range(0, size, self.block)):
+                yield _Block(stage, pair, side, number, min(self.block, size - start))
+
+    def draw(self, stage: str, numbers: Sequence[int]) -> None:
+        """Make every block of a stage that is not there yet."""
+        missing = []
+        for block in (block for number in numbers for block in self._blocks(stage, number)):
+            if block.key in self.kept:
+                self._advance(block)
+            else:
+                missing.append(block)
+        if self.workers == 1 or len(missing) < 2:
+            with threadpool_limits(1, user_api="blas"):
+                for block in missing:
+                    self._keep(block, self._scores(block))
+            return
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(self.workers, get_context("spawn"), threadpool_limits, (1, "blas"))
+        jobs = {
+            self.pool.submit(_draw_block, self.target, self.pairs[block.pair], block, self.seed): block
+            for block in missing
+        }
+        for job in as_completed(jobs):
+            self._keep(jobs[job], job.result())
+
+    def close(self) -> None:
+        """End the worker processes; blocks not begun are left undone."""
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+
+    def _scores(self, block: _Block) -> FloatArray:
+        return _draw_block(self.target, self.pairs[block.pair], block, self.seed)
+
+    def _keep(self, block: _Block, scores: FloatArray) -> None:
+        self.kept.put(block.key, scores)
+        self._advance(block)
+
+    def _advance(self, block: _Block) -> None:
+        self.done += block.size
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+    def samples(self, stage: str, pair: int) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of a stage on D and on D'."""
+        sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
+        for block in self._blocks(stage, pair):
+            sides[block.side].append(self.kept.get(block.key))
+        return np.concatenate(sides[0]), np.concatenate(sides[1])
+
+
+def _draw_block(target: Target, pair: Pair, block: _Block, seed: int | None) -> FloatArray:
+    """Return the scores of one block; in a worker process this is all that runs."""
+    return target.scores(pair, block.side, block.size, block.generator(seed))

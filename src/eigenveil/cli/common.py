@@ -1,0 +1,115 @@
+"""What the commands share: where output goes, JSON, files written whole, one sentence for an error."""
+
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+from rich.console import Console
+
+from eigenveil.errors import EigenveilError, InvalidParameterError
+
+REFUSED, INTERRUPTED = 1, 130
+"""Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only; no progress, no result.")]
+
+_INTERRUPTED_SENTENCE = (
+    "eigenveil: interrupted; no half-written file is left, and a spend that a ledger had recorded stays spent."
+)
+
+
+def output_console() -> Console:
+    """Return the console for results: stdout, coloured on a terminal only."""
+    return _console(sys.stdout.isatty())
+
+
+def note_console(quiet: bool = False) -> Console:
+    """Return the console for everything that is no result: stderr."""
+    return _console(sys.stderr.isatty(), stderr=True, quiet=quiet)
+
+
+def _console(terminal: bool, **options: Any) -> Console:
+    # Names of files and columns are not markup, and a pipe has no width of its own.
+    return Console(width=None if terminal else 100, markup=False, highlight=False, emoji=False, **options)
+
+
+def print_json(value: Any) -> None:
+    """Write a JSON text to stdout; JSON has no infinity and no NaN, so they become null."""
+    typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when all of it has been written."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise InvalidParameterError(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_output(path: Path, overwrite: bool, inputs: list[str]) -> None:
+    """Refuse, before anything is spent, a place where the result could not or must not be written."""
+    if path.resolve() in [Path(name).resolve() for name in inputs]:
+        raise InvalidParameterError(f"{path} is read from and cannot be the output; name another --output.")
+    if path.exists() and not overwrite:
+        raise InvalidParameterError(f"{path} is already there; name another --output, or add --overwrite.")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidParameterError(f"{path} cannot be written; name another --output.")
+
+
+class Debug:
+    """Whether `--debug` was given; set once, by the options before the command."""
+
+    on = False
+
+
+def run(app: Callable[[], Any]) -> None:
+    """Run the command line: an error of ours is one sentence on stderr and exit code 1, Ctrl-C is 130."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
+    except SystemExit as end:  # typer has made an exit of the interrupt
+        if end.code == INTERRUPTED:
+            _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
+        raise
+    except EigenveilError as error:
+        _stop(f"eigenveil: {error}", REFUSED)
+    except MemoryError:
+        _stop("eigenveil: there is not enough memory for this.", REFUSED)
+    except Exception as error:
+        # Its text is not shown: it comes from a library, and may quote private values.
+        name = type(error).__name__
+        _stop(
+            f"eigenveil: an unexpected {name}; `eigenveil --debug ...` shows where, on data that are public.", REFUSED
+        )
+
+
+def _stop(sentence: str, code: int) -> None:
+    if Debug.on:
+        traceback.print_exc()
+    typer.echo(sentence, err=True)
+    raise SystemExit(code) from None

@@ -1,0 +1,106 @@
+"""`eigenveil ledger create | show | history | check`: a budget kept in a file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from eigenveil.errors import InvalidParameterError
+
+from .common import AsJson, Quiet, output_console, print_json
+from .spending import budget, guarantee_fields, ledger_fields, open_ledger
+
+ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="Ledger file.")]
+
+
+@ledger_app.command()
+def create(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
+    delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
+    relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace",
+    composition: Annotated[
+        str, typer.Option(help="basic: epsilons and deltas add up | zcdp: better for many releases; needs a delta.")
+    ] = "basic",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a ledger with a limit; it can never be changed."""
+    from eigenveil.accounting.ledger import PrivacyLedger
+
+    if file.exists():
+        raise InvalidParameterError(f"{file} is already there; name another file.")
+    _show(ledger_fields(PrivacyLedger(file, epsilon, delta, relation, composition)), as_json, quiet)
+
+
+@ledger_app.command()
+def show(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Show the limit, what was spent and what is left."""
+    _show(ledger_fields(_open(file)), as_json, quiet)
+
+
+@ledger_app.command()
+def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """List every spend, oldest first."""
+    entries = _open(file).entries()
+    if as_json:
+        print_json(
+            [
+                {
+                    "entry": entry.entry,
+                    "spent_at": entry.spent_at,
+                    "what": entry.what,
+                    "guarantee": guarantee_fields(entry.guarantee),
+                }
+                for entry in entries
+            ]
+        )
+    elif not quiet:
+        table = Table(title=f"Spends of {file}")
+        for heading in ("entry", "when (UTC)", "what", "guarantee"):
+            table.add_column(heading)
+        for entry in entries:
+            table.add_row(str(entry.entry), entry.spent_at, entry.what, str(entry.guarantee))
+        output_console().print(table)
+
+
+@ledger_app.command()
+def check(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the release you think of.")],
+    delta: Annotated[float, typer.Option(help="Its delta.")] = 0.0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell whether a release would still fit, and spend nothing; the exit code is 1 where it would not."""
+    from eigenveil.guarantee import Guarantee
+
+    ledger = _open(file)
+    planned = Guarantee(epsilon, delta, ledger.relation)
+    ledger.check(planned)
+    fields = ledger_fields(ledger, planned)
+    if as_json:
+        print_json({**fields, "fits": True})
+    elif not quiet:
+        limit = budget((ledger.epsilon, ledger.delta))
+        output_console().print(f"It fits: {budget(fields['spent_after'])} of {limit} would be spent.", soft_wrap=True)
+
+
+def _open(file: Path) -> Any:
+    return open_ledger(file)
+
+
+def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(fields)
+    elif not quiet:
+        table = Table(title=f"Ledger {fields['path']}", show_header=False)
+        table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
+        table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
+        table.add_row("one more release may have", budget(fields["remaining"]))
+        table.add_row("relation", fields["relation"])
+        table.add_row("composition", fields["composition"])
+        output_console().print(table)

@@ -1,0 +1,108 @@
+"""The options that `pca`, `covariance` and `ridge` share, written once."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from .common import AsJson, Quiet
+
+_Options = TypeVar("_Options")
+
+
+def mechanism_names(incomplete: str) -> list[str]:
+    """Complete the name of a mechanism for the shell."""
+    from eigenveil.mechanisms import MECHANISMS
+
+    return [name for name in ("auto", *MECHANISMS) if name.startswith(incomplete)]
+
+
+@dataclass(kw_only=True)
+class FitOptions:
+    """What to read, how to bound it, what to spend, where the result goes."""
+
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend; there is no default.")] = None
+    delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0
+    relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace"
+    mechanism: Annotated[
+        str,
+        typer.Option(help="auto, or a name that `eigenveil mechanisms` lists.", autocompletion=mechanism_names),
+    ] = "auto"
+    norm_bound: Annotated[
+        float | None,
+        typer.Option(help="Public bound on the norm of a row; chosen privately, with a tenth of epsilon, if left out."),
+    ] = None
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[COLUMN=]LOW:HIGH", help="Public range of all columns or of one; may be repeated."),
+    ] = None
+    feature_scale: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[COLUMN=]SIZE", help="Public size to divide all columns or one by; may be repeated."),
+    ] = None
+    standardize: Annotated[
+        bool, typer.Option("--standardize", help="Find the sizes of the columns privately, with a fifth of epsilon.")
+    ] = False
+    center: Annotated[bool, typer.Option("--center", help="Work about the mean, which is released too.")] = False
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions in .npy files."),
+    ] = None
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=A,B", help="Public categories of a column, which is one-hot encoded; may be repeated."
+        ),
+    ] = None
+    missing: Annotated[
+        float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
+    ] = None
+    engine: Annotated[str | None, typer.Option(help="dask | spark: read and add up Parquet or CSV files there.")] = None
+    output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write (.npz).")] = Path("release.npz")
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is already there.")] = False
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger to record the spend in; see `eigenveil ledger create`.")
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")] = False
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+
+def with_options(kind: type[_Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function that takes one `options` object: its fields become options of their own."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[name])
+            for name, parameter in inspect.signature(command).parameters.items()
+            if name != "options"
+        ]
+        types = get_type_hints(kind, include_extras=True)
+        listed = fields(kind)  # type: ignore[arg-type]
+        shared = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=types[field.name],
+            )
+            for field in listed
+        ]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            options = kind(**{field.name: given.pop(field.name) for field in listed})
+            command(options=options, **given)
+
+        arguments = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + shared
+        run.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in arguments}
+        return run
+
+    return decorate

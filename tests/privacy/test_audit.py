@@ -1,0 +1,242 @@
+"""The audit catches every planted flaw, and passes every honest mechanism."""
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Relation
+from eigenveil.audit import EstimatorTarget, MechanismTarget, Pair, audit, audit_ledger
+from eigenveil.audit.pairs import added_row_pairs, one_row_pairs
+from eigenveil.local import LocalProtocol
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
+from eigenveil.mechanisms.ppca import Ppca
+
+# An honest mechanism fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
+SURE = 1 - 1e-9
+DELTA = 0.01
+HONEST = [
+    ("laplace", 2, 1, "replace"),
+    ("laplace", 2, 1, "add_remove"),
+    ("frobenius", 2, 1, "replace"),
+    ("matrix_laplace", 2, 1, "replace"),
+    ("matrix_laplace", 1, 1, "add_remove"),
+    ("gaussian", 2, 1, "replace"),
+    ("gaussian", 2, 1, "add_remove"),
+    ("mod_sulq", 2, 1, "replace"),
+    ("wishart", 2, 1, "replace"),
+    ("ppca", 2, 1, "replace"),
+    ("ppca", 2, 1, "add_remove"),
+    ("eigenvector_sampling", 3, 2, "replace"),
+    ("eigenvector_sampling", 2, 1, "add_remove"),
+    ("random_projection", 3, 2, "replace"),
+]
+
+
+def made(name, d, k, relation, epsilon):
+    delta = DELTA if name in ("gaussian", "mod_sulq", "wishart") else 0.0
+    return MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize(("name", "d", "k", "relation"), HONEST)
+def test_honest_mechanisms_pass(name, d, k, relation, epsilon):
+    report = audit(made(name, d, k, relation, epsilon), draws=200, confidence=SURE)
+    assert report.verdict == "consistent"
+    assert report.claimed <= epsilon
+    assert report.impossible == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("name", ["double_cap", "one_bit", "gaussian"])
+@pytest.mark.parametrize("row_norms", ["any", "unit"])
+def test_honest_reports_pass(name, row_norms, epsilon):
+    delta = 1e-3 if name == "gaussian" else 0.0
+    protocol = LocalProtocol(3, epsilon, delta, norm_bound=2.0, mechanism=name, row_norms=row_norms)
+    assert audit(protocol, draws=300, confidence=SURE).verdict == "consistent"
+
+
+def test_a_pure_report_is_tight():
+    report = audit(LocalProtocol(2, 1.0, row_norms="unit"), draws=20_000, confidence=SURE)
+    assert 0.8 < report.tightness <= 1
+
+
+# The flaws.
+
+
+def test_the_published_wishart_is_caught_and_its_support_is_named():
+    published = MECHANISMS["wishart"](epsilon=1.0, n_features=2, calibration="paper", allow_unsound=True)
+    report = audit(published, delta=1e-3, draws=1600, seed=1)
+    assert report.verdict == "violation"
+    assert report.claimed_by == "published"
+    assert report.epsilon_lower > 2.5 * report.claimed
+    assert 0.1 < report.impossible < 1 - np.exp(-1 / 3)
+    assert "support violation" in str(report)
+
+
+def test_the_corrected_wishart_has_no_support_to_name():
+    corrected = MECHANISMS["wishart"](epsilon=1.0, delta=1e-3, n_features=2)
+    report = audit(corrected, delta=1e-3, draws=600, confidence=SURE)
+    assert report.verdict == "consistent"
+    assert report.impossible == 0
+
+
+def test_the_papers_local_gaussian_is_caught_at_its_claim():
+    # Where the violation is largest, few reports show it; the paper's own (2, 1e-4) is among the heavy tests.
+    protocol = LocalProtocol(2, 4.0, 0.05, mechanism="gaussian_paper")
+    report = audit(protocol, delta=0.05, draws=40_000, seed=1)
+    assert report.verdict == "violation"
+    assert report.claimed_by == "published"
+    assert report.claimed == 4.0
+    assert report.epsilon_lower < protocol.guarantee().epsilon  # which states the truth
+
+
+class AcceptsEverything(np.random.Generator):
+    """A generator whose exponential numbers pass every comparison, as if it had been forgotten."""
+
+    def standard_exponential(self, size=None, *_, **__):
+        return np.full(size, np.inf)
+
+
+class PpcaAcceptsEverything(Ppca):
+    def _draw(self, moments, generator):
+        return super()._draw(moments, AcceptsEverything(generator.bit_generator))
+
+
+def test_a_sampler_that_accepts_every_proposal_is_caught():
+    flawed = PpcaAcceptsEverything(epsilon=0.5, n_features=2, n_components=1)
+    report = audit(flawed, draws=2500, seed=1)
+    assert report.verdict == "violation"
+    assert report.pair == "around the switch of the sampler"
+
+
+class QuietMatrixLaplace(MatrixLaplace):
+    def noise(self, generator, grid=1.0):
+        return 0.8 * super().noise(generator, grid)
+
+
+class QuietGaussian(Gaussian):
+    def _scales(self):
+        if not hasattr(self, "_kept"):
+            self._kept = super()._scales()
+        return self._kept
+
+    def noise(self, generator, grid=1.0):
+        return np.rint(0.8 * super().noise(generator, grid))
+
+
+def test_matrix_laplace_with_a_fifth_less_noise_is_caught():
+    flawed = QuietMatrixLaplace(epsilon=2.0, n_features=1, relation="add_remove")
+    report = audit(flawed, pairs=added_row_pairs(1, 60)[:1], draws=12_000, confidence=0.95, seed=1)
+    assert report.verdict == "violation"
+
+
+def test_gaussian_with_a_fifth_less_noise_is_caught():
+    # (8, 1e-6) is (2.44, 0.1): the same curve, at a delta that can be counted.
+    flawed = QuietGaussian(epsilon=8.0, delta=1e-6, n_features=2)
+    report = audit(flawed, delta=0.1, pairs=one_row_pairs(2)[:1], draws=12_000, seed=1)
+    assert report.claimed < 2.5
+    assert report.verdict == "violation"
+
+
+class BoundFromData(PrivatePCA):
+    """Takes the longest row as its norm bound."""
+
+    def _fit_source(self, X):
+        self.norm_bound = float(np.linalg.norm(X, axis=1).max())
+        return super()._fit_source(X)
+
+
+class MeanFromData(PrivatePCA):
+    """Subtracts the true mean, and does not even tell it."""
+
+    def _fit_source(self, X):
+        return super()._fit_source(X - X.mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    "flawed",
+    [
+        BoundFromData(1, epsilon=1.0, mechanism="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, mechanism="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"),
+    ],
+    ids=["bound", "mean", "mean-ppca"],
+)
+def test_what_is_read_off_the_data_is_caught(flawed):
+    assert audit(flawed, draws=200, seed=1).verdict == "violation"
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        PrivatePCA(1, epsilon=1.0, mechanism="matrix_laplace"),
+        PrivatePCA(1, epsilon=3.0, norm_bound=1.0, center=True),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="matrix_laplace"),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"),
+        PrivatePCA(1, epsilon=3.0),
+        PrivatePCA(1, epsilon=3.0, rows="pairs"),
+    ],
+    ids=["private-bound", "centered", "pca", "pca-ppca", "pca-private-bound", "pairs"],
+)
+def test_honest_estimators_pass(honest):
+    assert audit(honest, draws=100, confidence=SURE).verdict == "consistent"
+
+
+class HalfLedger(PrivacyLedger):
+    """Records half of what is spent."""
+
+    def spend(self, guarantee, what):
+        from dataclasses import replace
+
+        return super().spend(replace(guarantee, epsilon=guarantee.epsilon / 2), what)
+
+
+class ForgetfulLedger(PrivacyLedger):
+    """Records all, and tells half."""
+
+    @property
+    def spent(self):
+        return super().spent[0] / 2, super().spent[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [(HalfLedger, "records less"), (ForgetfulLedger, "less was spent"), (PrivacyLedger, None)]
+)
+def test_a_ledger_that_records_half_is_caught(kind, words, tmp_path):
+    ledger = kind(tmp_path / "study.ledger", epsilon=10.0)
+    X = np.eye(3)
+    releases = [PrivateCovariance(epsilon=1.0, norm_bound=1.0, ledger=ledger).fit(X).release_ for _ in range(3)]
+    found = audit_ledger(ledger, releases)
+    assert found.verdict == ("consistent" if words is None else "violation")
+    assert words is None or any(words in finding for finding in found.findings)
+
+
+def test_one_spend_for_two_releases_is_caught(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=10.0)
+    release = PrivateCovariance(epsilon=1.0, norm_bound=1.0, ledger=ledger).fit(np.eye(3)).release_
+    unpaid = PrivateCovariance(epsilon=1.0, norm_bound=1.0).fit(np.eye(3)).release_
+    assert any("pays for 2" in finding for finding in audit_ledger(ledger, [release, release]).findings)
+    assert any("no entry" in finding for finding in audit_ledger(ledger, [release, unpaid]).findings)
+    assert any("less was spent" in finding for finding in audit_ledger(ledger, [release, unpaid]).findings)
+
+
+def test_a_learned_statistic_finds_what_the_likelihood_finds():
+    open_book = MechanismTarget(MECHANISMS["laplace"](epsilon=30.0, n_features=2), n_random=0, learned=True)
+    report = audit(open_book, draws=1000, confidence=SURE)
+    assert report.epsilon_lower > 1
+    assert report.verdict == "consistent"
+
+
+def test_a_pair_of_ones_own_is_used():
+    far = Pair("not neighbours at all", np.eye(2)[:1], np.tile(np.eye(2)[1:], (40, 1)))
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=2, relation=Relation.REPLACE)
+    report = audit(MechanismTarget(mechanism), pairs=[far], draws=400, seed=1)
+    assert report.pair == far.name
+    assert report.verdict == "violation"  # an audit believes that its pairs are neighbours
+
+
+def test_an_estimator_target_takes_pairs():
+    pairs = [Pair("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
+    target = EstimatorTarget(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"), pairs)
+    assert audit(target, draws=40, confidence=SURE).pair == "a zero row"

@@ -1,0 +1,181 @@
+"""The eigenvector samplers of diffprivlib and OpenDP: the law they draw from, its true loss, audits of the real code.
+
+The default run needs neither package: it restates what they do. The heavy one runs them where they can be imported.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.integrate import quad
+
+from eigenveil.audit import audit, epsilon_lower_bound
+from eigenveil.audit.peers import PEERS, DrawnLaw
+from eigenveil.audit.targets import PEER_NAMES
+from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.samplers import bingham
+from helpers import refused
+from statistical.laws import follows
+
+PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "peers_quadrature.py"
+
+
+@pytest.fixture(scope="module")
+def quadrature():
+    if not PATH.exists():
+        pytest.skip("the benchmarks are not part of this installation")
+    spec = importlib.util.spec_from_file_location("peers_quadrature", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=PEER_NAMES)
+def installed(request):
+    try:
+        PEERS[request.param](n_features=2)
+    except EigenveilError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+def one_leading(d: int, size: float) -> np.ndarray:
+    return np.diag([size] + [0.0] * (d - 1))
+
+
+def form_cdf(law: DrawnLaw, power: int):
+    """The law of s = u'Au for C with one leading eigenvalue: s = a t, t a Beta variable weighted by the density."""
+    d, a = len(law.gaps), law.gaps.max()
+    t = np.linspace(0, 1, 20_001)[1:-1]
+    weights = np.exp(law.log_density(a * t, power=power)) * scipy.stats.beta((d - 1) / 2, 0.5).pdf(t)
+    cumulated = np.cumsum(weights) / weights.sum()
+    return lambda s: np.interp(s / a, t, cumulated)
+
+
+def forms(law: DrawnLaw, directions) -> np.ndarray:
+    return np.einsum("ni,ij,nj->n", directions, law.form, directions)
+
+
+@pytest.mark.parametrize("d", [3, 4, 10, 20])
+@pytest.mark.parametrize("size", [0.3, 10.0, 60.0])
+def test_normalizer_agrees_with_a_one_dimensional_integral(quadrature, d, size):
+    law = DrawnLaw(one_leading(d, size), 1.0)
+    weight = scipy.stats.beta((d - 1) / 2, 0.5).pdf
+    for power in (0, d):
+
+        def density(t, power=power):
+            return float(np.exp(law.log_density(law.gaps.max() * t, power=power)) * weight(t))
+
+        # The split keeps the integrable singularity at 1 away from the bulk near 0.
+        direct = sum(quad(density, *ends, epsabs=0, limit=200)[0] for ends in ((0, 0.02), (0.02, 0.5), (0.5, 1)))
+        assert quadrature.log_normalizer(law, power) == pytest.approx(np.log(direct), abs=1e-6)
+
+
+def test_a_pair_that_does_not_commute_agrees_with_a_search_over_directions(quadrature):
+    generator = np.random.default_rng(0)
+    x, y = (v / np.linalg.norm(v) for v in generator.standard_normal((2, 3)))
+    base = np.diag([6.0, 5.0, 0.0])
+    C, other = base + np.outer(x, x), base + np.outer(y, y)
+    u = generator.standard_normal((400_000, 3))
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    densities = []
+    for matrix in (C, other):
+        law = DrawnLaw(matrix, 1.0)
+        logs = law.log_density_of(u)
+        assert np.log(np.exp(logs).mean()) == pytest.approx(quadrature.log_normalizer(law, 3), abs=0.01)
+        densities.append(logs - quadrature.log_normalizer(law, 3))
+    assert np.abs(densities[0] - densities[1]).max() == pytest.approx(quadrature.loss(C, other, 1.0), abs=0.01)
+
+
+@pytest.mark.parametrize(("d", "true"), [(2, 0.894), (3, 1.219), (4, 1.554), (10, 3.651)])
+def test_true_loss_at_a_claim_of_one(quadrature, d, true):
+    value, _ = quadrature.worst(d)
+    assert value == pytest.approx(true, abs=0.002)
+
+
+@pytest.mark.parametrize(("d", "gap", "circle"), [(4, 1.55, 1.65), (10, 1.0, 4.24)])
+def test_the_circle_alone_gives_more_than_is_true(quadrature, d, gap, circle):
+    assert quadrature.great_circle_loss(d, gap) == pytest.approx(circle, abs=0.01)
+    assert quadrature.worst(d)[0] < circle - 0.09
+
+
+def test_the_worst_pair_is_not_beaten_by_random_neighbours(quadrature):
+    generator = np.random.default_rng(1)
+    d, limit = 4, quadrature.worst(4)[0]
+    for _ in range(60):
+        base = np.diag(10 ** generator.uniform(-1, 3, d))
+        x, y = (v / np.linalg.norm(v) for v in generator.standard_normal((2, d)))
+        C, other = base + np.outer(x, x), base + np.outer(y, y)
+        assert quadrature.loss(C, other, 1.0) < limit
+        # Multiplied, half of the claim suffices: u'(C - C')u is at most 1, and moves log Z by no more than that.
+        assert quadrature.loss(C, other, 1.0, power=0) <= 0.5
+
+
+@pytest.mark.parametrize("d", [3, 6])
+def test_what_is_drawn_as_coded_is_not_the_bingham_law(quadrature, d):
+    C, n = one_leading(d, 12.0), 20_000
+    law, generator = DrawnLaw(C, 1.0), np.random.default_rng(2)
+    divided = forms(law, quadrature.draw_as_coded(C, 1.0, n, generator))
+    multiplied = forms(law, quadrature.draw_as_coded(C, 1.0, n, generator, sign=1))
+    assert follows(divided, form_cdf(law, d))
+    assert not follows(divided, form_cdf(law, 0))
+    assert follows(multiplied, form_cdf(law, 0))
+    assert not follows(multiplied, form_cdf(law, d))
+    assert follows(forms(law, bingham(C / 4, generator, n)), form_cdf(law, 0))
+
+
+def test_an_audit_tells_division_from_multiplication(quadrature):
+    C, other = quadrature.neighbours(5, 1.0, far=40.0)
+    laws, bounds = (DrawnLaw(C, 1.0), DrawnLaw(other, 1.0)), []
+    for sign in (-1, 1):
+        generator = np.random.default_rng(3)
+        drawn = [quadrature.draw_as_coded(matrix, 1.0, 60_000, generator, sign) for matrix in (C, other)]
+        scores = [laws[0].log_density_of(u) - laws[1].log_density_of(u) for u in drawn]
+        bounds.append(epsilon_lower_bound(*scores, confidence=1 - 1e-6).epsilon)
+    divided, multiplied = bounds
+    assert 1.0 < divided < quadrature.loss(C, other, 1.0)
+    assert multiplied < 0.5
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    for name, module in (
+        ("diffprivlib", "diffprivlib.mechanisms"),
+        ("opendp", "opendp.extras.sklearn._make_eigenvector"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        with refused(EigenveilError) as caught:
+            audit(name, parameters={"epsilon": 1.0, "n_features": 3})
+        assert f"install {name}" in str(caught.value)
+
+
+def test_every_named_peer_is_in_the_table():
+    assert tuple(PEERS) == PEER_NAMES
+    for kind in PEERS.values():
+        with refused(InvalidParameterError):
+            kind(delta=1e-6)
+        with refused(InvalidParameterError):
+            kind(n_features=1)
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")  # theirs
+def test_the_real_samplers_draw_from_the_stated_law(installed):
+    d, n = 4, 4_000
+    target = PEERS[installed](epsilon=1.0, n_features=d)
+    C = one_leading(d, 12.0)
+    law, draw = DrawnLaw(C, 1.0), target._sampler(12, np.random.default_rng(4))
+    drawn = forms(law, np.array([draw(C) for _ in range(n)]))
+    assert follows(drawn, form_cdf(law, d))
+    assert not follows(drawn, form_cdf(law, 0))
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")
+def test_the_real_samplers_lose_more_than_the_right_law_could(installed):
+    # With the right acceptance no pair of this family loses more than 0.372 (quadrature). Their loss is 1.66 there; so
+    # few draws cannot always show that it is above the claim of 1, which the command in docs/peers.md is for.
+    report = audit(installed, parameters={"epsilon": 1.0, "n_features": 5}, draws=8_000, seed=5)
+    assert report.epsilon_lower > 0.5, str(report)

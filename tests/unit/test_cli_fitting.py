@@ -1,0 +1,270 @@
+"""`eigenveil pca`, `covariance` and `ridge`: from files to a release, and what they ask before."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import PrivacyLedger, load_release
+from eigenveil.cli import app, spending
+from eigenveil.cli.tables import expand
+from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
+from eigenveil.estimators import PrivateCovariance, PrivatePCA, PrivateRidge
+from helpers import assert_one_sentence
+
+ROWS = 4000
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with people.csv: two numbers that go together, a category, and a column nobody may read."""
+    rng = np.random.default_rng(5)
+    age = rng.uniform(20, 60, ROWS)
+    income = 1000 * age + rng.normal(0, 2000, ROWS)
+    sex = rng.choice(["F", "M", "X"], ROWS)
+    lines = [f"{a:.2f},{i:.2f},{s},secret{n}" for n, (a, i, s) in enumerate(zip(age, income, sex, strict=True))]
+    for name, part in (("people.csv", lines), ("part-1.csv", lines[:1000]), ("part-2.csv", lines[1000:])):
+        (tmp_path / name).write_text("\n".join(["age,income,sex,name", *part, ""]))
+    np.save(tmp_path / "people.npy", np.column_stack([age, income]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def invoke(*words, fails=None):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if fails is not None:
+        assert isinstance(result.exception, fails), (result.output, result.exception)
+        assert_one_sentence(result.exception, "secret")
+        assert result.stdout == ""
+        return str(result.exception)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+NUMBERS = ("--columns", "age,income", "--bounds", "age=20:60", "--bounds", "income=0:70000", "--epsilon", 5)
+
+
+def test_pca_writes_a_release_and_says_what_it_is(folder):
+    result = invoke("pca", "people.csv", "-k", 1, *NUMBERS)
+    assert "5-differentially private" in result.stdout
+    assert "release.npz" in result.stdout
+    assert "About to spend" in result.stderr
+    assert "About to spend" not in result.stdout
+    release = load_release("release.npz")
+    assert release.guarantee.epsilon == 5.0
+    assert release.feature_names == ("age", "income")
+    assert np.abs(release.components[0]).min() > 0.3
+
+
+def test_json_is_all_there_is_on_stdout(folder):
+    told = json.loads(invoke("pca", "people.csv", "-k", 1, *NUMBERS, "--json").stdout)
+    assert told["guarantee"]["epsilon"] == 5.0
+    assert told["n_rows"] == ROWS
+    assert np.array(told["components"]).shape == (1, 2)
+    assert len(told["explained_variance"]) == 1
+    assert np.array_equal(np.abs(told["components"]), np.abs(load_release(told["release"]).components))
+    quiet = invoke("covariance", "people.csv", *NUMBERS, "--json", "--quiet", "--output", "c.npz")
+    assert quiet.stderr == ""
+    assert np.array(json.loads(quiet.stdout)["covariance"]).shape == (2, 2)
+    assert invoke("covariance", "people.csv", *NUMBERS, "--quiet", "--output", "d.npz").output == ""
+
+
+def test_parts_patterns_parquet_and_npy_are_one_table(folder):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("people.csv"), "people.parquet")
+    for number, data in enumerate((["people.csv"], ["part-?.csv"], ["part-1.csv", "part-2.csv"], ["people.parquet"])):
+        told = json.loads(invoke("pca", *data, "-k", 1, *NUMBERS, "--json", "--output", f"{number}.npz").stdout)
+        assert told["n_rows"] == ROWS
+    told = json.loads(
+        invoke("pca", "people.npy", "-k", 1, "--columns", "1", "--norm-bound", 7e4, "--epsilon", 1, "--json").stdout
+    )
+    assert told["feature_names"] is None
+    assert expand(["part-*.csv", "people.npy"]) == ["part-1.csv", "part-2.csv", "people.npy"]
+    invoke("pca", "no-*.csv", "-k", 1, "--epsilon", 1, fails=InvalidDataError)
+    invoke("pca", "people.npy", "-k", 1, "--epsilon", 1, "--columns", "age", fails=InvalidParameterError)
+
+
+def test_categories_are_one_hot_and_bounded_by_construction(folder):
+    words = ("covariance", "people.csv", "--epsilon", 20, "--json", "--categories", "sex=F,M")
+    told = json.loads(invoke(*words, "--columns", "sex").stdout)
+    assert told["feature_names"] == ["sex=F", "sex=M"]
+    assert told["norm_bound"] == 1.0  # one categorical column
+    assert np.diag(told["covariance"]) == pytest.approx([1 / 3, 1 / 3], abs=0.05)
+    words = (*words, "--columns", "age,sex", "--bounds", "20:60", "--output", "both.npz")
+    told = json.loads(invoke(*words).stdout)
+    assert told["norm_bound"] == pytest.approx(2**0.5)
+    assert told["scale"] == [1 / 20, 1, 1]
+
+
+def test_center_standardize_pairs_and_relation(folder):
+    told = json.loads(invoke("covariance", "people.csv", *NUMBERS, "--center", "--json").stdout)
+    assert told["location"] == pytest.approx([40, 40000], rel=0.2)
+    words = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 2, "--json", "--overwrite")
+    told = json.loads(invoke(*words, "--standardize").stdout)
+    assert told["guarantee"]["epsilon"] == 2.0
+    assert told["scale"][0] > 100 * told["scale"][1]
+    told = json.loads(invoke(*words, "--rows", "pairs", "--feature-scale", "income=1000").stdout)
+    assert np.abs(told["components"]).min() > 0.5
+    assert load_release("release.npz").provenance["rows"] == "pairs"
+    told = json.loads(invoke(*words, "--relation", "add_remove", "--delta", "1e-6").stdout)
+    assert told["guarantee"]["relation"] == "add_remove"
+
+
+def test_a_missing_number_is_refused_or_filled(folder):
+    (folder / "holes.csv").write_text("a,b\n" + "1,\n2,3\n" * 20)
+    words = ("pca", "holes.csv", "-k", 1, "--norm-bound", 4, "--epsilon", 1)
+    invoke(*words, fails=InvalidDataError)
+    assert not (folder / "release.npz").exists()
+    invoke(*words, "--missing", 0)
+
+
+def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
+    words = ("--columns", "age", "--target", "income", "--bounds", "age=20:60", "--bounds", "income=0:70000")
+    told = json.loads(invoke("ridge", "people.csv", *words, "--epsilon", 50, "--json").stdout)
+    assert told["coefficients"]["age"] == pytest.approx(1000, rel=0.15)
+    assert told["guarantee"]["epsilon"] == 50.0
+    assert "Ridge regression of income" in invoke("ridge", "release.npz", "--target", "income").stdout
+    again = json.loads(invoke("ridge", "release.npz", "--target", "income", "--alpha", told["alpha"], "--json").stdout)
+    assert again["coefficients"] == told["coefficients"]
+    assert again["intercept"] == told["intercept"]
+    told = json.loads(invoke("ridge", "people.npy", "--target", 1, "--epsilon", 50, "--bounds", "0:70000", "--json",
+                             "--output", "n.npz", "--center").stdout)  # fmt: skip
+    assert list(told["coefficients"]) == ["0"]
+
+
+def test_ridge_refuses_before_it_spends(folder):
+    ledger = PrivacyLedger("study.ledger", epsilon=1.0)
+    words = ("--ledger", "study.ledger", "--epsilon", 1, "--columns", "age,income", "--norm-bound", 1)
+    invoke("ridge", "people.csv", "--target", "nowhere", *words, fails=InvalidDataError)
+    invoke("ridge", "people.csv", "--target", "age", "--mechanism", "eigenvector_sampling", *words,
+           fails=InvalidParameterError)  # fmt: skip
+    invoke("ridge", "people.csv", "--target", "sex", "--categories", "sex=F,M", *words, fails=InvalidParameterError)
+    invoke("ridge", "people.npy", "--target", "7", "--epsilon", 1, fails=InvalidParameterError)
+    assert ledger.spent == (0.0, 0.0)
+    invoke("pca", "people.csv", "-k", 1, "--rows", "pairs", "--columns", "age,income", "--epsilon", 10)
+    invoke("ridge", "release.npz", "--target", "age", fails=InvalidParameterError)
+    invoke("ridge", "release.npz", "--target", "age", "--epsilon", 1, fails=InvalidParameterError)
+    invoke("ridge", "nowhere.npz", "--target", "age", fails=EigenveilError)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--epsilon", 0),
+        ("--epsilon", 1, "--columns", "age,nowhere"),
+        ("--epsilon", 1, "--columns", "age,name"),
+        ("--epsilon", 1),  # sex and name are text
+        ("--epsilon", 1, "--columns", "age,income", "--bounds", "age=20:60"),
+        ("--epsilon", 1, "--columns", "age", "--bounds", "20"),
+        ("--epsilon", 1, "--columns", "age", "--bounds", "a:b"),
+        ("--epsilon", 1, "--columns", "age", "--bounds", "income=0:1"),
+        ("--epsilon", 1, "--columns", "age", "--feature-scale", "age=0"),
+        ("--epsilon", 1, "--columns", "sex", "--categories", "sex"),
+        ("--epsilon", 1, "--columns", "age", "--mechanism", "unheard_of"),
+        ("--epsilon", 1, "--columns", "age", "--mechanism", "none"),
+        ("--epsilon", 1, "--columns", "age", "--relation", "swap"),
+        ("--epsilon", 1, "--columns", "age", "--rows", "triples"),
+        ("--epsilon", 1, "--columns", "age", "--ledger", "nowhere.ledger"),
+        ("--epsilon", 1, "--columns", "age", "--output", "no/such/folder.npz"),
+        ("--epsilon", 1, "--columns", "age", "--output", "people.csv"),
+    ],
+)
+def test_refused_in_one_sentence_before_any_row_is_read(folder, words, monkeypatch):
+    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    invoke("pca", "people.csv", "-k", 1, *words, fails=EigenveilError)
+    assert not (folder / "release.npz").exists()
+
+
+def test_errors_name_the_options_of_the_command_line(folder):
+    told = invoke("pca", "people.csv", "-k", 1, "--epsilon", 1, fails=InvalidDataError)
+    assert "--columns" in told
+    assert "columns=" not in told
+
+
+def test_a_paid_release_is_not_overwritten_by_accident(folder):
+    words = ("covariance", "people.csv", *NUMBERS)
+    invoke(*words)
+    before = (folder / "release.npz").read_bytes()
+    assert "--overwrite" in invoke(*words, fails=InvalidParameterError)
+    assert (folder / "release.npz").read_bytes() == before
+    invoke(*words, "--overwrite")
+    assert (folder / "release.npz").read_bytes() != before
+    invoke(*words, "--overwrite", "--output", "./people.csv", fails=InvalidParameterError)
+    assert (folder / "people.csv").read_bytes().startswith(b"age,")
+
+
+def test_the_ledger_is_shown_checked_and_charged(folder):
+    ledger = PrivacyLedger("study.ledger", epsilon=6.0)
+    words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--ledger", "study.ledger")
+    result = invoke(*words)
+    assert "after this epsilon 5, of epsilon 6" in result.stderr
+    assert ledger.spent == (5.0, 0.0)
+    assert load_release("release.npz").provenance["ledger_entry"] == 1
+    invoke(*words, "--output", "b.npz", fails=BudgetError)
+    invoke(*words, "--output", "b.npz", "--relation", "add_remove", fails=LedgerError)
+    assert not (folder / "b.npz").exists()
+    PrivacyLedger("many.ledger", epsilon=6.0, delta=1e-6, composition="zcdp")
+    words = (*words[:-1], "many.ledger", "--output", "z.npz", "--epsilon", 1, "--delta", 1e-7, "--dry-run", "--json")
+    accounts = json.loads(invoke(*words).stdout)["ledger"]
+    assert 0 < accounts["spent_after"][0] < 6
+
+
+def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
+    ledger = PrivacyLedger("study.ledger", epsilon=6.0)
+    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--epsilon", 1, "--ledger", "study.ledger", "--dry-run")
+    assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr
+    told = json.loads(invoke(*words, "--json").stdout)
+    assert told["private_choices"] == {"norm_bound": 0.1}
+    assert told["guarantee"]["epsilon"] == 1.0
+    assert ledger.spent == (0.0, 0.0)
+    assert not (folder / "release.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "spends"), [("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False), ("", False)]
+)
+def test_it_asks_where_somebody_can_answer(folder, monkeypatch, answer, spends):
+    monkeypatch.setattr(spending, "somebody_answers", lambda: True)
+    words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--quiet")
+    result = CliRunner().invoke(app, [str(word) for word in words], input=answer)
+    assert result.exit_code == (0 if spends else 1)
+    assert "Spend it? [y/N]" in result.stderr
+    assert (folder / "release.npz").exists() == spends
+    # --yes answers beforehand.
+    assert "Spend it?" not in invoke(*words, "--yes", "--output", "yes.npz").stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "n_rows"),
+    [
+        (PrivatePCA(1, epsilon=1.0), 10),
+        (PrivatePCA(1, epsilon=1.0), 3000),
+        (PrivatePCA(2, epsilon=1.0, norm_bound=2.0, delta=1e-6), 100),
+        (PrivatePCA(2, epsilon=1.0, norm_bound=2.0), 2),
+        (PrivateCovariance(epsilon=0.5, standardize=True), 100),
+        (PrivatePCA(2, epsilon=1.0, rows="pairs"), 100),
+        (PrivateRidge(target=0, epsilon=1.0, center=True, relation="add_remove"), 100),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_what_is_shown_is_what_is_spent(model, n_rows):
+    plan = spending.plan_spend(model, 5)
+    model.fit(np.random.default_rng(0).uniform(-1, 1, (n_rows, 5)))
+    assert plan.guarantees[model.mechanism_] == model.guarantee_
+    assert plan.guarantee.epsilon >= model.guarantee_.epsilon
+    assert plan.guarantee.numerics.gap >= model.guarantee_.numerics.gap
+
+
+def test_noise_is_warned_of_in_one_line(folder):
+    (folder / "few.csv").write_text("a,b,c\n" + "1,0,0\n0,1,0\n0,0,1\n" * 5)
+    words = ("pca", "few.csv", "-k", 2, "--epsilon", 0.001, "--norm-bound", 1, "--mechanism", "laplace")
+    result = invoke(*words, "--json")
+    # Whether the noise looks like signal is a matter of chance: both outputs must say the same.
+    warned = json.loads(result.stdout)["warnings"]
+    assert result.stderr.count("eigenveil: warning: ") == len(warned) <= 1
+    assert "NoiseWarning" not in result.stderr

@@ -1,0 +1,97 @@
+"""`eigenveil ledger` and `eigenveil mechanisms`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import Guarantee, PrivacyLedger
+from eigenveil.cli import app
+from eigenveil.cli.mechanisms import NOTES
+from eigenveil.errors import BudgetError, EigenveilError, InvalidParameterError
+from eigenveil.mechanisms import MECHANISMS
+from helpers import assert_one_sentence
+
+
+def invoke(*words, fails=None):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if fails is not None:
+        assert isinstance(result.exception, fails), result.output
+        assert result.exit_code == 1
+        assert_one_sentence(result.exception)
+        return ""
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def test_a_ledger_from_making_to_history(tmp_path):
+    path = tmp_path / "study.ledger"
+    assert "epsilon 2" in invoke("ledger", "create", path, "--epsilon", 2, "--delta", 1e-6)
+    ledger = PrivacyLedger(path)
+    assert (ledger.epsilon, ledger.delta) == (2.0, 1e-6)
+    ledger.spend(Guarantee(0.5), "first look")
+    shown = json.loads(invoke("ledger", "show", path, "--json"))
+    assert shown["spent"] == [0.5, 0.0]
+    assert shown["remaining"] == [1.5, 1e-6]
+    assert "epsilon 0.5, in 1 releases" in invoke("ledger", "show", path)
+    assert "first look" in invoke("ledger", "history", path)
+    entries = json.loads(invoke("ledger", "history", path, "--json"))
+    assert [(entry["entry"], entry["what"], entry["guarantee"]["epsilon"]) for entry in entries] == [
+        (1, "first look", 0.5)
+    ]
+    assert invoke("ledger", "history", path, "--quiet") == ""
+
+
+def test_check_spends_nothing(tmp_path):
+    path = tmp_path / "study.ledger"
+    invoke("ledger", "create", path, "--epsilon", 1, "--relation", "add_remove", "--quiet")
+    assert "epsilon 1 of epsilon 1" in invoke("ledger", "check", path, "--epsilon", 1)
+    assert json.loads(invoke("ledger", "check", path, "--epsilon", 0.25, "--json"))["spent_after"] == [0.25, 0.0]
+    invoke("ledger", "check", path, "--epsilon", 1.5, fails=BudgetError)
+    assert PrivacyLedger(path).spent == (0.0, 0.0)
+
+
+def test_ledger_errors(tmp_path):
+    path = tmp_path / "study.ledger"
+    for command in ("show", "history"):
+        invoke("ledger", command, path, fails=InvalidParameterError)
+    invoke("ledger", "create", path, "--epsilon", -1, fails=EigenveilError)
+    invoke("ledger", "create", path, "--epsilon", 1, "--composition", "zcdp", fails=EigenveilError)
+    assert not path.exists()
+    invoke("ledger", "create", path, "--epsilon", 1)
+    invoke("ledger", "create", path, "--epsilon", 1, fails=InvalidParameterError)
+    (tmp_path / "text").write_text("hello")
+    invoke("ledger", "show", tmp_path / "text", fails=EigenveilError)
+
+
+def test_the_table_of_mechanisms_is_the_table_of_mechanisms():
+    cards = {card["name"]: card for card in json.loads(invoke("mechanisms", "--json"))}
+    assert list(cards) == list(MECHANISMS)
+    assert set(NOTES) <= set(MECHANISMS)
+    assert cards["gaussian"]["privacy"] == "(epsilon, delta)"
+    assert cards["matrix_laplace"]["privacy"] == "epsilon"
+    assert cards["none"]["privacy"] == "none"
+    assert cards["ppca"]["releases"] == "directions"
+    assert cards["ppca"]["numerics"] == "idealized for one component, empirical for more"
+    assert cards["eigenvector_sampling"]["releases"] == "matrix, eigenvalues, directions"
+    printed = invoke("mechanisms")
+    assert all(name in printed for name in MECHANISMS)
+
+
+def test_a_new_mechanism_describes_itself(monkeypatch):
+    class Newcomer(MECHANISMS["matrix_laplace"]):
+        """Something new.
+
+        And more.
+        """
+
+        name = "newcomer"
+
+    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
+    card = json.loads(invoke("mechanisms", "--json"))[-1]
+    assert (card["name"], card["use_when"]) == ("newcomer", "Something new.")
+
+
+@pytest.mark.parametrize("command", ["create", "show", "history", "check"])
+def test_help(command):
+    assert "Ledger file" in invoke("ledger", command, "--help")
