@@ -5,6 +5,7 @@ A privacy parameter means the decimal its user wrote: 0.1 is one tenth, not the 
 float is upwards for noise and for spent budget, downwards for a permitted rho.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -155,6 +156,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return safe_boundary(lambda epsilon: gaussian_delta(mu, epsilon) <= delta, enough, 0.0)
 
 
+@functools.lru_cache(maxsize=256)  # asked for at every draw
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest change (from below) that noise of standard deviation 1 hides at (epsilon, delta)."""
     epsilon = positive_number("epsilon", epsilon)
