@@ -71,8 +71,10 @@ class PrivacyLedger:
     ----------
     path : path
         The ledger file; made if it is not there.
-    epsilon, delta : float, optional
+    epsilon : float, optional
         The limit. Needed to make a ledger; for one that is there they may be left out, else they must agree.
+    delta : float, optional
+        0 is pure differential privacy.
     relation : Relation or str, optional
         The neighbouring relation of every spend ("replace" for a new ledger).
     composition : {"basic", "zcdp"}, optional

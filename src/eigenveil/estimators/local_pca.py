@@ -28,8 +28,10 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ----------
     n_components : int, optional
         Number of components; all features by default.
-    epsilon, delta : float
+    epsilon : float
         What one report costs its client.
+    delta : float
+        0 is pure differential privacy.
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}

@@ -24,8 +24,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
     n_components : int, float or None
         Number of components; or the share of variance they should explain, chosen from released eigenvalues only;
         or all features.
-    epsilon, delta : float
+    epsilon : float
         The budget of one fit. Every call of `fit` spends it again.
+    delta : float
+        0 is pure differential privacy.
     rows : {"clip", "pairs"}
         ``"clip"`` shortens rows to the norm bound. ``"pairs"`` uses normalized differences of consecutive rows, which
         need no bound and no mean and resist outliers; their scale is lost, so explained variances are relative.

@@ -45,8 +45,10 @@ class LocalProtocol:
     ----------
     n_features : int
         Width of a row, d (at least 2).
-    epsilon, delta : float
+    epsilon : float
         What one report may cost its client. ``double_cap`` and ``one_bit`` are pure: their delta is 0.
+    delta : float
+        0 is pure differential privacy.
     norm_bound : float
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}

@@ -43,8 +43,10 @@ class Mechanism(ABC):
 
     Parameters
     ----------
-    epsilon, delta : float
+    epsilon : float
         The budget of one release.
+    delta : float
+        0 is pure differential privacy.
     n_features : int
         Width of a row, d.
     n_components : int, optional

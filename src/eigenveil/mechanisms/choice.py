@@ -31,8 +31,10 @@ def choose_mechanism(
         Width of a row.
     n_components : int, optional
         Number of directions wanted; None where a matrix or its eigenvalues are wanted for themselves.
-    epsilon, delta : float
+    epsilon : float
         The budget.
+    delta : float
+        0 is pure differential privacy.
     relation : Relation
         The neighbouring relation.
 

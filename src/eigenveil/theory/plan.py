@@ -188,8 +188,10 @@ def plan(
     ----------
     n_rows, n_features, n_components : int
         Public sizes: n (a guess where the relation keeps it private), d and k.
-    epsilon, delta : float
+    epsilon : float
         The budget of one release with a public norm bound and without centering.
+    delta : float
+        0 is pure differential privacy.
     relation : {"replace", "add_remove"}
         The neighbouring relation.
     spectrum : array_like of shape (n_features,), optional
