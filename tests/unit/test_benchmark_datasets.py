@@ -56,6 +56,28 @@ def test_rows_have_the_stated_shape_and_norm(datasets, name, tmp_path, monkeypat
     np.testing.assert_array_equal(datasets.load(name, max_rows=MAX_ROWS).X, rows.X)
 
 
+def test_a_label_is_kept_apart_or_among_the_features(datasets, tmp_path, monkeypatch):
+    if not datasets.available("airfoil"):
+        pytest.skip("the file of airfoil is not in the data folder; set EIGENVEIL_DATA")
+    monkeypatch.setenv("EIGENVEIL_CACHE", str(tmp_path))
+    apart = datasets.load("airfoil")
+    among = datasets.load("airfoil", label_is_feature=True)
+    assert (apart.X.shape[1], among.X.shape[1]) == (5, 6)
+    np.testing.assert_array_equal(apart.y, among.y)
+    assert np.corrcoef(among.X[:, -1], among.y)[0, 1] > 1 - 1e-12
+    np.testing.assert_array_equal(datasets.load("airfoil", label_is_feature=True).y, among.y)  # from the cache
+
+
+def test_rows_alone_may_be_scaled(datasets, tmp_path, monkeypatch):
+    if not datasets.available("wine"):
+        pytest.skip("the file of wine is not in the data folder; set EIGENVEIL_DATA")
+    monkeypatch.setenv("EIGENVEIL_CACHE", str(tmp_path))
+    X, raw = (datasets.load("wine", scale_features=scaled).X for scaled in (True, False))
+    assert np.linalg.norm(raw, axis=1).max() == pytest.approx(1.0)
+    # Proline is hundreds of times the others, and dominates where features keep their units.
+    assert (raw[:, -1] ** 2).sum() / (raw**2).sum() > 0.9 > (X[:, -1] ** 2).sum() / (X**2).sum()
+
+
 def test_names_are_covered(datasets):
     assert set(SHAPES) == set(datasets.NAMES)
 

@@ -1,0 +1,81 @@
+"""Run experiments and build docs/reproduction.md: `python -m experiments` from the project root."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .common import CACHE, HERE, Results, console, experiment, load_results, missing_data, names, run
+from .expected import disagreements, load_expected, write_expected
+
+PAGE = HERE.parent / "docs" / "reproduction.md"
+
+
+def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
+    """Write the page from the results of the experiments, with figures in images/reproduction beside it."""
+    parts = [
+        "# The papers, repeated\n",
+        "Built by `python -m experiments` from `experiments/<author_year>/results.json`; do not edit by hand. "
+        "`python -m experiments --quick` repeats all of it at a small size. ± is one standard error.\n",
+    ]
+    for name in names():
+        module = experiment(name)
+        parts.append(f"## {module.TITLE}\n")
+        if name not in results:
+            parts.append("Not run yet.\n")
+            continue
+        found = results[name]
+        parts.append(module.section(found, page.parent / "images" / "reproduction").strip() + "\n")
+        parts.append(
+            f"*{name}, {found.size} size, eigenveil {found.version}, {found.seconds:.0f} seconds of one core.*\n"
+        )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join(parts))
+    console.print(f"Wrote {page}.")
+
+
+def main(*only: str, arguments: Sequence[str] | None = None) -> None:
+    """Run experiments and build the page; the full size keeps results.json, the quick size stays in the cache."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=main.__doc__)
+    if not only:
+        parser.add_argument("names", nargs="*", help=f"which experiments to run, all by default: {', '.join(names())}")
+    parser.add_argument("--quick", action="store_true", help="minutes instead of the papers' sizes")
+    parser.add_argument("--workers", type=int, default=1, help="processes to use")
+    parser.add_argument("--fresh", action="store_true", help="forget what an earlier run measured")
+    parser.add_argument("--page-only", action="store_true", help="build the page from results.json, run nothing")
+    parser.add_argument("--expect", type=int, metavar="N", help="write expected.json from N runs of the quick size")
+    options = parser.parse_args(arguments)
+    chosen = list(only) or options.names or names()
+    if unknown := sorted(set(chosen) - set(names())):
+        parser.error(f"there is no experiment {unknown[0]}; choose from {', '.join(names())}")
+    results: dict[str, Results] = {}
+    wrong: list[str] = []
+    for name in chosen if not options.page_only else ():
+        if sentence := missing_data(name):
+            console.print(sentence)
+        elif options.expect:
+            write_expected(name, options.expect, fresh=options.fresh)
+        else:
+            results[name] = run(name, quick=options.quick, workers=options.workers, fresh=options.fresh)
+            if options.quick:
+                wrong += [f"{name}: {line}" for line in _compared(name, results[name])]
+            else:
+                results[name].save(HERE / name / "results.json")
+    if options.quick:
+        build_page(results, CACHE / "quick" / PAGE.name)
+    elif not options.expect:
+        kept = {name: HERE / name / "results.json" for name in names()}
+        build_page({name: load_results(path) for name, path in kept.items() if path.exists()})
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def _compared(name: str, results: Results) -> list[str]:
+    if not (HERE / name / "expected.json").exists():
+        console.print(f"{name} has no expected.json to compare with; make it with --expect 20.")
+        return []
+    return disagreements(experiment(name).findings(results), load_expected(name))
+
+
+if __name__ == "__main__":
+    main()

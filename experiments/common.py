@@ -1,0 +1,230 @@
+"""What all experiments share: cells measured once and kept, seeds, results, tables and figures.
+
+README.md in this folder says what an experiment has to define.
+"""
+
+import hashlib
+import importlib
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+from benchmarks import datasets
+from eigenveil import __version__
+from eigenveil.errors import NoiseWarning
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE / ".cache"  # ignored by git
+console = Console(stderr=True)
+
+Cell = dict[str, Any]
+
+
+def names() -> list[str]:
+    """Return the experiments: every folder with a run.py."""
+    return sorted(path.parent.name for path in HERE.glob("*/run.py"))
+
+
+def experiment(name: str) -> Any:
+    """Return the run.py of an experiment as a module."""
+    return importlib.import_module(f"{__package__}.{name}.run")
+
+
+def missing_data(name: str) -> str | None:
+    """Return a sentence that names the data sets an experiment lacks here, or None."""
+    lacking = [needed for needed in experiment(name).DATASETS if not datasets.available(needed)]
+    if not lacking:
+        return None
+    return f"{name} is skipped: {', '.join(lacking)} not found; name the folder with the data in EIGENVEIL_DATA."
+
+
+# Cells and seeds.
+
+
+def generator_for(name: str, cell: Cell, repeat: int, entropy: int = 0) -> np.random.Generator:
+    """Return the generator of one repeat of one cell: the same whatever else is run, in any order."""
+    words = np.frombuffer(hashlib.sha256(f"{name}:{_key(cell, repeat)}".encode()).digest(), dtype="<u4")
+    return np.random.default_rng(np.random.SeedSequence([entropy, *map(int, words)]))
+
+
+def _key(cell: Cell, repeat: int) -> str:
+    return json.dumps([cell, repeat], sort_keys=True)
+
+
+def _measure(name: str, cell: Cell, repeat: int, entropy: int) -> dict[str, Any]:
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # experiments go where noise swamps the signal, on purpose
+        found = experiment(name).measure(cell, generator_for(name, cell, repeat, entropy))
+    values = {metric: float(value) for metric, value in found.items()}
+    return {"cell": cell, "repeat": repeat, "values": values, "seconds": time.process_time() - start}
+
+
+def _kept(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the records of an earlier run; a line that a kill cut short is dropped from the file."""
+    if not path.exists():
+        return {}
+    lines = path.read_bytes().split(b"\n")
+    if lines[-1]:
+        with open(path, "r+b") as file:
+            file.truncate(path.stat().st_size - len(lines[-1]))
+    records = [json.loads(line) for line in lines[:-1]]
+    return {_key(record["cell"], record["repeat"]): record for record in records}
+
+
+def run(
+    name: str, *, quick: bool, cache: Path = CACHE, workers: int = 1, entropy: int = 0, fresh: bool = False
+) -> "Results":
+    """Measure what is not yet kept in the cache, and return the summary of all cells.
+
+    Every record is written as soon as it is there, so a killed run goes on where it stopped. The cache does not know
+    when code changes: `fresh` forgets it.
+    """
+    size = "quick" if quick else "full"
+    path = cache / f"{name}-{size}-{entropy}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        path.unlink(missing_ok=True)
+    kept = _kept(path)
+    wanted = [(cell, repeat) for cell, repeats in experiment(name).cells(quick) for repeat in range(repeats)]
+    missing = [(cell, repeat) for cell, repeat in wanted if _key(cell, repeat) not in kept]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar, open(path, "a") as file:
+        task = bar.add_task(f"{name} ({size})", total=len(wanted), completed=len(wanted) - len(missing))
+        for record in _measured(name, missing, entropy, workers):
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            kept[_key(record["cell"], record["repeat"])] = record
+            bar.advance(task)
+    return _summary(name, size, wanted, kept)
+
+
+def _measured(name: str, missing: Sequence[tuple[Cell, int]], entropy: int, workers: int) -> Iterator[dict[str, Any]]:
+    # Small matrices by the thousand: one BLAS thread a process is all they can use.
+    if workers == 1:
+        with threadpool_limits(1):
+            for cell, repeat in missing:
+                yield _measure(name, cell, repeat, entropy)
+        return
+    # "spawn", because the progress bar is a thread, and a process with threads must not fork.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=threadpool_limits, initargs=(1,))
+    try:
+        for done in as_completed([pool.submit(_measure, name, cell, repeat, entropy) for cell, repeat in missing]):
+            yield done.result()
+    finally:  # an error or a keyboard interrupt must not wait for the rest
+        pool.shutdown(cancel_futures=True)
+
+
+# Results.
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell: the mean of each metric over the repeats, and its standard error (0 for a single repeat)."""
+
+    cell: Cell
+    repeats: int
+    mean: dict[str, float]
+    se: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The summary of one experiment at one size."""
+
+    name: str
+    size: str
+    version: str
+    seconds: float
+    rows: list[Row]
+
+    def select(self, **cell: Any) -> list[Row]:
+        """Return the rows whose cells have these parameters, in the order of `cells`."""
+        return [row for row in self.rows if all(row.cell.get(key) == value for key, value in cell.items())]
+
+    def one(self, **cell: Any) -> Row:
+        """Return the only row with these parameters."""
+        (row,) = self.select(**cell)
+        return row
+
+    def save(self, path: Path) -> None:
+        """Write the summary as JSON, one cell a line."""
+        head = {key: value for key, value in asdict(self).items() if key != "rows"}
+        lines = ",\n".join(json.dumps(asdict(row)) for row in self.rows)
+        path.write_text(json.dumps(head)[:-1] + ', "rows": [\n' + lines + "\n]}\n")
+
+
+def load_results(path: Path) -> Results:
+    """Read what `Results.save` wrote."""
+    stored = json.loads(path.read_text())
+    return Results(**{**stored, "rows": [Row(**row) for row in stored["rows"]]})
+
+
+def _summary(name: str, size: str, wanted: list[tuple[Cell, int]], kept: dict[str, dict[str, Any]]) -> Results:
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for cell, repeat in wanted:
+        cells.setdefault(_key(cell, 0), []).append(kept[_key(cell, repeat)])
+    rows = []
+    for records in cells.values():
+        values = {metric: np.array([record["values"][metric] for record in records]) for metric in records[0]["values"]}
+        n = len(records)
+        mean = {metric: _short(value.mean()) for metric, value in values.items()}
+        se = {metric: _short(value.std(ddof=1) / n**0.5) if n > 1 else 0.0 for metric, value in values.items()}
+        rows.append(Row(records[0]["cell"], n, mean, se))
+    seconds = sum(record["seconds"] for records in cells.values() for record in records)
+    return Results(name, size, __version__, round(seconds, 1), rows)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.8g}")
+
+
+# Markdown and figures for `section`.
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def prose(text: str) -> str:
+    """Return a wrapped text as one paragraph."""
+    return " ".join(text.split()) + "\n"
+
+
+def number(mean: float, se: float) -> str:
+    """Return "mean ± standard error" with two digits of the error."""
+    if not se > 0 or not math.isfinite(se):
+        return f"{mean:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(se)))
+    return f"{mean:.{digits}f} ± {se:.{digits}f}"
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty matplotlib figure, of that many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, images: Path, name: str, caption: str) -> str:
+    """Save a matplotlib figure as a small SVG with the same bytes every time; return the Markdown that shows it."""
+    import matplotlib as mpl
+
+    images.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.savefig(images / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+    return f"![{caption}](images/{images.name}/{name}.svg)\n"

@@ -1,0 +1,45 @@
+"""expected.json: what a rerun of the quick size must give, with error bars from runs with other seeds."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .common import CACHE, HERE, experiment, run
+
+# A rerun may differ by this many standard deviations of one run: far beyond chance for a mean of a few draws.
+SPREADS = 6
+
+Expected = dict[str, dict[str, float]]
+
+
+def load_expected(name: str) -> Expected:
+    """Return the expected findings of an experiment."""
+    loaded: Expected = json.loads((HERE / name / "expected.json").read_text())
+    return loaded
+
+
+def write_expected(name: str, replications: int, *, cache: Path = CACHE, fresh: bool = False) -> None:
+    """Run the quick size with seeds other than the default ones, and write the mean and the spread of its findings."""
+    found = [
+        experiment(name).findings(run(name, quick=True, entropy=entropy, cache=cache, fresh=fresh))
+        for entropy in range(1, replications + 1)
+    ]
+    expected = {}
+    for key in found[0]:
+        values = np.array([one[key] for one in found])
+        # The last term is for findings without noise, whose rounding may differ between machines.
+        bar = SPREADS * values.std(ddof=1) * (1 + 1 / replications) ** 0.5 + 1e-6 * abs(values.mean())
+        expected[key] = {"value": float(f"{values.mean():.6g}"), "tolerance": float(f"{bar:.3g}")}
+    (HERE / name / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def disagreements(found: Mapping[str, float], expected: Expected) -> list[str]:
+    """Return a sentence for every finding that is missing, new, or outside its error bar."""
+    wrong = [f"{key} is only in one of the two." for key in sorted(set(found) ^ set(expected))]
+    for key in sorted(set(found) & set(expected)):
+        value, bar = expected[key]["value"], expected[key]["tolerance"]
+        if not abs(found[key] - value) <= bar:
+            wrong.append(f"{key} is {found[key]:.6g}, expected {value:.6g} ± {bar:.3g}.")
+    return wrong

@@ -1,0 +1,23 @@
+"""Every experiment, at its quick size, gives what its expected.json says."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/expected.json"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rerun_gives_what_is_expected(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from experiments import common, expected
+
+    if sentence := common.missing_data(name):
+        pytest.skip(sentence)
+    results = common.run(name, quick=True, cache=tmp_path)
+    assert expected.disagreements(common.experiment(name).findings(results), expected.load_expected(name)) == []
+    pytest.importorskip("matplotlib", reason="sections draw figures")
+    text = common.experiment(name).section(results, tmp_path / "images")
+    assert text
+    assert "nan" not in text

@@ -1,0 +1,138 @@
+"""The framework of the experiments: kept cells, seeds, error bars, the page."""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def common(monkeypatch):
+    if not (ROOT / "experiments").exists():
+        pytest.skip("the experiments are not part of this installation")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from experiments import common
+
+    return common
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture
+def toy(common, monkeypatch):
+    """An experiment of two cells; it dies at the n-th measurement when told to."""
+    module = types.ModuleType("experiments.toy.run")
+    module.TITLE, module.DATASETS, module.calls, module.dies_at = "A toy", (), 0, None
+
+    def measure(cell, generator):
+        module.calls += 1
+        if module.calls == module.dies_at:
+            raise KilledError
+        return {"value": generator.normal(cell["mean"], 1.0), "constant": cell["mean"]}
+
+    module.measure = measure
+    module.cells = lambda quick: [({"mean": 0.0}, 3 if quick else 30), ({"mean": 5.0}, 40)]
+    module.findings = lambda results: {f"at {row.cell['mean']:g}": row.mean["value"] for row in results.rows}
+    module.section = lambda results, images: common.table(["cell"], [[str(row.cell["mean"])] for row in results.rows])
+    monkeypatch.setitem(sys.modules, "experiments.toy.run", module)
+    monkeypatch.setattr(common, "names", lambda: ["toy"])
+    return module
+
+
+def test_a_killed_run_goes_on_where_it_stopped(common, toy, tmp_path):
+    toy.dies_at = 20
+    with pytest.raises(KilledError):
+        common.run("toy", quick=False, cache=tmp_path / "killed")
+    (kept,) = (tmp_path / "killed").iterdir()
+    assert len(kept.read_text().splitlines()) == 19
+    with kept.open("a") as file:
+        file.write('{"cell": {"mean"')  # a kill in the middle of a line
+    toy.calls, toy.dies_at = 0, None
+    resumed = common.run("toy", quick=False, cache=tmp_path / "killed")
+    assert toy.calls == 70 - 19
+    assert resumed.rows == common.run("toy", quick=False, cache=tmp_path / "whole").rows
+    assert [json.loads(line)["repeat"] for line in kept.read_text().splitlines()] == [*range(30), *range(40)]
+
+
+def test_nothing_is_measured_twice_unless_fresh(common, toy, tmp_path):
+    common.run("toy", quick=True, cache=tmp_path)
+    toy.calls = 0
+    common.run("toy", quick=True, cache=tmp_path)
+    assert toy.calls == 0
+    common.run("toy", quick=True, cache=tmp_path, fresh=True)
+    assert toy.calls == 43
+
+
+def test_a_repeat_depends_on_nothing_but_its_cell(common):
+    def draw(*arguments):
+        return float(common.generator_for(*arguments).normal())
+
+    assert draw("toy", {"a": 1, "b": 2}, 0) == draw("toy", {"b": 2, "a": 1}, 0)
+    others = [("toy", {"a": 1, "b": 2}, 1), ("toy", {"a": 1, "b": 3}, 0), ("joy", {"a": 1, "b": 2}, 0)]
+    others += [("toy", {"a": 1, "b": 2}, 0, 1)]
+    assert len({draw(*other) for other in others} | {draw("toy", {"a": 1, "b": 2}, 0)}) == 5
+
+
+def test_results_are_means_with_standard_errors_and_survive_their_file(common, toy, tmp_path):
+    results = common.run("toy", quick=False, cache=tmp_path)
+    row = results.one(mean=5.0)
+    values = [common.generator_for("toy", {"mean": 5.0}, repeat).normal(5.0, 1.0) for repeat in range(40)]
+    assert row.repeats == 40
+    assert row.mean["value"] == pytest.approx(np.mean(values), rel=1e-7)
+    assert row.se["value"] == pytest.approx(np.std(values, ddof=1) / 40**0.5, rel=1e-7)
+    assert (row.mean["constant"], row.se["constant"]) == (5.0, 0.0)
+    results.save(tmp_path / "results.json")
+    assert common.load_results(tmp_path / "results.json") == results
+
+
+def test_expected_values_hold_for_a_rerun_and_catch_a_change(common, toy, tmp_path, monkeypatch):
+    from experiments import expected
+
+    (tmp_path / "toy").mkdir()
+    monkeypatch.setattr(expected, "HERE", tmp_path)
+    expected.write_expected("toy", 10, cache=tmp_path)
+    wanted = expected.load_expected("toy")
+    found = toy.findings(common.run("toy", quick=True, cache=tmp_path))
+    assert expected.disagreements(found, wanted) == []
+    # 40 draws of sd 1: the bar is 6/sqrt(40) = 0.95, within what ten runs tell of it.
+    assert 0.3 < wanted["at 5"]["tolerance"] < 3
+    shifted = {**found, "at 5": found["at 5"] + 3 * wanted["at 5"]["tolerance"]}
+    assert len(expected.disagreements(shifted, wanted)) == 1
+    assert len(expected.disagreements({**found, "at 5": np.nan}, wanted)) == 1
+    assert len(expected.disagreements({"at 0": found["at 0"], "new": 1.0}, wanted)) == 2
+
+
+def test_the_page_has_every_section(common, toy, tmp_path, monkeypatch):
+    from experiments import __main__ as command
+
+    monkeypatch.setattr(command, "names", lambda: ["toy"])
+    page = tmp_path / "docs" / "page.md"
+    command.build_page({"toy": common.run("toy", quick=True, cache=tmp_path)}, page)
+    assert "## A toy" in page.read_text()
+    assert "| 5.0 |" in page.read_text()
+    command.build_page({}, page)
+    assert "Not run yet." in page.read_text()
+
+
+def test_missing_data_are_named_in_a_sentence(common, toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
+    assert common.missing_data("toy") is None
+    toy.DATASETS = ("digits", "wine")
+    sentence = common.missing_data("toy")
+    assert "wine" in sentence
+    assert "digits" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("mean", "se", "text"),
+    [(1.2345, 0.0123, "1.234 ± 0.012"), (1234.5, 100.0, "1234 ± 100"), (2.0, float("nan"), "2"), (0.5, 0.0, "0.5")],
+)
+def test_numbers_show_two_digits_of_their_error(common, mean, se, text):
+    assert common.number(mean, se) == text
