@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Self
 
@@ -67,6 +68,7 @@ class SecondMoments:
         self.feature_names = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
         self.n_rows = 0
+        self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 
     @property
@@ -77,6 +79,7 @@ class SecondMoments:
     @property
     def gram(self) -> IntArray:
         """The sum of q q', symmetric int64 (a read-only view)."""
+        self.check_whole()
         view = self._gram.view()
         view.flags.writeable = False
         return view
@@ -85,18 +88,29 @@ class SecondMoments:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised."""
         rows = self._checked(X)
         self.check_capacity(rows.shape[0])
-        if self.n_features > _WIDEST_THREADED:
-            self._add_wide(rows)
+        wide = self.n_features > _WIDEST_THREADED
+        if wide:
+            self._check_finite(rows)
         else:
-            self._gram += self._gram_of(rows, _available_cores())
-        self.n_rows += rows.shape[0]
+            added = self._gram_of(rows, _available_cores())
+        with self._adding():
+            if wide:
+                self._add_wide(rows)
+            else:
+                self._gram += added
+            self.n_rows += rows.shape[0]
         return self
 
     def update_from(self, batches: Iterable[Any]) -> Self:
         """Add the rows of all batches, each like `update`; batches are read while others are multiplied.
 
-        Where an error is raised the moments are of no use any more; collect them anew.
+        A batch must stay as it is while the next ones are read. Where an error is raised the moments are of no use
+        any more, and say so; collect them anew.
         """
+        with self._adding():
+            return self._update_from(batches)
+
+    def _update_from(self, batches: Iterable[Any]) -> Self:
         threads = _available_cores()
         if threads == 1 or self.n_features > _WIDEST_THREADED:
             for batch in batches:
@@ -141,8 +155,22 @@ class SecondMoments:
         # Counts and sums are private until a mechanism has released them.
         return f"SecondMoments({self.bound!r}, n_features={self.n_features})"
 
+    def check_whole(self) -> None:
+        """Raise where an update was broken off, by an interrupt say: some of its rows may count already."""
+        if self._broken_off:
+            raise InvalidDataError("An update was broken off and may have added some of its rows; collect all anew.")
+
+    @contextmanager
+    def _adding(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # a row that was added again would count twice
+            self._broken_off = True
+            raise
+
     def check_capacity(self, more_rows: int) -> None:
         """Raise where so many more rows would not fit int64."""
+        self.check_whole()
         # Half of int64: the other half is room for noise, so that a release cannot overflow either.
         if (self.n_rows + more_rows) * self.bound.limit_squared >= 2**62:
             raise CapacityError(
@@ -168,6 +196,8 @@ class SecondMoments:
             raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
         if rows.shape[0] == 0:
             raise InvalidDataError("The data have no rows; give at least one.")
+        if scipy.sparse.issparse(rows):
+            rows.sum_duplicates()
         return rows
 
     @property
@@ -216,13 +246,8 @@ class SecondMoments:
 
     def _add_wide(self, rows: Any) -> None:
         """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
-        sparse = scipy.sparse.issparse(rows)
         size = min(_WIDE_BLOCK, self._exact_rows)
-        if self.bound.on_invalid == "error":  # asked before the first product, so that all is added, or nothing
-            parts = [rows.data] if sparse else _row_blocks(rows, size)
-            if not all(np.isfinite(part).all() for part in parts):
-                raise InvalidDataError(NOT_FINITE)
-        if sparse and self.bound.shift is None:
+        if scipy.sparse.issparse(rows) and self.bound.shift is None:
             for _, product in self._sparse_products(rows):
                 self._gram[product.row, product.col] += product.data.astype(np.int64)
             return
@@ -236,9 +261,14 @@ class SecondMoments:
                 self._gram[panel, : panel.stop] += product
                 self._gram[:low, panel] += product[:, :low].T
 
+    def _check_finite(self, rows: Any) -> None:
+        """Ask before the first product of wide rows, so that all are added, or none."""
+        parts = [rows.data] if scipy.sparse.issparse(rows) else _row_blocks(rows, _WIDE_BLOCK)
+        if self.bound.on_invalid == "error" and not all(np.isfinite(part).all() for part in parts):
+            raise InvalidDataError(NOT_FINITE)
+
     def _sparse_products(self, rows: Any) -> Iterator[tuple[int, Any]]:
         """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""
-        rows.sum_duplicates()
         stored = np.diff(rows.indptr)
         block = max(1, min(_BLOCK_ENTRIES // max(1, int(stored.max())), self._exact_rows))
         factor = self.bound.grid_factor

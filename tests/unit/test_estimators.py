@@ -257,6 +257,9 @@ def test_intervals_and_warnings_speak_of_released_values_only():
     with pytest.warns(NoiseWarning, match="more rows") as warned:
         [swamped.fit(gaussian_rows(100)) for _ in range(30)]
     assert len(warned) > 10  # pure noise passes the edge of its own law now and then
+    assert not any("random projection" in str(warning.message) for warning in warned)
+    with pytest.warns(NoiseWarning, match="random projection"):  # for fewer rows than features
+        [swamped.fit(np.ones((3, 6))) for _ in range(30)]
 
 
 def test_sampled_directions_are_the_components():

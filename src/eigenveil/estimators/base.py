@@ -288,8 +288,8 @@ class MomentsEstimator(BaseEstimator):
         total = compose([*parts.values(), self._mechanism(moments, parts).guarantee()])
         if not is_secure(generator):
             total = total.marked_reproducible()
-        if self.ledger is not None:
-            self._entry = self.ledger.spend(total, f"{type(self).__name__}.fit").entry
+        # None too is set: a fit that broke off after it was paid for must not leave its entry to the next.
+        self._entry = None if self.ledger is None else self.ledger.spend(total, f"{type(self).__name__}.fit").entry
         return total
 
     def _release(self, moments: SecondMoments, parts: dict[str, Guarantee], generator: np.random.Generator) -> Self:

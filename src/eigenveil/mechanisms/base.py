@@ -146,6 +146,7 @@ class Mechanism(ABC):
             raise InvalidDataError(
                 f"The moments are {moments.width} wide where the mechanism was made for {self.n_features}."
             )
+        moments.check_whole()
         # Under add/remove, whether there are any rows at all is private and gets no error of its own.
         if self.relation is Relation.REPLACE and moments.n_rows == 0:
             raise InvalidDataError("There are no rows to release anything about; update the moments first.")
@@ -176,8 +177,8 @@ class AdditiveMechanism(Mechanism):
         """Return the scale parameter of the noise on C, for rows of norm at most 1."""
 
     @abstractmethod
-    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return symmetric real noise for C, times `grid`, the square of the row norm on the grid."""
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
+        """Return symmetric noise for C, times `grid`, the squared row norm on the grid; int64 where it is exact."""
 
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
         """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
@@ -216,13 +217,15 @@ class AdditiveMechanism(Mechanism):
         return np.stack([top_components(matrix, self.n_components) for matrix in noisy])
 
     def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
-        covariance = self.noise(generator, float(moments.bound.limit_squared))
+        noise = self.noise(generator, float(moments.bound.limit_squared))
+        covariance = noise.view(np.float64)  # the same memory, taken over block by block
         n_rows = self._released_count(moments, generator)
         for low in range(0, self.n_features, _ROWS_AT_ONCE):
             rows = slice(low, low + _ROWS_AT_ONCE)
             # The noise is an integer before it meets the data, so the sum is exact; both sides stay below 2^62.
-            noise = np.clip(np.rint(covariance[rows]), -(2.0**62), 2.0**62).astype(np.int64)
-            covariance[rows] = (moments.gram[rows] + noise) * (moments.bound.unit_squared / n_rows)
+            drawn = noise[rows] if noise.dtype == np.int64 else np.rint(noise[rows])
+            integers = np.clip(drawn, -(2**62), 2**62).astype(np.int64)
+            covariance[rows] = (moments.gram[rows] + integers) * (moments.bound.unit_squared / n_rows)
         components = top_components(covariance, self.n_components)
         return {"covariance": covariance, "components": components, "n_rows": n_rows}
 

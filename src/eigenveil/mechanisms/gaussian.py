@@ -22,7 +22,7 @@ from ..guarantee import Guarantee, Numerics, Relation
 from ..moments import SecondMoments
 from ..samplers.discrete import discrete_gaussian
 from ..samplers.symmetric import symmetric
-from .base import COUNT_SHARE, AdditiveMechanism, FloatArray
+from .base import COUNT_SHARE, AdditiveMechanism, IntArray
 
 # The share of delta kept for the difference between real and discrete Gaussians; it costs 0.05 % of noise.
 DISCRETE_SHARE = 0.01
@@ -72,7 +72,7 @@ class GaussianNoise(AdditiveMechanism):
         rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
         return Guarantee(epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, claimed=claimed)
 
-    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
         d = self.n_features
         diagonal, beside = self._scales()

@@ -12,7 +12,7 @@ from ..accounting.sensitivity import upper_triangle_l1_squared
 from ..guarantee import Guarantee, Numerics
 from ..samplers.discrete import discrete_laplace
 from ..samplers.symmetric import symmetric
-from .base import AdditiveMechanism, FloatArray, require_pure
+from .base import AdditiveMechanism, IntArray, require_pure
 
 
 class Laplace(AdditiveMechanism):
@@ -55,7 +55,7 @@ class Laplace(AdditiveMechanism):
             epsilon, claimed = decimal_above(true), (self.epsilon, 0.0)
         return Guarantee(epsilon, 0.0, self.relation, Numerics.EXACT, claimed=claimed)
 
-    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on the grid."""
         scale = self.noise_scale() * grid
         noise = symmetric(self.n_features, partial(discrete_laplace, scale), generator)

@@ -33,10 +33,10 @@ class ReleasedMatrix:
         self._mechanism = mechanism
         bound = RowBound(**release.provenance["bound"])
         matrix = np.array(release.arrays["covariance"])
-        n_rows = int(release.provenance["n_rows"])
-        self._unit = bound.limit_squared * bound.unit_squared / n_rows  # of noise for rows of norm 1, on A
+        self._n_rows = int(release.provenance["n_rows"])
+        self._unit = bound.limit_squared * bound.unit_squared / self._n_rows  # of noise for rows of norm 1, on A
         if isinstance(mechanism, AdditiveMechanism):
-            matrix -= mechanism.noise_mean * self._unit * np.eye(matrix.shape[0])
+            np.fill_diagonal(matrix, matrix.diagonal() - mechanism.noise_mean * self._unit)
         # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
         # whose noisy eigenvalue falls below the average of the rest.
         sampled = release.arrays.get("eigenvalues") if bound.constant is None else None
@@ -76,9 +76,11 @@ class ReleasedMatrix:
             return self._sampled[1][:k]
         values, vectors = sorted_eigh(self.value, k)
         if self.has_noise_law and values[0] < EDGE * self.noise_sd * np.sqrt(self.value.shape[0]):
+            wide = self._n_rows < self.value.shape[0]
+            help_for_wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
             warnings.warn(
                 "The noise swamps the signal: no released eigenvalue is above the noise edge; more rows, a larger "
-                "epsilon, a delta above 0 or fewer features would help.",
+                f"epsilon, a delta above 0 or fewer features would help{help_for_wide if wide else ''}.",
                 NoiseWarning,
                 stacklevel=6,
             )

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..accounting.ledger import PrivacyLedger
-from ..errors import ReleaseFileError
+from ..errors import InvalidParameterError, ReleaseFileError
 from ..release import Release, load_release
 from ..version import __version__
 from . import sections
@@ -37,6 +37,10 @@ def write_report(
         The heading; public text.
     """
     target = Path(path)
+    read_from = [] if isinstance(release, Release) else [Path(release)]
+    read_from += [] if ledger is None else [ledger.path]
+    if target.resolve() in [source.resolve() for source in read_from]:
+        raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
     page = render_report(release, ledger=ledger, title=title)
     try:
         target.write_text(page, encoding="utf-8")

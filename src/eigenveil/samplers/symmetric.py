@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .bingham import FloatArray
 from .discrete import IntArray
 
 # Numbers drawn at once: enough for a thread to be worth its start, and little memory beside the matrix.
@@ -15,8 +16,10 @@ _BLOCK = 2**17
 
 def symmetric(
     n_features: int, draw: Callable[[int, np.random.Generator], IntArray], generator: np.random.Generator
-) -> FloatArray:
+) -> IntArray:
     """Return a symmetric matrix with `draw(size, generator)` above its diagonal, and zeros on it.
+
+    It stays int64: float64 would round what is above 2^53, and rounded noise no longer hides the last bits of a sum.
 
     Blocks of rows have generators of their own, spawned from the one given, so a seeded matrix does not depend on
     the number of threads.
@@ -25,16 +28,16 @@ def symmetric(
     --------
     >>> matrix = symmetric(3, lambda size, generator: generator.integers(1, 9, size), np.random.default_rng(0))
     >>> bool((matrix == matrix.T).all()), matrix.diagonal().tolist()
-    (True, [0.0, 0.0, 0.0])
+    (True, [0, 0, 0])
     """
     d = n_features
-    matrix = np.zeros((d, d))
+    matrix = np.zeros((d, d), dtype=np.int64)
     cuts = _cuts(d)
     generators = generator.spawn(len(cuts) - 1) if len(cuts) > 2 else [generator]
 
     def fill(low: int, high: int, own: np.random.Generator) -> None:
         size = sum(range(d - high, d - low))
-        numbers = draw(size, own) if size else np.empty(0)
+        numbers = draw(size, own) if size else np.empty(0, dtype=np.int64)
         for i in range(low, high):
             matrix[i, i + 1 :] = numbers[: d - 1 - i]
             numbers = numbers[d - 1 - i :]
@@ -48,7 +51,7 @@ def symmetric(
     return matrix
 
 
-def mirror_upper(matrix: FloatArray) -> None:
+def mirror_upper(matrix: NDArray[Any]) -> None:
     """Copy the triangle above the diagonal to the one below, in place."""
     for low, high in pairwise(_cuts(matrix.shape[0])):
         matrix[high:, low:high] = matrix[low:high, high:].T

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from ..errors import EigenveilError, EngineError, InvalidDataError, one_of
 from .base import Accumulator
+from .text import looks_like_data
 
 ENGINES = ("dask", "spark")
 _KINDS = (".parquet", ".csv", ".csv.gz")
@@ -115,8 +116,9 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> An
         from .on_dask import read_with_dask as read
     else:
         from .on_spark import read_with_spark as read
+    kind = kinds.pop()
     try:
-        return read(places, kinds.pop())
+        frame = read(places, kind)
     except (EigenveilError, MemoryError):
         raise
     except Exception as error:  # whatever a reader says may quote a cell
@@ -125,6 +127,9 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> An
         raise InvalidDataError(
             f"{engine.capitalize()} cannot read the files: they are damaged, of another kind, or no parts of one table."
         ) from None
+    if kind == ".csv" and looks_like_data(list(frame.columns)):
+        raise InvalidDataError("The CSV files have no header; their first line must name the columns.")
+    return frame
 
 
 def _kind(place: str) -> str:

@@ -39,7 +39,7 @@ class CsvFile(TableFile):
             block = next(_whole_rows(stream, self.path), b"")
         table = self._parse(block)
         names: list[str] = list(table.column_names)
-        if _looks_like_data(names):
+        if looks_like_data(names):
             raise InvalidDataError(f"{self.path} has no header; its first line must name the columns.")
         # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
         # what a column will hold that is empty so far.
@@ -123,12 +123,12 @@ def _last_row_end(text: bytes) -> int:
     return end + 1
 
 
-def _looks_like_data(names: Sequence[str]) -> bool:
+def looks_like_data(names: Sequence[str]) -> bool:
     """Tell whether a header is a row of numbers: private data, which must not become feature names.
 
     Years among other names are fine, and so are the numbers 0, 1, 2, ... that pandas writes.
 
-    >>> _looks_like_data(["5.1", "setosa"]), _looks_like_data(["country", "2024"])
+    >>> looks_like_data(["5.1", "setosa"]), looks_like_data(["country", "2024"])
     (True, False)
     """
     if list(names) == [str(position) for position in range(len(names))]:
