@@ -31,7 +31,7 @@ def write_expected(name: str, replications: int, *, cache: Path = CACHE, fresh: 
         values = np.array([one[key] for one in found])
         # The last term is for findings without noise, whose rounding may differ between machines.
         bar = SPREADS * values.std(ddof=1) * (1 + 1 / replications) ** 0.5 + 1e-6 * abs(values.mean())
-        expected[key] = {"value": float(f"{values.mean():.6g}"), "tolerance": float(f"{bar:.3g}")}
+        expected[key] = {"value": float(f"{values.mean():.9g}"), "tolerance": float(f"{bar:.3g}")}
     (HERE / name / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
