@@ -85,7 +85,10 @@ class SecondMoments:
         return view
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised."""
+        """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised.
+
+        Broken off midway, by an interrupt, the moments refuse all further use.
+        """
         rows = self._checked(X)
         self.check_capacity(rows.shape[0])
         wide = self.n_features > _WIDEST_THREADED

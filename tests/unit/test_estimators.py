@@ -367,3 +367,42 @@ def test_bad_parameters_are_one_sentence_and_spend_nothing(options, tmp_path):
         PrivatePCA(**{"n_components": 2, "norm_bound": 3.0, **options}, ledger=ledger).fit(gaussian_rows(50))
     assert str(error.value).endswith(".")
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateRidge(-1.0, norm_bound=1.0),
+        PrivateRidge(target=7, norm_bound=1.0),
+        PrivateRidge(target="no such", norm_bound=1.0),
+        PrivateRidge(target="no such"),
+        PrivateRidge(target=0, norm_bound=1.0, mechanism="eigenvector_sampling"),
+        PrivateSparsePCA(1, penalty=-1.0, norm_bound=1.0),
+        PrivateSparsePCA(1, tol=0.0, norm_bound=1.0),
+        PrivateSparsePCA(1, max_iter=0, norm_bound=1.0),
+        PrivateSparsePCA(1, norm_bound=1.0, mechanism="eigenvector_sampling"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_interpreted_is_refused_before_it_is_paid_for(estimator, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9.0)
+    frame = pd.DataFrame(np.eye(4), columns=list("abcd"))
+    estimator = clone(estimator).set_params(ledger=ledger)
+    target = np.ones(4) if getattr(estimator, "target", 0) is None else None
+    with pytest.raises(InvalidParameterError):
+        estimator.fit(frame, target)
+    assert ledger.entries() == []
+
+
+def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch):
+    model = PrivateCovariance(ledger=PrivacyLedger(tmp_path / "ledger", epsilon=1.0))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateCovariance, "_moments", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(np.eye(50))
+    assert len(model.ledger.entries()) == 1
+    assert model.set_params(ledger=None).fit(np.eye(50)).release_.provenance["ledger_entry"] is None

@@ -119,3 +119,14 @@ def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
     invoke("aggregate", tmp_path / "bad.csv", fails=InvalidParameterError)
     invoke("aggregate", tmp_path / "nowhere.txt", "--protocol", protocol, fails=InvalidDataError)
     invoke("aggregate", "--protocol", protocol, "--release", tmp_path / "r.npz", fails=InvalidDataError)
+
+
+def test_encode_replaces_nothing_it_reads_and_refuses_what_is_no_text(tmp_path):
+    protocol, rows = tmp_path / "p.json", tmp_path / "rows.csv"
+    protocol.write_text(LocalProtocol(2, 1.0).to_json())
+    rows.write_text("0.5,0.5\n")
+    for output in (protocol, rows):
+        invoke("encode", protocol, rows, "--output", output, "-y", fails=InvalidParameterError)
+    assert rows.read_text() == "0.5,0.5\n"
+    rows.write_bytes(b"\xff\xfe0.5,0.5\n")
+    invoke("encode", protocol, rows, "--output", tmp_path / "reports", "-y", fails=InvalidDataError)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from eigenveil import moments as moments_module
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
 from helpers import refused
@@ -493,3 +494,51 @@ def test_a_constant_is_one_more_column_of_the_integer_rows(bits):
         moments = SecondMoments(bound, 6).update(data)
         assert moments.gram.tolist() == expected.tolist()
     assert int(np.max(np.sum(rows.astype(object) ** 2, axis=1))) <= bound.limit_squared
+
+
+@pytest.mark.parametrize("d", [3, moments_module._WIDEST_THREADED + 1])
+def test_moments_whose_update_was_broken_off_are_of_no_use(d):
+    """Part of the rows may be in: whoever repeats the update would count them twice."""
+    moments = SecondMoments(RowBound(1.0), d).update(np.eye(3, d))
+
+    def interrupted():
+        yield np.eye(2, d)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        moments.update_from(interrupted())
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=d)
+    for use in (lambda: moments.update(np.eye(2, d)), lambda: moments + moments, lambda: moments.gram):
+        with refused(InvalidDataError):
+            use()
+    with refused(InvalidDataError):
+        mechanism.check(moments)
+
+
+def test_an_interrupted_wide_update_is_seen(monkeypatch):
+    d = moments_module._WIDEST_THREADED + 1
+    monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 2)
+    moments, calls = SecondMoments(RowBound(1.0), d), []
+
+    def quantize(bound, rows, out):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        out[...] = rows
+
+    monkeypatch.setattr(RowBound, "quantize", quantize)
+    with pytest.raises(KeyboardInterrupt):
+        moments.update(np.eye(4, d))
+    with refused(InvalidDataError):
+        moments.update(np.eye(4, d))
+
+
+def test_duplicates_that_add_to_infinity_are_refused_before_anything_is_added(monkeypatch):
+    d = moments_module._WIDEST_THREADED + 1
+    monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", 2)
+    rows = sp.csr_array((np.array([0.5, 1e308, 1e308]), np.array([0, 1, 1]), np.array([0, 1, 3])), shape=(2, d))
+    moments = SecondMoments(RowBound(1.0), d)
+    with np.errstate(over="ignore"), refused(InvalidDataError):
+        moments.update(rows)
+    assert not moments.gram.any()
+    assert moments.update(np.eye(1, d)).n_rows == 1

@@ -30,7 +30,7 @@ from eigenveil import (
     RowBound,
 )
 from eigenveil.cli.report import report
-from eigenveil.errors import InvalidDataError, LedgerError, ReleaseFileError
+from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
 from eigenveil.estimators.local_pca import LocalPCA
 from eigenveil.guarantee import Numerics, chance, odds_factor
 from eigenveil.mechanisms import MECHANISMS
@@ -59,6 +59,13 @@ def released(estimator: object, *targets: object) -> Release:
         return estimator.fit(table(), *targets).release_
 
 
+def swamped() -> Release:
+    """Noise alone, made small: as it is drawn, it passes its own edge in one release of twenty."""
+    release = released(PrivatePCA(2, epsilon=0.001, norm_bound=8.0, mechanism="laplace"))
+    arrays = {**release.arrays, "covariance": release.arrays["covariance"] / 10}
+    return Release(arrays, release.guarantee, release.provenance)
+
+
 def mechanism_release(name: str, **options: object) -> Release:
     return MECHANISMS[name](epsilon=1.0, n_features=6, **options).release(second_moments(table(), RowBound(8.0)))
 
@@ -69,7 +76,7 @@ KINDS = {
     "chosen privately": lambda: released(PrivatePCA(2, epsilon=4.0, standardize=True)),
     "pairs": lambda: released(PrivatePCA(2, rows="pairs", epsilon=8.0)),
     "add_remove": lambda: released(PrivatePCA(2, norm_bound=8.0, relation="add_remove")),
-    "swamped": lambda: released(PrivatePCA(2, epsilon=0.001, norm_bound=8.0, mechanism="laplace")),
+    "swamped": lambda: swamped(),
     "subspace": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="ppca")),
     "sampled": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="eigenvector_sampling")),
     "sparse": lambda: released(PrivateSparsePCA(1, norm_bound=8.0)),
@@ -501,3 +508,13 @@ def test_a_report_needs_no_plotting_package(tmp_path, releases):
     code += "; print('matplotlib' in sys.modules, 'jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
+    file = Release({"components": np.eye(1, 3)}, Guarantee(1.0)).save(tmp_path / "release.npz")
+    for target in (file, tmp_path / "." / "release.npz", ledger.path):
+        before = target.read_bytes()
+        with pytest.raises(InvalidParameterError):
+            write_report(file, target, ledger=ledger)
+        assert target.read_bytes() == before

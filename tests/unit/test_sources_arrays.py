@@ -265,3 +265,23 @@ def test_nothing_is_imported_uninvited():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_batches_are_closed_before_an_error_is_shown():
+    """Else files stay open, and a progress bar is drawn over the error."""
+
+    class Watched:
+        n_features, feature_names, n_rows_hint, closed = 2, None, None, False
+
+        def batches(self):
+            try:
+                for _ in range(50):
+                    yield np.full((10, 2), np.nan)
+            finally:
+                self.closed = True
+
+    source = Watched()
+    with pytest.raises(InvalidDataError) as info:
+        second_moments(source, RowBound(1.0))
+    assert source.closed
+    assert info.tb is not None  # which would have kept them open

@@ -3,6 +3,7 @@
 import gzip
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA, RowBound
@@ -187,3 +188,10 @@ def test_wrong_tables_are_refused(tmp_path):
     ):
         with refused(InvalidDataError):
             OneHotTable(data, categories={"sex": ["F"]})
+
+
+@pytest.mark.parametrize(("column", "labels"), [([1, 2], ["1", "1.0"]), ([True, False], ["true", "True"])])
+def test_labels_of_one_value_are_refused(column, labels):
+    """A row would have two ones, and be longer than the number of categorical columns says."""
+    with refused(InvalidParameterError):
+        OneHotTable(pd.DataFrame({"a": column}), categories={"a": labels})

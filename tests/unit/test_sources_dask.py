@@ -294,3 +294,10 @@ def test_the_guide_runs(client, tmp_path, monkeypatch):
     names: dict[str, object] = {"client": client}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL):
         exec(block, names)
+
+
+def test_a_row_of_numbers_is_no_header(tmp_path):
+    """It would be published as the names of the features."""
+    (tmp_path / "a.csv").write_text(f"{SENTINEL},0.5\n1.5,2.5\n")
+    with refused(InvalidDataError, SENTINEL):
+        open_with_engine([tmp_path / "a.csv"], "dask")

@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from eigenveil.cli.common import AsJson, Quiet, note_console, output_console, print_json, whole_file
+from eigenveil.cli.common import AsJson, Quiet, check_output, note_console, output_console, print_json, whole_file
 from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 
@@ -98,6 +98,8 @@ def encode(
     from eigenveil.local.wire import to_line
 
     agreed = LocalProtocol.load(protocol)
+    if output != STANDARD:
+        check_output(output, True, [str(protocol), str(rows)])
     if rows != STANDARD and not yes and somebody_answers():
         note_console().print(f"About to spend, for every row: {agreed.guarantee()}", soft_wrap=True)
         ask()
@@ -181,14 +183,16 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
 
 @contextmanager
 def _text_rows(path: Path) -> Iterator[Iterator[list[float]]]:
-    if path == STANDARD:
-        yield _numbers(csv.reader(sys.stdin))
-        return
     try:
+        if path == STANDARD:
+            yield _numbers(csv.reader(sys.stdin))
+            return
         with open(path, newline="", encoding="utf-8") as file:
             yield _numbers(csv.reader(file))
     except OSError as error:
         raise InvalidDataError(f"The file of rows {path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error):  # whose text quotes what was read
+        raise InvalidDataError(f"The rows in {path} are no text in UTF-8; save them as CSV.") from None
 
 
 def _numbers(lines: Iterator[list[str]]) -> Iterator[list[float]]:

@@ -185,7 +185,7 @@ class MomentsEstimator(BaseEstimator):
         d = source.n_features
         features = d if preparation.standardize else None
         counts = collect(source, partial(RowSizes, preparation.shift, preparation.scale, features))
-        probe = SecondMoments(self._row_bound(replace(preparation, norm=1.0)), d)
+        probe = SecondMoments(self._row_bound(replace(preparation, norm=1.0)), d, source.feature_names)
         probe.check_capacity(counts.n_rows)
         probe.n_rows = counts.n_rows
         parts = {

@@ -10,8 +10,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..accounting.ledger import PrivacyLedger
-from ..errors import InvalidDataError, InvalidParameterError
-from ..mechanisms import Mechanism, ReleasedMatrix
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
+from ..guarantee import Guarantee
+from ..mechanisms import AdditiveMechanism, Mechanism, ReleasedMatrix
+from ..moments import SecondMoments
 from ..postprocess import ridge_from_covariance
 from ..rows import RowBound
 from .base import FloatArray, MomentsEstimator, _rows_pass_once
@@ -130,6 +132,20 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         super().partial_fit(X)
         self.n_features_in_ = self._collected.n_features - 1
         return self
+
+    def _mechanism(self, moments: SecondMoments, parts: dict[str, Guarantee]) -> Mechanism:
+        # Asked before every spend, so what the regression could not use is refused here.
+        if self.alpha is not None:
+            positive_number("alpha", self.alpha)
+        if isinstance(self.target, str):
+            if moments.feature_names is not None and self.target not in moments.feature_names:
+                raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
+        elif self.target is not None:
+            integer_between("target", self.target, 0, moments.n_features - 1)
+        mechanism = super()._mechanism(moments, parts)
+        if not isinstance(mechanism, AdditiveMechanism):
+            raise InvalidParameterError("Ridge regression needs a mechanism that adds noise; choose another one.")
+        return mechanism
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
         matrix = ReleasedMatrix(self.release_, mechanism)

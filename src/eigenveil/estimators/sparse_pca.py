@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..accounting.ledger import PrivacyLedger
-from ..errors import InvalidParameterError, integer_between
-from ..mechanisms import Mechanism, ReleasedMatrix
+from ..errors import InvalidParameterError, integer_between, positive_number
+from ..mechanisms import MECHANISMS, AdditiveMechanism, Mechanism, ReleasedMatrix
 from ..postprocess import fantope_components
 from ..rows import RowBound
 from .base import FloatArray
@@ -88,8 +88,14 @@ class PrivateSparsePCA(PrivatePCA):
         self.max_iter = max_iter
 
     def _released_components(self, moments: Any, name: str) -> int | None:
+        # Asked before every spend, so what the projection could not use is refused here.
         integer_between("n_components", self.n_components, 1, moments.n_features)
-        del name
+        if self.penalty not in (None, 0):
+            positive_number("penalty", self.penalty)
+        positive_number("tol", self.tol)
+        integer_between("max_iter", self.max_iter, 1)
+        if not issubclass(MECHANISMS[name], AdditiveMechanism):
+            raise InvalidParameterError("Sparse PCA needs a mechanism that adds noise; choose another one.")
         return None
 
     def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:

@@ -27,6 +27,7 @@ from ..postprocess import top_components
 from ..randomness import is_secure, secure_generator
 from ..release import Release
 from ..samplers.discrete import discrete_laplace
+from ..samplers.symmetric import mirror_upper
 from ..version import __version__
 
 FloatArray = NDArray[np.float64]
@@ -218,6 +219,8 @@ class AdditiveMechanism(Mechanism):
 
     def _draw(self, moments: SecondMoments, generator: np.random.Generator) -> Mapping[str, Any]:
         noise = self.noise(generator, float(moments.bound.limit_squared))
+        if noise.dtype != np.int64 and max(noise.max(), -noise.min()) >= 2.0**53:
+            noise = with_last_bits(noise, generator)
         covariance = noise.view(np.float64)  # the same memory, taken over block by block
         n_rows = self._released_count(moments, generator)
         for low in range(0, self.n_features, _ROWS_AT_ONCE):
@@ -228,6 +231,20 @@ class AdditiveMechanism(Mechanism):
             covariance[rows] = (moments.gram[rows] + integers) * (moments.bound.unit_squared / n_rows)
         components = top_components(covariance, self.n_components)
         return {"covariance": covariance, "components": components, "n_rows": n_rows}
+
+
+def with_last_bits(noise: FloatArray | IntArray, generator: np.random.Generator) -> IntArray:
+    """Return real noise as integers, with random last bits where float64 has none.
+
+    Beyond 2^53 floats are multiples of 2, 4, ..., and so coarse a noise would leave the last bits of the data alone. An
+    even draw within the spacing of the floats is what a sampler of more bits would have there, up to its 53 bits.
+    """
+    whole = np.rint(noise).astype(np.int64)
+    rows, columns = np.triu_indices(noise.shape[0])
+    spacing = np.maximum(1.0, np.spacing(np.abs(noise[rows, columns]))).astype(np.int64)
+    whole[rows, columns] += generator.integers(0, spacing) - spacing // 2
+    mirror_upper(whole)
+    return whole
 
 
 def require_pure(name: str, delta: float) -> None:

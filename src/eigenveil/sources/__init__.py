@@ -1,6 +1,7 @@
 """Sources of rows: what the user has, read in batches, and collected into exact second moments."""
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -82,7 +83,9 @@ def collect(source: Source, make: Callable[[], Any], progress: bool | None = Non
     """
     if isinstance(source, EngineSource):
         return source.collect(make)
-    return make().update_from(tracked_batches(source, progress))
+    # Closed at once where an error is raised, so that the bar is gone before the error is shown.
+    with closing(tracked_batches(source, progress)) as batches:
+        return make().update_from(batches)
 
 
 def second_moments(

@@ -37,7 +37,11 @@ class Source(Protocol):
         """About how many rows will come."""
 
     def batches(self) -> Iterator[Any]:
-        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix."""
+        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix.
+
+        A block must stay as it is while the next ones are read: threads still work on it. A reused buffer would
+        count rows twice.
+        """
 
 
 class Accumulator(Protocol):

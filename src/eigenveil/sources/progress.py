@@ -1,13 +1,13 @@
 """A progress bar on the terminal, and silence anywhere else."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from .base import Source
 
 
-def tracked_batches(source: Source, progress: bool | None = None) -> Iterator[Any]:
+def tracked_batches(source: Source, progress: bool | None = None) -> Generator[Any]:
     """Yield the batches of `source` while a bar on stderr counts their rows.
 
     Parameters

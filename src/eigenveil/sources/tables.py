@@ -149,24 +149,33 @@ def _check_kinds(frame: Any, columns: list[str], categories: dict[str, tuple[str
     check_numeric(frame, [name for name in columns if name not in categories], where)
     schema = nw.from_native(frame).collect_schema()
     for column, labels in categories.items():
-        for label in labels:
-            equals(nw.col(column), schema[column], label, column)
+        # Two labels of one value, as 1 and 1.0, would give a row two ones.
+        if len({_value(schema[column], label, column) for label in labels}) < len(labels):
+            raise InvalidParameterError(f"Two categories of {column!r} are the same value; leave out one.")
+
+
+def _value(kind: Any, label: str, column: str) -> float | str:
+    """Return what a label is in a column of this kind: a number, or text as it stands."""
+    import narwhals as nw
+
+    if not (kind.is_numeric() or kind == nw.Boolean()):
+        return label
+    try:
+        return {"true": 1.0, "false": 0.0}[label.lower()] if kind == nw.Boolean() else float(label)
+    except (KeyError, ValueError):
+        kinds = "truth values" if kind == nw.Boolean() else "numbers"
+        raise InvalidParameterError(
+            f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
+        ) from None
 
 
 def equals(values: Any, kind: Any, label: str, column: str = "") -> Any:
     """Return the expression that is 1.0 where the column has this category, and 0.0 elsewhere."""
     import narwhals as nw
 
-    if kind.is_numeric() or kind == nw.Boolean():
-        texts = {"true": 1.0, "false": 0.0}
-        try:
-            number = texts[label.lower()] if kind == nw.Boolean() else float(label)
-        except (KeyError, ValueError):
-            kinds = "truth values" if kind == nw.Boolean() else "numbers"
-            raise InvalidParameterError(
-                f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
-            ) from None
-        same = values.cast(nw.Float64()) == number
+    value = _value(kind, label, column)
+    if isinstance(value, float):
+        same = values.cast(nw.Float64()) == value
     else:
         text = values if kind == nw.String() else values.cast(nw.String())
         same = text.str.strip_chars() == label
