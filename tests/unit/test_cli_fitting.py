@@ -116,7 +116,7 @@ def test_center_standardize_pairs_and_relation(folder):
 def test_a_missing_number_is_refused_or_filled(folder):
     (folder / "holes.csv").write_text("a,b\n" + "1,\n2,3\n" * 20)
     words = ("pca", "holes.csv", "-k", 1, "--norm-bound", 4, "--epsilon", 1)
-    invoke(*words, fails=InvalidDataError)
+    assert "--missing" in invoke(*words, fails=InvalidDataError)
     assert not (folder / "release.npz").exists()
     invoke(*words, "--missing", 0)
 

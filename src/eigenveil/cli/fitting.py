@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
+from eigenveil.errors import NoiseWarning
+
 from .common import check_output, note_console, output_console, print_json
 from .options import FitOptions, with_options
 from .spending import confirm_spend, guarantee_fields, open_ledger
-from .tables import Table, open_data, public_bounds
+from .tables import Table, open_data, public_bounds, told_for_commands
 
 Data = Annotated[
     list[str],
@@ -117,10 +119,12 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # The progress bar looks for a terminal on stderr; quiet takes it away.
-        with redirect_stderr(io.StringIO() if options.quiet else sys.stderr):
+        with redirect_stderr(io.StringIO() if options.quiet else sys.stderr), told_for_commands():
             model.fit(table.source)
         model.release_.save(options.output)  # first of all: it has been paid for
-    notes = list(dict.fromkeys(str(warning.message) for warning in caught))
+    # Those of other packages are not ours to vouch for: they could quote a cell.
+    ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning))
+    notes = list(dict.fromkeys(str(warning.message) for warning in ours))
     for note in notes:
         note_console(options.quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
     return None if options.quiet and not options.as_json else notes

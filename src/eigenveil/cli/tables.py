@@ -3,12 +3,20 @@
 import csv
 import glob
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 
 from .options import FitOptions
+
+_OPTIONS_FOR = {
+    "encode it": "encode it with --categories",
+    "columns=": "--columns",
+    "count such rows as zero with a RowBound of on_invalid='zero'": "give a public number for them with --missing",
+}
 
 
 @dataclass(frozen=True)
@@ -48,13 +56,22 @@ def open_data(data: list[str], options: FitOptions, target: str | None = None) -
     files: Any = paths if len(paths) > 1 else paths[0]
     if options.engine is not None:
         files = open_with_engine(paths, options.engine)
-    try:
+    with told_for_commands():
         source = open_table(files, columns, categories=categories)
-    except InvalidDataError as error:  # which names an argument of Python
-        told = str(error).replace("encode it", "encode it with --categories").replace("columns=", "--columns")
-        raise InvalidDataError(told) from error
     one_hot = source.one_hot if isinstance(source, OneHotTable) else (False,) * source.n_features
     return Table(paths, open_table(source, missing=options.missing), one_hot, len(categories))
+
+
+@contextmanager
+def told_for_commands() -> Iterator[None]:
+    """Let errors about the data name options where they name arguments of Python."""
+    try:
+        yield
+    except InvalidDataError as error:
+        told = str(error)
+        for argument, option in _OPTIONS_FOR.items():
+            told = told.replace(argument, option)
+        raise InvalidDataError(told) from error
 
 
 def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
