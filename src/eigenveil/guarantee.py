@@ -248,9 +248,9 @@ def odds_factor(epsilon: float) -> str:
     """
     if epsilon > 27:
         return f"10^{math.ceil(epsilon / math.log(10))}"
-    factor = Decimal(epsilon).exp()
-    if factor == 1:
+    if epsilon == 0:
         return "1"
+    factor = Decimal(max(epsilon, 1e-9)).exp()  # rounded up, as all of it
     # Two digits of what exceeds 1, three in all.
     places = 1 - (factor - 1).adjusted() if factor < 2 else 2 - factor.adjusted()
     return f"{factor.quantize(Decimal(1).scaleb(-max(2, places) if factor < 10 else -places), ROUND_CEILING):,f}"

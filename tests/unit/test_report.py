@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -378,6 +378,8 @@ def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
 
 
 @given(st.floats(0.0, 26.0))
+@example(5e-324)
+@example(5.5e-27)
 def test_the_factor_is_rounded_up_and_little(epsilon):
     stated, true = float(odds_factor(epsilon).replace(",", "")), math.exp(epsilon)
     assert stated >= true * (1 - 1e-15)
