@@ -174,13 +174,19 @@ def open_frame(data: Any, columns: Columns) -> Source | None:
     """Return the source of a frame that narwhals knows, or None for anything else."""
     if isinstance(data, np.ndarray | list | tuple):
         return None
+    frame = as_frame(data)
+    return None if frame is None else FrameSource(frame, columns)
+
+
+def as_frame(data: Any) -> Any:
+    """Return the narwhals frame around `data`, or None for what is no frame."""
     import narwhals as nw
 
     try:
         frame = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
         raise InvalidDataError("Two columns of the frame have the same name; rename one.") from None
-    return FrameSource(frame, columns) if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
 
 
 def open_array(data: Any, columns: Columns) -> Source:

@@ -65,17 +65,23 @@ class ParquetFile(TableFile):
 
     def batches(self) -> Iterator[NDArray[np.float64]]:
         """Yield blocks of rows as float64."""
+        with one_sentence(self.path):
+            for table in self.read_tables(self._chosen, batch_rows(self.n_features)):
+                if table.num_rows:
+                    yield to_matrix(table, self._chosen, str(self.path))
+
+    def read_tables(self, columns: list[str], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables of these columns, of `step` rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         n_read = 0
-        buffer = max(2**12, min(2**20, _PARQUET_BUFFERS // self.n_features))
+        buffer = max(2**12, min(2**20, _PARQUET_BUFFERS // len(columns)))
         options = {"pre_buffer": False, "buffer_size": buffer, "page_checksum_verification": True}
         with one_sentence(self.path), pq.ParquetFile(self.path, **options) as file:
-            for batch in file.iter_batches(batch_rows(self.n_features), columns=self._chosen):
+            for batch in file.iter_batches(step, columns=columns):
                 n_read += batch.num_rows
-                if batch.num_rows:
-                    yield to_matrix(pa.Table.from_batches([batch]), self._chosen, str(self.path))
+                yield pa.Table.from_batches([batch])
         if n_read != self.n_rows_hint:
             raise InvalidDataError(f"{self.path} is damaged: its rows are not as many as it says.")
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from .arrays import FrameSource, check_numeric
-from .base import Columns, TableFile, choose_columns, one_sentence
+from .arrays import FrameSource, as_frame, check_numeric
+from .base import Columns, TableFile, choose_columns
 from .files import ParquetFile
-from .text import CsvFile, _opened, _whole_rows
+from .text import CsvFile
 
 
 class CsvTables(CsvFile):
@@ -28,17 +28,12 @@ class CsvTables(CsvFile):
 
         numbers = [name for name in columns if name not in categories]
         check_numeric(self._schema.empty_table().select(numbers), numbers, self.where)
-        types = {name: pa.string() if name in categories else self._schema.field(name).type for name in columns}
-        self._options = {"include_columns": columns, "column_types": types}
+        self._types = {name: pa.string() if name in categories else self._schema.field(name).type for name in columns}
 
     def tables(self, step: int) -> Iterator[Any]:
         """Yield tables of the columns, of about `step` rows where that can be chosen."""
         del step
-        options: dict[str, Any] = dict(self._options)
-        with one_sentence(self.path), _opened(self.path) as stream:
-            for block in _whole_rows(stream, self.path):
-                yield self._parse(block, **options)
-                options["column_names"] = self.all_columns  # only the first block has the header
+        return self.read_tables(self._types)
 
 
 class ParquetTables(ParquetFile):
@@ -56,17 +51,7 @@ class ParquetTables(ParquetFile):
 
     def tables(self, step: int) -> Iterator[Any]:
         """Yield tables of the columns, of about `step` rows where that can be chosen."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        n_read = 0
-        options = {"pre_buffer": False, "buffer_size": 2**18, "page_checksum_verification": True}
-        with one_sentence(self.path), pq.ParquetFile(self.path, **options) as file:
-            for batch in file.iter_batches(step, columns=self.chosen):
-                n_read += batch.num_rows
-                yield pa.Table.from_batches([batch])
-        if n_read != self.n_rows_hint:
-            raise InvalidDataError(f"{self.path} is damaged: its rows are not as many as it says.")
+        return self.read_tables(self.chosen, step)
 
 
 class FrameTables(FrameSource):
@@ -122,13 +107,7 @@ def _frame(data: Any) -> Any:
     """Return the narwhals frame around `data`, or None for anything else."""
     if isinstance(data, str | os.PathLike | list | tuple | np.ndarray):
         return None
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(data, pass_through=True)
-    except nw.exceptions.DuplicateError:
-        raise InvalidDataError("Two columns of the frame have the same name; rename one.") from None
-    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+    return as_frame(data)
 
 
 def _open_file(path: Path, columns: Columns) -> CsvTables | ParquetTables:

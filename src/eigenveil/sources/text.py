@@ -78,13 +78,18 @@ class CsvFile(TableFile):
     def batches(self) -> Iterator[NDArray[np.float64]]:
         """Yield blocks of rows as float64."""
         types = {name: self._schema.field(name).type for name in self._chosen}
-        options: dict[str, Any] = {"include_columns": self._chosen, "column_types": types}
-        with one_sentence(self.path), _opened(self.path) as stream:
-            for block in _whole_rows(stream, self.path):
-                table = self._parse(block, **options)
-                options["column_names"] = self.all_columns  # only the first block has the header
+        with one_sentence(self.path):
+            for table in self.read_tables(types):
                 if table.num_rows:
                     yield to_matrix(table, self._chosen, str(self.path))
+
+    def read_tables(self, types: dict[str, Any]) -> Iterator[Any]:
+        """Yield PyArrow tables of the columns that `types` names."""
+        options: dict[str, Any] = {"include_columns": list(types), "column_types": types}
+        with one_sentence(self.path), _opened(self.path) as stream:
+            for block in _whole_rows(stream, self.path):
+                yield self._parse(block, **options)
+                options["column_names"] = self.all_columns  # only the first block has the header
 
 
 def _opened(path: Path) -> BinaryIO:
