@@ -12,12 +12,13 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,18 +90,11 @@ class Release:
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the release to one file, whole or not at all; see `load_release`."""
         target = Path(path)
-        # A name of its own for every process, in the same folder so that the final rename is atomic.
-        draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            with open(draft, "wb") as file:
+            with whole_file(target) as file:
                 file.write(self._to_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, target)
         except OSError as error:
             raise ReleaseFileError(f"The release cannot be written to {target}: {error.strerror}.") from error
-        finally:
-            draft.unlink(missing_ok=True)
         return target
 
     def _to_bytes(self) -> bytes:
@@ -136,6 +130,21 @@ class Release:
             if value is not None
         )
         return f"<div><strong>Release</strong><table>{rows}</table>{self.guarantee._repr_html_()}</div>"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when all of it has been written."""
+    # A name of its own for every process, in the same folder so that the final rename is atomic.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def load_release(path: str | PathLike[str]) -> Release:

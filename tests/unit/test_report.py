@@ -520,3 +520,18 @@ def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
         with pytest.raises(InvalidParameterError):
             write_report(file, target, ledger=ledger)
         assert target.read_bytes() == before
+
+
+def test_an_interrupted_report_leaves_the_old_one_and_nothing_else(tmp_path, monkeypatch):
+    release = Release({"components": np.eye(1, 3)}, Guarantee(1.0), {"mechanism": "example"})
+    target = write_report(release, tmp_path / "report.html")
+    old = target.read_bytes()
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(release, target, title="another")
+    assert target.read_bytes() == old
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

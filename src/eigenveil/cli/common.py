@@ -57,17 +57,13 @@ def _finite(value: Any) -> Any:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when all of it has been written."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    from eigenveil.release import whole_file as written_whole  # not at the top: it needs NumPy
+
     try:
-        with open(draft, "wb") as file:
+        with written_whole(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
     except OSError as error:
         raise InvalidParameterError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check_output(path: Path, overwrite: bool, inputs: list[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..release import Release, load_release
+from ..release import Release, load_release, whole_file
 from ..version import __version__
 from . import sections
 from .markup import Html, element
@@ -43,7 +43,8 @@ def write_report(
         raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
     page = render_report(release, ledger=ledger, title=title)
     try:
-        target.write_text(page, encoding="utf-8")
+        with whole_file(target) as file:
+            file.write(page.encode("utf-8"))
     except OSError as error:
         raise ReleaseFileError(f"The report cannot be written to {target}: {error.strerror}.") from error
     return target
