@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between
-from .rows import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
+from .rows.bound import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from eigenveil.audit import epsilon_lower_bound
-from eigenveil.magnitudes import LADDER, MagnitudeCounts
+from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts
 from eigenveil.mechanisms import selection
 from eigenveil.mechanisms.selection import choose_magnitudes
 from eigenveil.randomness import secure_generator, seeded_generator

@@ -23,11 +23,11 @@ from ..errors import (
     probability_below_one,
 )
 from ..guarantee import Guarantee, Numerics, Relation
-from ..magnitudes import LADDER, RowSizes, scaled_rows
+from ..rows.norm_counts import LADDER, RowSizes, scaled_rows
 from ..mechanisms import MECHANISMS, Mechanism, choose_mechanism
 from ..mechanisms.selection import choose_magnitudes
 from ..moments import SecondMoments
-from ..pairs import PairDirections
+from ..rows.differences import PairDirections
 from ..randomness import generator_from, is_secure
 from ..release import Release
 from ..rows import RowBound

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.calibration import float_above
-from ..magnitudes import LADDER, MagnitudeCounts
+from ..rows.norm_counts import LADDER, MagnitudeCounts
 from ..randomness import is_secure
 
 # Scores are counted in hundredths of a row, so that quantiles in per cent keep them integers.

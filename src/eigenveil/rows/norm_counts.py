@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import finite_rows
+from .bound import finite_rows
 
 FloatArray = NDArray[np.float64]
 

@@ -6,16 +6,13 @@ floating point depends on the order of summation, and one bit of it could move a
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidDataError, InvalidParameterError, integer_between, one_of, positive_number
-
-FloatArray = NDArray[np.float64]
+from ..errors import InvalidDataError
+from ..row_rule import FloatArray, RowRule
 
 # Below 2^53 every integer is a float64, so a sum of squares below it is exact in any order of summation;
 # one that reaches it stays at or above it in any order, so the test "N < 2^53" is exact too.
@@ -27,25 +24,10 @@ NOT_FINITE = (
 )
 
 
-@dataclass(frozen=True)
-class RowBound:
+class RowBound(RowRule):
     """A public bound on rows, and the exact integer grid they are put on.
 
-    A row x becomes ``trunc(2^bits * scale * (x - shift) / norm)``, and is shortened to norm ``2^bits`` where
-    it is longer. All parameters must be chosen without looking at the private rows.
-
-    Parameters
-    ----------
-    norm : float
-        Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are clipped.
-    bits : int
-        Resolution of the grid: one unit is ``norm / 2^bits``.
-    shift, scale : sequence of float, optional
-        Public location and positive scale of every feature.
-    on_invalid : {"error", "zero"}
-        What a row with NaN or infinity does: raise, or count as the zero row.
-    constant : float, optional
-        A public number appended to every row, in the units of `norm`: the second moment then carries the mean.
+    The parameters are those of `RowRule`, the public record that travels with a release; this is the rule at work.
 
     Examples
     --------
@@ -53,61 +35,6 @@ class RowBound:
     array([[ 9., 12.],
            [ 9., 12.]])
     """
-
-    norm: float
-    bits: int = 16
-    shift: tuple[float, ...] | None = None
-    scale: tuple[float, ...] | None = None
-    on_invalid: str = "error"
-    constant: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", positive_number("norm", self.norm))
-        object.__setattr__(self, "bits", integer_between("bits", self.bits, 2, 24))
-        object.__setattr__(self, "shift", _per_feature("shift", self.shift))
-        object.__setattr__(self, "scale", _per_feature("scale", self.scale))
-        one_of("on_invalid", self.on_invalid, ("error", "zero"))
-        if self.constant is not None:
-            object.__setattr__(self, "constant", positive_number("constant", self.constant))
-            if not 1 <= self.constant_units <= 2**self.bits:
-                raise InvalidParameterError("constant must be at most norm, and not vanish on the grid.")
-        if self.scale is not None and min(self.scale) <= 0:
-            raise InvalidParameterError("scale must be above 0 for every feature.")
-        if self.shift is not None and self.scale is not None and len(self.shift) != len(self.scale):
-            raise InvalidParameterError("shift and scale must have one entry for every feature each.")
-        factor = self.grid_factor
-        if not np.all(np.isfinite(factor) & (factor > 0)):
-            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
-
-    @property
-    def limit_squared(self) -> int:
-        """The largest squared norm of a quantized row: 4^bits, and the square of the constant."""
-        return int(4**self.bits) + self.constant_units**2
-
-    @property
-    def constant_units(self) -> int:
-        """The appended integer, or 0 where none is appended."""
-        return 0 if self.constant is None else round(2.0**self.bits * (self.constant / self.norm))
-
-    @property
-    def grid_factor(self) -> FloatArray:
-        """Grid units per unit of a feature: a 0-d array, or one entry a feature."""
-        scale = np.asarray(1.0 if self.scale is None else self.scale, dtype=np.float64)
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(2.0**self.bits * (scale / self.norm))
-
-    @property
-    def unit_squared(self) -> float:
-        """The value of one unit of the integer second moment, in squared units of the scaled row."""
-        return (self.norm / 2.0**self.bits) ** 2
-
-    def check_width(self, n_features: int) -> None:
-        """Raise if shift or scale is not as long as a row."""
-        for name, entries in (("shift", self.shift), ("scale", self.scale)):
-            if entries is not None and len(entries) != n_features:
-                raise InvalidParameterError(
-                    f"{name} has {len(entries)} entries for {n_features} features; give one for each."
-                )
 
     def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Return the integer rows, as float64, of a block of dense rows.
@@ -206,17 +133,3 @@ def _rescaled(
     target = (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
     steps = exponent - exponent.max(axis=1, keepdims=True) + target
     return np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))
-
-
-def _per_feature(name: str, value: Sequence[float] | FloatArray | None) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    try:
-        entries = np.asarray(value)
-    except ValueError:
-        raise InvalidParameterError(f"{name} must be a list of numbers, one a feature.") from None
-    if entries.ndim != 1 or entries.size == 0 or entries.dtype.kind not in "fiu":
-        raise InvalidParameterError(f"{name} must be a list of numbers, one a feature.")
-    if not np.isfinite(entries.astype(np.float64)).all():
-        raise InvalidParameterError(f"{name} must be finite for every feature.")
-    return tuple(float(entry) for entry in entries)

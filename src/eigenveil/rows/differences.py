@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import finite_rows
+from .bound import finite_rows
 
 FloatArray = NDArray[np.float64]
 
