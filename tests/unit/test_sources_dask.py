@@ -18,7 +18,7 @@ from eigenveil.errors import CapacityError, EngineError, InvalidDataError, Inval
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
 from eigenveil.sources import open_source, open_with_engine, second_moments
-from eigenveil.sources.engines import raise_failure
+from eigenveil.sources.on_engine import raise_failure
 from helpers import assert_one_sentence, refused
 
 dask = pytest.importorskip("dask", reason="needs eigenveil[dask]")
@@ -32,7 +32,7 @@ ROWS = np.random.default_rng(5).normal(size=(600, 5))
 FRAME = pd.DataFrame(ROWS, columns=list(NAMES))
 REFERENCE = SecondMoments(BOUND, 5).update(ROWS)
 SENTINEL = 987654321.5
-GUIDE = Path(__file__).parents[2] / "docs" / "dask.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "dask.md"
 # Dask's own reading of Parquet, on pandas 3.1.
 dask_reads_parquet = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index")
 
@@ -112,7 +112,7 @@ def test_fit_draws_the_release_of_the_array_in_memory(options):
     pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
-    assert all((release.arrays[name] == expected.arrays[name]).all() for name in expected.arrays)
+    assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
     assert pca.feature_names_in_.tolist() == list(NAMES)
 
 

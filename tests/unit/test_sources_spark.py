@@ -19,7 +19,7 @@ from eigenveil.errors import EngineError, InvalidDataError
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
 from eigenveil.sources import open_source, open_with_engine, second_moments
-from eigenveil.sources.engines import raise_failure
+from eigenveil.sources.on_engine import raise_failure
 from eigenveil.sources.on_spark import _arrays, _vectors, spark_session
 from helpers import refused
 
@@ -31,7 +31,7 @@ NAMES = ("age", "height", "mass.kg", "Age", "pulse rate")  # a dot, a blank, and
 ROWS = np.random.default_rng(6).normal(size=(300, 5))
 REFERENCE = SecondMoments(BOUND, 5).update(ROWS)
 SENTINEL = 987654321.5
-GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "spark.md"
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_fit_draws_the_release_of_the_array_in_memory(frame, options):
     pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(frame.repartition(3)).release_
-    assert all((release.arrays[name] == expected.arrays[name]).all() for name in expected.arrays)
+    assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
     assert pca.feature_names_in_.tolist() == list(NAMES)
 
 

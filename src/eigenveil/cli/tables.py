@@ -36,15 +36,15 @@ class Table:
 
 def open_data(data: list[str], options: FitOptions, target: str | None = None) -> Table:
     """Open the files and check their schema; no row is read."""
-    from eigenveil.sources import OneHotTable, open_table, open_with_engine
+    from eigenveil.sources import TableSource, open_table, open_with_engine
+    from eigenveil.sources.files import has_numbered_columns
 
     paths = expand(data)
-    numbered = paths[0].lower().endswith(".npy")
     columns: list[Any] | None = split_list(options.columns)
     if columns is not None and target is not None and target not in columns:
         columns = [*columns, target]
-    if columns is not None and numbered:
-        columns = [_position(column) for column in columns]
+    if columns is not None and has_numbered_columns(paths[0]):
+        columns = [_position(column, paths[0]) for column in columns]
     categories = {}
     for given in options.categories or []:
         column, labels = _named("--categories", given)
@@ -57,9 +57,9 @@ def open_data(data: list[str], options: FitOptions, target: str | None = None) -
     if options.engine is not None:
         files = open_with_engine(paths, options.engine)
     with told_for_commands():
-        source = open_table(files, columns, categories=categories)
-    one_hot = source.one_hot if isinstance(source, OneHotTable) else (False,) * source.n_features
-    return Table(paths, open_table(source, missing=options.missing), one_hot, len(categories))
+        source = open_table(files, columns, categories=categories, missing=options.missing)
+    one_hot = source.one_hot if isinstance(source, TableSource) else (False,) * source.n_features
+    return Table(paths, source, one_hot, len(categories))
 
 
 @contextmanager
@@ -135,9 +135,9 @@ def _named(option: str, text: str) -> tuple[str, str]:
     return column.strip(), value
 
 
-def _position(text: str) -> int:
+def _position(text: str, path: str) -> int:
     if not text.isdigit():
-        raise InvalidParameterError(f"The columns of .npy files are numbered from 0, so {text!r} is none of them.")
+        raise InvalidParameterError(f"The columns of {path} are numbered from 0, so {text!r} is none of them.")
     return int(text)
 
 

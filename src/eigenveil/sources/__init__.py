@@ -5,39 +5,26 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, InvalidParameterError
 from ..moments import SecondMoments
 from ..rows import RowBound
-from .arrays import open_array, open_frame, open_sparse
 from .base import Columns, Source
-from .columns import OneHotTable, open_opened, open_table
-from .engines import EngineSource, open_with_engine
+from .encoder import Categories
+from .engines import open_on_engine, open_with_engine
 from .files import open_files
-from .on_dask import open_dask
-from .on_spark import open_spark
+from .on_engine import EngineSource
 from .progress import tracked_batches
+from .tables import TableSource, held
 
 __all__ = [
-    "OneHotTable",
     "Source",
+    "TableSource",
     "collect",
     "open_source",
     "open_table",
     "open_with_engine",
     "second_moments",
 ]
-
-# Each returns a source if the data are of its kind, else None, and imports only what such data have imported
-# already. A further engine is one more line, before the arrays, which take whatever is left.
-_OPENERS: tuple[Callable[[Any, Columns], Source | None], ...] = (
-    open_opened,
-    open_files,
-    open_dask,
-    open_spark,
-    open_sparse,
-    open_frame,
-    open_array,
-)
 
 
 def open_source(data: Any, columns: Columns = None) -> Source:
@@ -46,9 +33,9 @@ def open_source(data: Any, columns: Columns = None) -> Source:
     Parameters
     ----------
     data : array, sparse matrix, data frame, path or list of paths; or a source, which is returned as it is
-        NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), Dask arrays
-        and frames, Spark frames, or files: CSV with a header (also .gz and .xz), Parquet, .npy. Several paths are
-        the parts of one table.
+        NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), collections
+        of the engines in `eigenveil.sources.engines.ENGINES`, or files of the formats in
+        `eigenveil.sources.files.FORMATS`. Several paths are the parts of one table.
     columns : list of str or int, optional
         The columns to read, in this order: names, or positions where the columns have no names.
 
@@ -62,11 +49,58 @@ def open_source(data: Any, columns: Columns = None) -> Source:
     >>> open_source([[1.0, 2.0], [3.0, 4.0]]).n_features
     2
     """
-    for opener in _OPENERS:
-        source = opener(data, columns)
-        if source is not None:
-            return source
-    raise AssertionError("open_array takes everything that is left")
+    return open_table(data, columns)
+
+
+def open_table(
+    data: Any, columns: Columns = None, *, categories: Categories | None = None, missing: float | None = None
+) -> Source:
+    """Return a source as `open_source` does, of a table with categories or with missing numbers.
+
+    `fit` and `second_moments` take it in place of data.
+
+    Parameters
+    ----------
+    data, columns
+        As in `open_source`; `columns` lists categorical ones too.
+    categories : mapping of str to list, optional
+        The public categories of each column to encode one-hot. Text is compared without the blanks around it, numbers
+        as numbers, truth values as ``true`` and ``false``; in a CSV file everything is text.
+    missing : float, optional
+        A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
+
+    Returns
+    -------
+    Source
+        A `TableSource`, which also tells which features are one-hot, unless rows stay on an engine.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": [30.0, None, 50.0], "sex": ["F", "M", "?"]})
+    >>> source = open_table(people, categories={"sex": ["F", "M"]}, missing=40)
+    >>> source.feature_names
+    ('age', 'sex=F', 'sex=M')
+    >>> next(source.batches())
+    array([[30.,  1.,  0.],
+           [40.,  0.,  1.],
+           [50.,  0.,  0.]])
+    """
+    encoded = bool(categories) or missing is not None
+    if callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint"):
+        if encoded or columns is not None:
+            raise InvalidParameterError(
+                "The columns, categories and missing of a source were chosen when it was opened; leave them out."
+            )
+        opened: Source = data
+        return opened
+    parts = open_files(data, text=categories or ())
+    on_engine = open_on_engine(data, columns) if parts is None else None
+    if on_engine is None:
+        return TableSource(parts or [held(data)], columns, categories, missing)
+    if encoded:
+        raise InvalidDataError("categories and missing do not work on an engine; encode and fill there before.")
+    return on_engine
 
 
 def collect(source: Source, make: Callable[[], Any], progress: bool | None = None) -> Any:

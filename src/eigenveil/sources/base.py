@@ -1,12 +1,10 @@
-"""What sources of rows have in common: the protocol, the size of a batch, the choice of columns, files."""
+"""What readers and sources of rows have in common: protocols, the size of a batch, the choice of columns, files."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self
-
-from numpy.typing import NDArray
+from typing import Any, ClassVar, Protocol, Self
 
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError
 
@@ -42,6 +40,28 @@ class Source(Protocol):
         A block must stay as it is while the next ones are read: threads still work on it. A reused buffer would
         count rows twice.
         """
+
+
+class Reader(Protocol):
+    """One part of a table: its columns as they are, in batches. An `Encoder` makes rows of them."""
+
+    @property
+    def where(self) -> str:
+        """What errors call it."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """All columns: their names, or their positions where they have no names."""
+
+    @property
+    def n_rows_hint(self) -> int | None:
+        """About how many rows will come."""
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
+        """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
+        """Yield these columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
 
 
 class Accumulator(Protocol):
@@ -105,25 +125,41 @@ def _nameless(name: str) -> bool:
     return not name.strip() or name.startswith("__index_level_")
 
 
-class TableFile:
-    """One file: its path, its schema and the columns to read. Subclasses read the rows."""
+class FileReader:
+    """Base of the readers of one file.
 
-    feature_names: tuple[str, ...] | None = None
+    Parameters
+    ----------
+    path : Path
+        The file, which exists.
+    text : collection of str
+        The columns to read as text, where the format leaves the types to the reader.
+    """
+
+    numbered: ClassVar[bool] = False  # whether columns have positions and no names
     n_rows_hint: int | None = None
+    _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
-    def __init__(self, path: Path, columns: Columns = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, text: Collection[str] = ()) -> None:
+        self.path, self.where, self._text = path, str(path), text
         with one_sentence(path):
-            self.all_columns = self._read_schema()
-        self._chosen = choose_columns(self.all_columns, columns, str(path))
-        self.n_features = len(self._chosen)
+            self.columns = self._read_schema()
 
     def _read_schema(self) -> Sequence[Any]:
         """Return all columns of the file."""
         raise NotImplementedError
 
-    def batches(self) -> Iterator[NDArray[Any]]:
-        """Yield blocks of rows."""
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
+        """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
+        if self._schema is None:
+            return None
+        import narwhals as nw
+
+        types: Mapping[Any, Any] = nw.from_native(self._schema.empty_table().select(columns)).collect_schema()
+        return types
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
+        """Yield these columns in batches of about `step` rows."""
         raise NotImplementedError
 
 

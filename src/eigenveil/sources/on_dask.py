@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..errors import EigenveilError, EngineError, InvalidDataError
-from .arrays import open_array, open_frame, open_sparse
+from ..errors import EigenveilError, InvalidDataError
 from .base import Accumulator, Columns, Source
-from .engines import EngineSource, Outcome, merged, part_of, raise_failure, settled
+from .on_engine import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
+from .tables import TableSource, held
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
@@ -62,15 +62,13 @@ class DaskSource(EngineSource):
         return settled(outcome)
 
 
-def open_dask(data: Any, columns: Columns) -> Source | None:
+def _open(data: Any, columns: Columns) -> DaskSource | None:
     """Return the source of a Dask array or data frame, or None for anything else."""
     arrays, frames = sys.modules.get("dask.array"), sys.modules.get("dask.dataframe")
     if arrays is not None and isinstance(data, arrays.Array):
-        return _open_dask_array(data, columns)
+        return _open_array(data, columns)
     if frames is not None and isinstance(data, frames.DataFrame):
-        template = open_frame(data._meta, columns)
-        if template is None:
-            raise InvalidDataError("The partitions of this Dask frame are of no known kind; use pandas ones.")
+        template = TableSource([held(data._meta)], columns)
         # Chosen before reading: Parquet then reads no other columns.
         names: Any = list(data.columns) if columns is None else list(columns)
         return DaskSource(template, names, lambda: data[names].to_delayed())
@@ -79,30 +77,10 @@ def open_dask(data: Any, columns: Columns) -> Source | None:
     return None
 
 
-def read_with_dask(places: list[str], kind: str) -> Any:
-    """Return the Dask data frame of files of one kind."""
-    try:
-        import dask.dataframe as dd
-        import pandas
-    except ImportError:
-        raise EngineError("The engine Dask is not installed; run pip install 'eigenveil[dask]'.") from None
-    if kind == ".parquet":
-        return dd.read_parquet(places)
-    options: dict[str, Any] = {}
-    # Correctly rounded, as everywhere else: the default of pandas before 3.1 is off by one bit now and then.
-    if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"
-    if any(place.endswith(".gz") for place in places):
-        options["blocksize"] = None
-    # The first rows do not tell whether a fraction comes later, so all numbers are read as float64.
-    whole = dd.read_csv(places, **options).select_dtypes("integer").columns
-    return dd.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
-
-
-def _open_dask_array(data: Any, columns: Columns) -> Source:
+def _open_array(data: Any, columns: Columns) -> DaskSource:
     if any(math.isnan(size) for size in data.shape[1:]):
         raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
-    template = open_array(np.empty((0, *data.shape[1:]), dtype=data.dtype), columns)
+    template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], columns)
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
     return DaskSource(template, columns, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
 
@@ -112,5 +90,29 @@ def _block_part(block: Any, columns: Columns, make: Callable[[], Accumulator]) -
 
 
 def _block_batches(block: Any, columns: Columns) -> Iterator[Any]:
-    source = open_sparse(block, columns) or open_frame(block, columns) or open_array(block, columns)
-    yield from source.batches()
+    # Opened while the part is collected, where an error about the block is caught.
+    yield from TableSource([held(block)], columns).batches()
+
+
+def _read_parquet(places: list[str]) -> Any:
+    import dask.dataframe
+
+    return dask.dataframe.read_parquet(places)
+
+
+def _read_csv(places: list[str]) -> Any:
+    import dask.dataframe
+    import pandas
+
+    options: dict[str, Any] = {}
+    # Correctly rounded, as everywhere else: the default of pandas before 3.1 is off by one bit now and then.
+    if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):
+        options["float_precision"] = "round_trip"
+    if any(place.endswith(".gz") for place in places):
+        options["blocksize"] = None
+    # The first rows do not tell whether a fraction comes later, so all numbers are read as float64.
+    whole = dask.dataframe.read_csv(places, **options).select_dtypes("integer").columns
+    return dask.dataframe.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
+
+
+DASK = Engine("dask", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv})

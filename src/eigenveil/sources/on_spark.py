@@ -18,9 +18,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import EigenveilError, EngineError, InvalidDataError
-from .arrays import to_matrix
-from .base import Accumulator, Columns, Source, choose_columns
-from .engines import EngineSource, merged, part_of, raise_failure, settled
+from .base import Accumulator, Columns, choose_columns
+from .encoder import Encoder
+from .on_engine import Engine, EngineSource, merged, part_of, raise_failure, settled
 
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
@@ -79,7 +79,7 @@ class SparkSource(EngineSource):
         return settled(merged([make(), *outcomes]))
 
 
-def open_spark(data: Any, columns: Columns) -> Source | None:
+def _open(data: Any, columns: Columns) -> SparkSource | None:
     """Return the source of a Spark data frame, or None for anything else."""
     sql = sys.modules.get("pyspark.sql")
     if sql is None or not isinstance(data, sql.DataFrame):
@@ -92,21 +92,19 @@ def open_spark(data: Any, columns: Columns) -> Source | None:
         raise_failure("Spark", error)
 
 
-def read_with_spark(places: list[str], kind: str) -> Any:
-    """Return the Spark data frame of files of one kind."""
-    session = spark_session()
-    if kind == ".parquet":
-        return session.read.parquet(*places)
+def _read_parquet(places: list[str]) -> Any:
+    return spark_session().read.parquet(*places)
+
+
+def _read_csv(places: list[str]) -> Any:
     # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
-    return session.read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
+    return spark_session().read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
 
 
 def spark_session() -> Any:
     """Return the active Spark session, or start one in local mode with the Java of this machine."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise EngineError("The engine Spark is not installed; run pip install 'eigenveil[spark]'.") from None
+    from pyspark.sql import SparkSession
+
     session = SparkSession.getActiveSession()
     if session is not None:
         return session
@@ -178,11 +176,11 @@ def _rows(batch: Any, layout: list[tuple[str, str, int]]) -> Any:
 
     table = pa.Table.from_batches([batch])
     if all(kind == _PLAIN for _, kind, _ in layout):
-        return to_matrix(table, [name for name, _, _ in layout], "the Spark frame")
+        return Encoder([name for name, _, _ in layout]).rows(table, "the Spark frame")
     blocks: list[Any] = []
     for name, kind, width in layout:
         if kind == _PLAIN:
-            blocks.append(to_matrix(table, [name], "the Spark frame"))
+            blocks.append(Encoder([name]).rows(table, "the Spark frame"))
         else:
             blocks.append((_arrays if kind == _ARRAY else _vectors)(batch.column(name), width))
     if len(blocks) == 1:
@@ -244,3 +242,6 @@ def _floats(values: Any) -> NDArray[np.float64]:
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+SPARK = Engine("spark", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv})

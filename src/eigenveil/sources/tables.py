@@ -1,161 +1,85 @@
-"""Tables read in batches with the types they came with, text included: what `OneHotTable` encodes."""
+"""A table as a source: its parts read one after the other, and encoded by one rule."""
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
+import scipy.sparse
 
-from ..errors import InvalidDataError, InvalidParameterError
-from .arrays import FrameSource, as_frame, check_numeric
-from .base import Columns, TableFile, choose_columns
-from .files import ParquetFile
-from .text import CsvFile
-
-
-class CsvTables(CsvFile):
-    """A CSV file; categorical columns are read as text."""
-
-    def __init__(self, path: Path, columns: Columns) -> None:
-        TableFile.__init__(self, path, columns)  # CsvFile itself refuses columns of text
-        self.chosen: list[str] = self._chosen
-        self.where = str(path)
-
-    def prepare(self, columns: list[str], categories: dict[str, tuple[str, ...]]) -> None:
-        """Check the types of the columns that will be read."""
-        import pyarrow as pa
-
-        numbers = [name for name in columns if name not in categories]
-        check_numeric(self._schema.empty_table().select(numbers), numbers, self.where)
-        self._types = {name: pa.string() if name in categories else self._schema.field(name).type for name in columns}
-
-    def tables(self, step: int) -> Iterator[Any]:
-        """Yield tables of the columns, of about `step` rows where that can be chosen."""
-        del step
-        return self.read_tables(self._types)
+from ..errors import InvalidDataError
+from .arrays import ArrayReader, SparseReader
+from .base import Columns, Reader, batch_rows, choose_columns
+from .encoder import Categories, Encoder
+from .frames import FrameReader, as_frame
 
 
-class ParquetTables(ParquetFile):
-    """A Parquet file."""
+class TableSource:
+    """The rows of a table in one part or several: the same columns in each, in any order.
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        TableFile.__init__(self, path, columns)  # ParquetFile itself refuses columns of text
-        self.chosen: list[str] = self._chosen
-        self.where = str(path)
+    Parameters
+    ----------
+    parts : list of Reader
+        At least one.
+    columns : list of str or int, optional
+        The columns to read, in this order; all by default.
+    categories, missing
+        As of the `Encoder`.
 
-    def prepare(self, columns: list[str], categories: dict[str, tuple[str, ...]]) -> None:
-        """Check the types of the columns that will be read."""
-        self.chosen = columns
-        _check_kinds(self._schema.empty_table().select(columns), columns, categories, self.where)
+    Examples
+    --------
+    >>> source = TableSource([held([[1.0, 2.0]]), held([[3.0, 4.0]])], columns=[1])
+    >>> [block.tolist() for block in source.batches()]
+    [[[2.0]], [[4.0]]]
+    """
 
-    def tables(self, step: int) -> Iterator[Any]:
-        """Yield tables of the columns, of about `step` rows where that can be chosen."""
-        return self.read_tables(self.chosen, step)
+    def __init__(
+        self,
+        parts: Sequence[Reader],
+        columns: Columns = None,
+        categories: Categories | None = None,
+        missing: float | None = None,
+    ) -> None:
+        chosen = choose_columns(parts[0].columns, columns, parts[0].where)
+        for part in parts[1:]:
+            _check_part(part, parts[0], chosen, columns is None)
+        types = [part.types(chosen) for part in parts]
+        if categories and None in types:
+            raise InvalidDataError("Categories need columns with names; give a data frame, or files of one.")
+        self._parts = parts
+        self._encoder = Encoder(chosen, categories, missing)
+        for part, kinds in zip(parts, types, strict=True):
+            if kinds is not None:
+                self._encoder.check(kinds, part.where)
+        names = self._encoder.names
+        self.n_features = len(names)
+        # pandas numbers the columns that nobody named: those numbers are positions, not names.
+        self.feature_names = tuple(names) if all(isinstance(name, str) for name in names) else None
+        hints = [part.n_rows_hint for part in parts]
+        self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
+        self.one_hot = self._encoder.one_hot
+        self.n_categorical = len(self._encoder.categories)
 
-
-class FrameTables(FrameSource):
-    """A data frame, held or lazy."""
-
-    where = "the frame"
-
-    def __init__(self, frame: Any, columns: Columns) -> None:
-        import narwhals as nw
-
-        native = nw.to_native(frame)
-        if isinstance(frame, nw.LazyFrame) and not hasattr(native, "collect_batches"):
-            raise InvalidDataError(
-                "This lazy frame cannot be read in batches; collect it first, or save it as Parquet and give the path."
-            )
-        self._frame = frame
-        self.chosen: list[str] = choose_columns(list(frame.collect_schema()), columns, self.where)
-        self.n_rows_hint = len(frame) if isinstance(frame, nw.DataFrame) else None
-
-    def prepare(self, columns: list[str], categories: dict[str, tuple[str, ...]]) -> None:
-        """Check the types of the columns that will be read."""
-        self._names = columns
-        _check_kinds(self._frame, columns, categories, self.where)
-
-    def tables(self, step: int) -> Iterator[Any]:
-        """Yield tables of the columns, of about `step` rows where that can be chosen."""
-        yield from self._eager_parts(step)
-
-
-Tables = CsvTables | ParquetTables | FrameTables
-
-
-def open_parts(data: Any, columns: Columns) -> Sequence[Tables]:
-    """Open a frame, a file or the files of one table."""
-    frame = _frame(data)
-    if frame is not None:
-        return [FrameTables(frame, columns)]
-    paths = data if isinstance(data, list | tuple) else [data]
-    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise InvalidDataError("Categories need columns with names; give a data frame, or CSV or Parquet files.")
-    parts = [_open_file(Path(path), columns) for path in paths]
-    first = parts[0]
-    for part in parts[1:]:
-        if odd := set(part.chosen) ^ set(first.chosen):
-            raise InvalidDataError(
-                f"{part.where} and {first.where} are not parts of one table: only one of them has the column "
-                f"{min(odd)!r}."
-            )
-    return parts
+    def batches(self) -> Iterator[Any]:
+        """Yield blocks of rows, one part after the other."""
+        step = batch_rows(self.n_features)
+        for part in self._parts:
+            for batch in part.read(self._encoder.columns, step):
+                yield self._encoder.rows(batch, part.where)
 
 
-def _frame(data: Any) -> Any:
-    """Return the narwhals frame around `data`, or None for anything else."""
-    if isinstance(data, str | os.PathLike | list | tuple | np.ndarray):
-        return None
-    return as_frame(data)
+def held(data: Any) -> Reader:
+    """Return the reader of what is in memory: a sparse matrix, a frame, or anything that NumPy makes an array of."""
+    if scipy.sparse.issparse(data):
+        return SparseReader(data)
+    frame = as_frame(data)
+    return ArrayReader(data) if frame is None else FrameReader(frame)
 
 
-def _open_file(path: Path, columns: Columns) -> CsvTables | ParquetTables:
-    kinds: dict[str, type[CsvTables] | type[ParquetTables]]
-    kinds = {".csv": CsvTables, ".csv.gz": CsvTables, ".csv.xz": CsvTables, ".parquet": ParquetTables}
-    kind = next((kinds[suffix] for suffix in kinds if path.name.lower().endswith(suffix)), None)
-    if kind is None:
-        raise InvalidDataError(f"{path} cannot hold categories; its name must end in {', '.join(kinds)}.")
-    if not path.exists() or path.is_dir():
-        raise InvalidDataError(f"There is no file {path}.")
-    return kind(path, columns)
-
-
-def _check_kinds(frame: Any, columns: list[str], categories: dict[str, tuple[str, ...]], where: str) -> None:
-    """Refuse numbers that are none, and categories that a column of numbers or truth values cannot have."""
-    import narwhals as nw
-
-    check_numeric(frame, [name for name in columns if name not in categories], where)
-    schema = nw.from_native(frame).collect_schema()
-    for column, labels in categories.items():
-        # Two labels of one value, as 1 and 1.0, would give a row two ones.
-        if len({_value(schema[column], label, column) for label in labels}) < len(labels):
-            raise InvalidParameterError(f"Two categories of {column!r} are the same value; leave out one.")
-
-
-def _value(kind: Any, label: str, column: str) -> float | str:
-    """Return what a label is in a column of this kind: a number, or text as it stands."""
-    import narwhals as nw
-
-    if not (kind.is_numeric() or kind == nw.Boolean()):
-        return label
-    try:
-        return {"true": 1.0, "false": 0.0}[label.lower()] if kind == nw.Boolean() else float(label)
-    except (KeyError, ValueError):
-        kinds = "truth values" if kind == nw.Boolean() else "numbers"
-        raise InvalidParameterError(
-            f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
-        ) from None
-
-
-def equals(values: Any, kind: Any, label: str, column: str = "") -> Any:
-    """Return the expression that is 1.0 where the column has this category, and 0.0 elsewhere."""
-    import narwhals as nw
-
-    value = _value(kind, label, column)
-    if isinstance(value, float):
-        same = values.cast(nw.Float64()) == value
-    else:
-        text = values if kind == nw.String() else values.cast(nw.String())
-        same = text.str.strip_chars() == label
-    return same.fill_null(False).cast(nw.Float64())
+def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns: bool) -> None:
+    if all(isinstance(column, str) for column in chosen):
+        choose_columns(part.columns, chosen, part.where)
+    odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
+    if odd:
+        raise InvalidDataError(
+            f"{part.where} and {first.where} are not parts of one table: only one of them has the column "
+            f"{min(odd, key=str)!r}."
+        )

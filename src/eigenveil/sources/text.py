@@ -7,30 +7,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..errors import InvalidDataError
-from .arrays import check_numeric, to_matrix
-from .base import Columns, TableFile, one_sentence
+from .base import FileReader, one_sentence
 
 _CSV_BLOCK = 2**22
 # A row of text longer than this is taken for a quote that was never closed.
 _LONGEST_CSV_ROW = 2**25
 
 
-class CsvFile(TableFile):
+class CsvFile(FileReader):
     """A CSV file with a header, plain or compressed.
 
     The text is decompressed and cut into blocks of whole rows here, and PyArrow parses block after block.
     (PyArrow can stream by itself, but with a Python file object it may hang for ever when that raises, as
     it does at the end of a truncated file.)
     """
-
-    def __init__(self, path: Path, columns: Columns = None) -> None:
-        super().__init__(path, columns)
-        self.feature_names = tuple(self._chosen)
-        check_numeric(self._schema.empty_table().select(self._chosen), self._chosen, str(path))
 
     def _read_schema(self) -> Sequence[str]:
         import pyarrow as pa
@@ -39,12 +30,12 @@ class CsvFile(TableFile):
             block = next(_whole_rows(stream, self.path), b"")
         table = self._parse(block)
         names: list[str] = list(table.column_names)
-        if looks_like_data(names):
-            raise InvalidDataError(f"{self.path} has no header; its first line must name the columns.")
+        check_header(names, self.where)
         # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
         # what a column will hold that is empty so far.
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
         types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
+        types = [pa.string() if name in self._text else kind for name, kind in zip(names, types, strict=True)]
         self._schema = pa.schema(zip(names, types, strict=True))
         if self.path.suffix.lower() == ".csv":
             self.n_rows_hint = round(table.num_rows * self.path.stat().st_size / len(block))
@@ -69,27 +60,23 @@ class CsvFile(TableFile):
         """Say what PyArrow's message says, without the cell or the row that it quotes."""
         column = re.match(r"In CSV column #(\d+):", message)
         if column is not None:
-            name = self.all_columns[int(column[1])]
+            name = self.columns[int(column[1])]
             return f"has something else than numbers in the column {name!r}; encode it, or leave it out"
         if "Empty CSV" in message:
             return "is empty; its first line must name the columns"
         return "has rows of different lengths; each must have one field for every name in the header"
 
-    def batches(self) -> Iterator[NDArray[np.float64]]:
-        """Yield blocks of rows as float64."""
-        types = {name: self._schema.field(name).type for name in self._chosen}
-        with one_sentence(self.path):
-            for table in self.read_tables(types):
-                if table.num_rows:
-                    yield to_matrix(table, self._chosen, str(self.path))
-
-    def read_tables(self, types: dict[str, Any]) -> Iterator[Any]:
-        """Yield PyArrow tables of the columns that `types` names."""
-        options: dict[str, Any] = {"include_columns": list(types), "column_types": types}
+    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables: a block of text each, or slices of it."""
+        types = {name: self._schema.field(name).type for name in columns}
+        options: dict[str, Any] = {"include_columns": list(columns), "column_types": types}
         with one_sentence(self.path), _opened(self.path) as stream:
             for block in _whole_rows(stream, self.path):
-                yield self._parse(block, **options)
-                options["column_names"] = self.all_columns  # only the first block has the header
+                table = self._parse(block, **options)
+                # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
+                for start in range(0, table.num_rows, step):
+                    yield table.slice(start, step)
+                options["column_names"] = self.columns  # only the first block has the header
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -128,15 +115,19 @@ def _last_row_end(text: bytes) -> int:
     return end + 1
 
 
-def looks_like_data(names: Sequence[str]) -> bool:
-    """Tell whether a header is a row of numbers: private data, which must not become feature names.
+def check_header(names: Sequence[str], where: str) -> None:
+    """Refuse a header that is a row of numbers: private data, which must not become feature names.
 
     Years among other names are fine, and so are the numbers 0, 1, 2, ... that pandas writes.
 
-    >>> looks_like_data(["5.1", "setosa"]), looks_like_data(["country", "2024"])
-    (True, False)
+    >>> check_header(["country", "2024"], "data.csv")
+    >>> check_header(["5.1", "setosa"], "data.csv")
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidDataError: data.csv has no header; its first line must name the columns.
     """
     if list(names) == [str(position) for position in range(len(names))]:
-        return False
+        return
     numbers = [name.strip() for name in names if re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", name)]
-    return len(numbers) == len(names) or not all(number.isdigit() for number in numbers)
+    if len(numbers) == len(names) or not all(number.isdigit() for number in numbers):
+        raise InvalidDataError(f"{where} has no header; its first line must name the columns.")
