@@ -1,6 +1,6 @@
 """The local model: bytes against error against epsilon, and how fast a server aggregates.
 
-    python benchmarks/local.py error      [--output error.json]   four mechanisms, synthetic rows and covertype
+    python benchmarks/local.py error      [--output error.json]   four laws, synthetic rows and covertype
     python benchmarks/local.py target                             double_cap against gaussian at d = 20, epsilon = 1
     python benchmarks/local.py throughput                         100,000 reports at d = 40, with peak memory
     python benchmarks/local.py sparse                             p = 2,000 by the Fantope estimator
@@ -23,8 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.local import Aggregator, LocalProtocol, simulate
-from eigenveil.local.client import encode, encode_many
+from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, simulate
 from eigenveil.local.wire import to_line
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
@@ -32,7 +31,7 @@ from eigenveil.randomness import secure_generator
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-6
-MECHANISMS = {"double_cap": 0.0, "one_bit": 0.0, "gaussian": DELTA, "gaussian_paper": DELTA}
+LAWS = {"double_cap": 0.0, "one_bit": 0.0, "gaussian": DELTA, "gaussian_paper": DELTA}
 K = 2
 console = Console()
 
@@ -75,19 +74,19 @@ def run_error(arguments: argparse.Namespace) -> None:
         n, d = rows.shape
         chance = float(np.sqrt(2 * K * (1 - K / d)))
         table = Table(title=f"{name}: n = {n:,}, d = {d}, k = {K}; no information is {chance:.2f}")
-        for column in ("mechanism", "bytes", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
+        for column in ("law", "bytes", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
             table.add_column(column, justify="right")
-        for mechanism, delta in MECHANISMS.items():
+        for law, delta in LAWS.items():
             medians = []
             for epsilon in EPSILONS:
-                protocol = LocalProtocol(d, epsilon, delta, mechanism=mechanism)
+                protocol = LocalProtocol(d, epsilon, delta, law=law)
                 medians.append(float(np.median(errors_of(rows, protocol, arguments.repeats))))
             size = protocol.report_bytes
             results.append(
-                {"data": name, "n": n, "d": d, "chance": chance, "mechanism": mechanism, "bytes": size}
+                {"data": name, "n": n, "d": d, "chance": chance, "law": law, "bytes": size}
                 | {"delta": delta, "epsilons": EPSILONS, "errors": medians}
             )
-            table.add_row(mechanism, f"{size:,}", *(f"{error:.3f}" for error in medians))
+            table.add_row(law, f"{size:,}", *(f"{error:.3f}" for error in medians))
         console.print(table)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1))
@@ -96,24 +95,24 @@ def run_error(arguments: argparse.Namespace) -> None:
 def run_target(arguments: argparse.Namespace) -> None:
     rows = spiked(100_000, 20)
     table = Table(title="Subspace error at d = 20, k = 2, n = 100,000, epsilon = 1: median and quartiles")
-    for column in ("mechanism", "delta", "error", "quartiles", "over double_cap's"):
+    for column in ("law", "delta", "error", "quartiles", "over double_cap's"):
         table.add_column(column, justify="right")
     first = None
-    for mechanism, delta in (("double_cap", 0.0), ("one_bit", 0.0), *(("gaussian", delta) for delta in (1e-6, 1e-4))):
-        errors = errors_of(rows, LocalProtocol(20, 1.0, delta, mechanism=mechanism), arguments.repeats)
+    for law, delta in (("double_cap", 0.0), ("one_bit", 0.0), *(("gaussian", delta) for delta in (1e-6, 1e-4))):
+        errors = errors_of(rows, LocalProtocol(20, 1.0, delta, law=law), arguments.repeats)
         low, middle, high = np.quantile(errors, [0.25, 0.5, 0.75])
         first = middle if first is None else first
-        table.add_row(mechanism, f"{delta:g}", f"{middle:.3f}", f"{low:.3f}-{high:.3f}", f"{middle / first:.2f}")
+        table.add_row(law, f"{delta:g}", f"{middle:.3f}", f"{low:.3f}-{high:.3f}", f"{middle / first:.2f}")
     console.print(table)
 
 
 def run_throughput(arguments: argparse.Namespace) -> None:
     table = Table(title="d = 40; rates in reports per second of processor time, so that a busy machine counts less")
-    for column in ("mechanism", "encode one", "encode many", "reports", "aggregate", "durable", "peak MB"):
+    for column in ("law", "encode one", "encode many", "reports", "aggregate", "durable", "peak MB"):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory() as folder:
-        for mechanism, delta in MECHANISMS.items():
-            protocol = LocalProtocol(40, 1.0, delta, mechanism=mechanism)
+        for law, delta in LAWS.items():
+            protocol = LocalProtocol(40, 1.0, delta, law=law)
             protocol.save(Path(folder, "protocol.json"))
             sizes = (arguments.reports // 10, arguments.reports)
             if delta:
@@ -131,7 +130,7 @@ def run_throughput(arguments: argparse.Namespace) -> None:
                         file.writelines(map(to_line, encode_many(protocol, block)))
                 many = size / (time.process_time() - start)
                 speeds, peak = [], 0
-                for state in ("", str(Path(folder, f"{mechanism}{size}.db"))):
+                for state in ("", str(Path(folder, f"{law}{size}.db"))):
                     command = [sys.executable, __file__, "aggregate-once", "--folder", folder, "--state", state]
                     done = subprocess.run(command, capture_output=True, text=True, check=True)
                     seconds, accepted, memory = json.loads(done.stdout)
@@ -139,7 +138,7 @@ def run_throughput(arguments: argparse.Namespace) -> None:
                     speeds.append(size / seconds)
                     peak = max(peak, memory)
                 table.add_row(
-                    mechanism, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", *(f"{s:,.0f}" for s in speeds), f"{peak:.0f}"
+                    law, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", *(f"{s:,.0f}" for s in speeds), f"{peak:.0f}"
                 )
     console.print(table)
 
@@ -157,11 +156,11 @@ def run_sparse(arguments: argparse.Namespace) -> None:
     from eigenveil.estimators.local_pca import LocalSparsePCA
 
     table = Table(title="One direction on 8 of p features, epsilon = 1; no information is 1.41")
-    for column in ("p", "n", "mechanism", "sparse error", "dense error", "iterations", "seconds", "of processor"):
+    for column in ("p", "n", "law", "sparse error", "dense error", "iterations", "seconds", "of processor"):
         table.add_column(column, justify="right")
     # A Gaussian report has 8 MB at p = 2,000: the double cap alone goes there.
     both = (("double_cap", 0.0), ("gaussian", DELTA))
-    for p, mechanisms in ((200, both), (2000, both[:1])):
+    for p, laws in ((200, both), (2000, both[:1])):
         n = arguments.reports
         generator = np.random.default_rng(0)
         truth = np.zeros((1, p))
@@ -169,8 +168,8 @@ def run_sparse(arguments: argparse.Namespace) -> None:
         # Unit rows along the direction with some noise, in single precision to keep 2,000 columns small.
         rows = np.float32(generator.standard_normal((n, 1)) * truth)
         rows += generator.standard_normal((n, p), dtype=np.float32) * np.float32(0.3 / np.sqrt(p))
-        for mechanism, delta in mechanisms:
-            options = {"epsilon": 1.0, "delta": delta, "norm_bound": 1.0, "mechanism": mechanism}
+        for law, delta in laws:
+            options = {"epsilon": 1.0, "delta": delta, "norm_bound": 1.0, "law": law}
             start, used = time.perf_counter(), time.process_time()
             sparse = LocalSparsePCA(1, **options).fit(rows)
             seconds, used = time.perf_counter() - start, time.process_time() - used
@@ -178,7 +177,7 @@ def run_sparse(arguments: argparse.Namespace) -> None:
             table.add_row(
                 f"{p:,}",
                 f"{n:,}",
-                mechanism,
+                law,
                 f"{subspace_distance(truth, sparse.components_):.3f}",
                 f"{subspace_distance(truth, dense):.3f}",
                 str(sparse.n_iter_),

@@ -1,4 +1,4 @@
-"""docs/collect_from_devices.md, run as written: devices, server and analyst, the server killed midway."""
+"""docs/how_to/collect_from_devices.md, run as written: devices, server and analyst, the server killed midway."""
 
 import re
 import shlex
@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
 from eigenveil.cli.local import local_app
-from eigenveil.local import Aggregator
+from eigenveil.local import Aggregator, encode
 from eigenveil.local.wire import to_line
 
-GUIDE = Path(__file__).parents[2] / "docs" / "collect_from_devices.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "collect_from_devices.md"
 DEVICES = 150
 
 
@@ -48,7 +49,10 @@ def run_command(line: str) -> str:
 def wait_for_reports(folder: Path, count: int, *running: subprocess.Popen) -> None:
     """Wait until the collection holds `count` reports; a process that died instead fails the test."""
     while True:
-        assert all(process.poll() is None for process in running), [process.communicate() for process in running]
+        if any(process.poll() is not None for process in running):
+            for process in running:  # what still runs would never end, and the test would hang instead of failing
+                process.kill()
+            pytest.fail(str([process.communicate() for process in running]))
         if (folder / "collection.db").exists() and (folder / "address.txt").exists():
             with Aggregator.open(folder / "collection.db") as collection:
                 if collection.n_reports >= count:
@@ -94,7 +98,7 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
     assert np.allclose(release.covariance, whole.release().covariance)
 
     # A file with the same reports again and a few new ones, by the command line of the guide.
-    more = [*sent[:10], *(whole.protocol.encode(np.ones(8)) for _ in range(5))]
+    more = [*sent[:10], *(encode(whole.protocol, np.ones(8)) for _ in range(5))]
     (tmp_path / "more-reports.txt").write_bytes(b"".join(map(to_line, more)))
     run_command(aggregate)
     with Aggregator.open(tmp_path / "collection.db") as collection:

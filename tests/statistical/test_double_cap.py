@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.local import LocalProtocol
+from eigenveil.laws.local.directions import uniform_directions
+from eigenveil.laws.local.double_cap import CapLaw
+from eigenveil.laws.local.one_bit import BitLaw, public_directions
+from eigenveil.local import LocalProtocol, law_of
 from eigenveil.local.client import new_ids, on_grid
-from eigenveil.local.directions import uniform_directions
-from eigenveil.local.double_cap import CapLaw
-from eigenveil.local.one_bit import BitLaw, public_directions
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 
@@ -138,9 +138,9 @@ def test_alpha_by_quadrature_and_the_best_threshold(d, epsilon):
 def test_variances_of_the_design():
     """At d = 100, epsilon = 1, in units of d^2: 3.0 for the double cap; 37.7 and 18 were given for Gaussians."""
     assert CapLaw.best(100, 1.0).variance() / 100**2 == pytest.approx(3.0, abs=0.03)
-    paper = LocalProtocol(100, 1.0, 1e-4, mechanism="gaussian_paper").law.variance() / 100**2
+    paper = law_of(LocalProtocol(100, 1.0, 1e-4, law="gaussian_paper")).variance() / 100**2
     assert 2 * paper == pytest.approx(37.7, abs=0.1)  # with its sensitivity mended by sqrt(2)
-    assert LocalProtocol(100, 1.0, 1e-6, mechanism="gaussian").law.variance() / 100**2 < 21
+    assert law_of(LocalProtocol(100, 1.0, 1e-6, law="gaussian")).variance() / 100**2 < 21
 
 
 ROWS = {"unit": 1.0, "short": 0.8}
@@ -152,18 +152,18 @@ FLAW = {"double_cap": PERTURB, "one_bit": 4 * PERTURB}
 
 def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, seed: int) -> np.ndarray:
     """The estimate of every single report, seen through the matrices `probes`: n x len(probes)."""
-    generator, law = np.random.default_rng(seed), protocol.law
-    n = DRAWS[protocol.mechanism]
+    generator, law = np.random.default_rng(seed), law_of(protocol)
+    n = DRAWS[protocol.law]
     grid = on_grid(protocol, np.tile(row, (n, 1)))
     ids = new_ids(n, generator)
     payloads = law.perturb(grid, ids, generator)
     d, trace_bit = protocol.n_features, payloads[:, -1]
-    if protocol.mechanism == "double_cap":
-        u, weight = law._integers(payloads), np.full(n, 1 / law.law.alpha)
+    if protocol.law == "double_cap":
+        u, weight = law._integers(payloads), np.full(n, 1 / law.caps.alpha)
     else:
         u = public_directions(ids, d)
         bit = payloads[:, 0] & 1
-        weight = ((bit - 0.5) / np.tanh(law.direction_epsilon / 2) + 0.5 - law.law.mass) / law.law.slope
+        weight = ((bit - 0.5) / np.tanh(law.direction_epsilon / 2) + 0.5 - law.bit.mass) / law.bit.slope
         trace_bit = payloads[:, 0] >> 1
     u = u / np.linalg.norm(u, axis=1, keepdims=True)
     forms = np.einsum("ni,pij,nj->np", u, probes, u, optimize=True)
@@ -179,12 +179,12 @@ def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, see
     return values
 
 
-@pytest.mark.parametrize("mechanism", ["double_cap", "one_bit"])
+@pytest.mark.parametrize("law", ["double_cap", "one_bit"])
 @pytest.mark.parametrize("rows", ROWS)
-def test_unbiased_with_the_stated_variance(mechanism, rows):
-    d, norm, n = 4, ROWS[rows], DRAWS[mechanism]
+def test_unbiased_with_the_stated_variance(law, rows):
+    d, norm, n = 4, ROWS[rows], DRAWS[law]
     row_norms = "unit" if rows == "unit" else "any"
-    protocol = LocalProtocol(d, 6.0, mechanism=mechanism, row_norms=row_norms, trace_share=0.3)
+    protocol = LocalProtocol(d, 6.0, law=law, row_norms=row_norms, trace_share=0.3)
     generator = np.random.default_rng(4)
     row = norm * uniform_directions(1, d, generator)[0]
     row = on_grid(protocol, row[None])[0] / 2.0**16
@@ -200,13 +200,13 @@ def test_unbiased_with_the_stated_variance(mechanism, rows):
     expected = np.einsum("pij,ij->p", probes, truth)
     spreads = values.std(axis=0) / np.sqrt(n) * stats.norm.isf(ALPHA / (2 * len(probes)))
     assert (np.abs(values.mean(axis=0) - expected) < spreads).all()
-    assert abs(values.mean(axis=0)[-1] * (1 + FLAW[mechanism]) - expected[-1]) > spreads[-1]
+    assert abs(values.mean(axis=0)[-1] * (1 + FLAW[law]) - expected[-1]) > spreads[-1]
     errors = np.square(values[:, :-1] - expected[:-1]).sum(axis=1)
-    stated = protocol.law.variance(float(row @ row))
+    stated = law_of(protocol).variance(float(row @ row))
     spread = errors.std() / np.sqrt(n)
     # Quantized directions have length 1 to 1e-4 only; that is far below PERTURB and is allowed for.
     assert abs(errors.mean() - stated) < Z * spread + 1e-3 * stated
-    assert abs(errors.mean() * (1 + FLAW[mechanism]) - stated) > Z * spread + 1e-3 * stated
+    assert abs(errors.mean() * (1 + FLAW[law]) - stated) > Z * spread + 1e-3 * stated
 
 
 @pytest.mark.parametrize("d", [2, 20])
@@ -231,7 +231,7 @@ def test_one_bit_has_the_least_variance_of_its_kind(d, epsilon):
 
 def test_one_bit_is_randomized_response():
     """With the direction fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
-    protocol = LocalProtocol(6, 2.0, mechanism="one_bit", row_norms="unit")
+    protocol = LocalProtocol(6, 2.0, law="one_bit", row_norms="unit")
     generator = np.random.default_rng(8)
     n = N // 4
     ids = np.tile(new_ids(1, generator), (n, 1))
@@ -239,7 +239,7 @@ def test_one_bit_is_randomized_response():
     u = u / np.linalg.norm(u)
     across = np.linalg.svd(u[None])[2][1]
     counts = [
-        int((protocol.law.perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
+        int((law_of(protocol).perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
         for row in (u, across)
     ]
     assert loss_is(2.0, counts[0], counts[1], n)
@@ -254,18 +254,18 @@ def test_trace_bit_settles_the_trace():
     grid = on_grid(protocol, rows)
     squared = float(np.square(grid).sum() / N / 4.0**16)
     ids = new_ids(N, generator)
-    totals = protocol.law.totals_of(protocol.law.perturb(grid, ids, generator), ids)
-    spread = Z * np.sqrt(protocol.law.trace_variance(norm**2) / N)
-    assert abs(protocol.law.trace(totals) - squared) < spread
+    totals = law_of(protocol).totals_of(law_of(protocol).perturb(grid, ids, generator), ids)
+    spread = Z * np.sqrt(law_of(protocol).trace_variance(norm**2) / N)
+    assert abs(law_of(protocol).trace(totals) - squared) < spread
     shifted = replace(totals, ones=int(totals.ones * (1 + PERTURB)))
-    assert abs(protocol.law.trace(shifted) - squared) > spread
+    assert abs(law_of(protocol).trace(shifted) - squared) > spread
 
 
 def test_zero_row_is_uniform():
-    for mechanism in ("double_cap", "one_bit"):
-        protocol = LocalProtocol(3, 8.0, mechanism=mechanism, row_norms="unit")
-        generator, n = np.random.default_rng(10), DRAWS[mechanism]
+    for law in ("double_cap", "one_bit"):
+        protocol = LocalProtocol(3, 8.0, law=law, row_norms="unit")
+        generator, n = np.random.default_rng(10), DRAWS[law]
         ids = new_ids(n, generator)
-        totals = protocol.law.totals_of(protocol.law.perturb(np.zeros((n, 3)), ids, generator), ids)
-        bound = Z * np.sqrt(protocol.law.variance(0.0) / n)
-        assert np.abs(protocol.law.estimate(totals) - np.eye(3) / 3).max() < bound
+        totals = law_of(protocol).totals_of(law_of(protocol).perturb(np.zeros((n, 3)), ids, generator), ids)
+        bound = Z * np.sqrt(law_of(protocol).variance(0.0) / n)
+        assert np.abs(law_of(protocol).estimate(totals) - np.eye(3) / 3).max() < bound

@@ -1,23 +1,23 @@
-"""The Gaussian local mechanisms: the law of a client's noise, `simulate` against real clients, the range check."""
+"""The Gaussian local laws: the law of a client's noise, `simulate` against real clients, the range check."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from eigenveil.local import LocalProtocol
-from eigenveil.local.client import encode_many, new_ids, on_grid
-from eigenveil.local.gaussian import gaussian_epsilon
-from eigenveil.local.mechanism import HONEST_FAILURE
+from eigenveil.accounting.calibration import gaussian_epsilon
+from eigenveil.laws.local.base import HONEST_FAILURE
+from eigenveil.local import LocalProtocol, encode_many, law_of
+from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.simulation import simulated_totals
 from eigenveil.randomness import secure_generator
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 
-MECHANISMS = ["gaussian", "gaussian_paper"]
+LAWS = ["gaussian", "gaussian_paper"]
 
 
-def protocol_for(mechanism: str, d: int = 20) -> LocalProtocol:
-    return LocalProtocol(d, 1.0, 1e-6, mechanism=mechanism)
+def protocol_for(law: str, d: int = 20) -> LocalProtocol:
+    return LocalProtocol(d, 1.0, 1e-6, law=law)
 
 
 def standardized(law, entries: np.ndarray, n_clients: int) -> np.ndarray:
@@ -26,10 +26,10 @@ def standardized(law, entries: np.ndarray, n_clients: int) -> np.ndarray:
     return entries / scales
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_noise_of_one_client(mechanism):
-    protocol = protocol_for(mechanism, 60)
-    law, generator = protocol.law, np.random.default_rng(1)
+@pytest.mark.parametrize("name", LAWS)
+def test_noise_of_one_client(name):
+    protocol = protocol_for(name, 60)
+    law, generator = law_of(protocol), np.random.default_rng(1)
     count = N // law.n_entries + 1
     rows = on_grid(protocol, np.full((count, 60), 0.1))
     payloads = law.perturb(rows, new_ids(count, generator), generator)
@@ -38,23 +38,23 @@ def test_noise_of_one_client(mechanism):
     assert follows(noise, stats.norm.cdf)
     assert not follows(noise * (1 + PERTURB), stats.norm.cdf)
     assert abs(noise[:, law.on_diagonal].std() - 1) < 6.2 / np.sqrt(2 * 60 * count)
-    if mechanism == "gaussian":
+    if name == "gaussian":
         assert law.sigma == pytest.approx(np.sqrt(2) * law.off_diagonal_sd)
 
 
 def test_noise_of_the_secure_client_has_the_same_law():
-    law = protocol_for("gaussian", 60).law
+    law = law_of(protocol_for("gaussian", 60))
     noise = np.array([standardized(law, law.noise(1, secure_generator()), 1) for _ in range(6)])
     assert follows(noise, stats.norm.cdf)
     assert not follows(noise * (1 + 8 * PERTURB), stats.norm.cdf)  # fewer draws, a larger flaw
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_simulation_has_the_law_of_real_clients(mechanism):
+@pytest.mark.parametrize("name", LAWS)
+def test_simulation_has_the_law_of_real_clients(name):
     """The noise of n clients, summed report by report and drawn at once."""
     d, n_clients, repeats = 20, 10, 1000
-    protocol = protocol_for(mechanism, d)
-    law, generator = protocol.law, np.random.default_rng(2)
+    protocol = protocol_for(name, d)
+    law, generator = law_of(protocol), np.random.default_rng(2)
     rows = generator.standard_normal((n_clients, d)) / 5
     grid = on_grid(protocol, rows)
     exact = (grid.T @ grid)[law.rows_, law.columns_]
@@ -78,11 +78,11 @@ def test_simulation_has_the_law_of_real_clients(mechanism):
         assert np.abs(np.corrcoef(np.hstack([noise[:, :1], noise[:, :2]]).T)[0, 1]) > bound  # control: repeated noise
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("d", [2, 20, 100])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_range_check_by_the_tails_of_the_noise(mechanism, d, epsilon):
-    law = LocalProtocol(d, epsilon, 1e-6, mechanism=mechanism).law
+def test_range_check_by_the_tails_of_the_noise(name, d, epsilon):
+    law = law_of(LocalProtocol(d, epsilon, 1e-6, law=name))
     entry = 2 * stats.norm.sf((law.entry_reach - 1) / law.sigma) * law.n_entries
     length = stats.chi2(law.n_entries).sf(((law.norm_reach - 1) / law.sigma) ** 2)
     assert entry + length <= HONEST_FAILURE
@@ -91,15 +91,15 @@ def test_range_check_by_the_tails_of_the_noise(mechanism, d, epsilon):
     assert law.norm_reach < 1 + 2 * law.sigma * np.sqrt(law.n_entries) + 12 * law.sigma
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, "double_cap", "one_bit"])
-def test_honest_reports_pass_the_range_check(mechanism):
-    delta = 1e-6 if mechanism.startswith("gaussian") else 0.0
+@pytest.mark.parametrize("name", [*LAWS, "double_cap", "one_bit"])
+def test_honest_reports_pass_the_range_check(name):
+    delta = 1e-6 if name.startswith("gaussian") else 0.0
     for d in (2, 15):
-        protocol = LocalProtocol(d, 0.5, delta, mechanism=mechanism)
+        protocol = LocalProtocol(d, 0.5, delta, law=name)
         generator = np.random.default_rng(3)
         grid = on_grid(protocol, generator.standard_normal((1000, d)))
-        payloads = protocol.law.perturb(grid, new_ids(1000, generator), generator)
-        assert protocol.law.in_range(payloads).all()
+        payloads = law_of(protocol).perturb(grid, new_ids(1000, generator), generator)
+        assert law_of(protocol).in_range(payloads).all()
 
 
 def test_reports_are_independent_of_each_other():
@@ -111,7 +111,7 @@ def test_reports_are_independent_of_each_other():
 
 def test_true_epsilon_of_the_paper():
     """Claimed (2, 1e-4), given (2.30, 1e-4); checked against the privacy loss of the pair e1, e2 by integration."""
-    law = LocalProtocol(10, 2.0, 1e-4, mechanism="gaussian_paper").law
+    law = law_of(LocalProtocol(10, 2.0, 1e-4, law="gaussian_paper"))
     guarantee = law.guarantee()
     assert guarantee.epsilon == pytest.approx(2.30, abs=0.005)
     assert guarantee.delta == 1e-4
@@ -127,7 +127,7 @@ def test_true_epsilon_of_the_paper():
     assert delta_at(2.0) > 2e-4  # what the paper claims does not hold
     # For small epsilon the slack of the classical calibration covers the missing sqrt(2); from 0.8 or so it does not.
     for epsilon, holds in ((0.1, True), (0.5, True), (1.0, False), (4.0, False)):
-        guarantee = LocalProtocol(10, epsilon, 1e-4, mechanism="gaussian_paper").guarantee()
+        guarantee = LocalProtocol(10, epsilon, 1e-4, law="gaussian_paper").guarantee()
         assert (guarantee.epsilon <= epsilon) == holds
         assert guarantee.claimed == (epsilon, 1e-4)
 

@@ -51,7 +51,7 @@ def test_params_shows_the_terms(tmp_path):
     assert "114" in output
     assert LocalProtocol.load(tmp_path / "p.json") == LocalProtocol(40, 1.0)
     paper = invoke(
-        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--mechanism", "gaussian_paper",
+        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--law", "gaussian_paper",
         "--output", tmp_path / "q.json",
     )  # fmt: skip
     assert "Wang and Xu" in paper

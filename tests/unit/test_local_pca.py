@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
+from eigenveil.local import law_of
 from eigenveil.metrics import subspace_distance
 from helpers import refused
 
@@ -30,14 +31,14 @@ def rows_for(n=20_000, d=8):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "delta"), [("double_cap", 0.0), ("one_bit", 0.0), ("gaussian", 1e-6), ("gaussian_paper", 1e-6)]
+    ("law", "delta"), [("double_cap", 0.0), ("one_bit", 0.0), ("gaussian", 1e-6), ("gaussian_paper", 1e-6)]
 )
-def test_finds_the_directions(mechanism, delta):
+def test_finds_the_directions(law, delta):
     rows = rows_for()
-    pca = LocalPCA(2, epsilon=8.0, delta=delta, norm_bound=1.0, mechanism=mechanism).fit(rows)
+    pca = LocalPCA(2, epsilon=8.0, delta=delta, norm_bound=1.0, law=law).fit(rows)
     assert subspace_distance(np.eye(2, 8), pca.components_) < 0.5
     assert pca.guarantee_.is_private
-    assert pca.mechanism_ == pca.release_.provenance["mechanism"] == mechanism
+    assert pca.law_ == pca.release_.origin.law == law
     assert pca.n_samples_ == 20_000
     assert pca.transform(rows[:5]).shape == (5, 2)
     assert pca.inverse_transform(pca.transform(rows[:5])).shape == (5, 8)
@@ -73,8 +74,8 @@ def test_a_seed_is_marked_and_repeats():
         {"norm_bound": 0.0},
         {"n_components": 9},
         {"epsilon": -1.0},
-        {"mechanism": "other"},
-        {"mechanism": "gaussian"},
+        {"law": "other"},
+        {"law": "gaussian"},
         {"delta": 1e-6},
         {"row_norms": "none"},
     ],
@@ -101,7 +102,7 @@ def test_sparse_components_find_few_features_among_many():
     assert error < 0.3
     assert error < subspace_distance(truth, dense.components_)
     assert np.count_nonzero(sparse.components_) < 30
-    law = sparse.protocol_.law
+    law = law_of(sparse.protocol_)
     assert sparse.penalty_ == pytest.approx(law.off_diagonal_sd / np.sqrt(20_000) * np.sqrt(np.log(100)))
     screened = LocalSparsePCA(1, epsilon=4.0, norm_bound=1.0, screen=20).fit(rows)
     assert subspace_distance(truth, screened.components_) < 0.3

@@ -11,19 +11,28 @@ import pytest
 from scipy import stats
 
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.local import Aggregator, CollectionError, LocalProtocol, Refusal, shuffled_guarantee
+from eigenveil.laws.local import LOCAL_LAWS
+from eigenveil.local import (
+    Aggregator,
+    CollectionError,
+    LocalProtocol,
+    Refusal,
+    encode,
+    encode_many,
+    law_of,
+    shuffled_guarantee,
+)
 from eigenveil.local import server as server_module
-from eigenveil.local.client import encode_many, on_grid
-from eigenveil.local.protocol import LOCAL_MECHANISMS
+from eigenveil.local.client import on_grid
 from eigenveil.local.shuffler import shuffled_epsilon
 from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
 from helpers import refused, start_child
 
-ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
 
 
-def protocol_for(mechanism: str = "double_cap", d: int = 5, **more) -> LocalProtocol:
-    return LocalProtocol(d, 2.0, ALL[mechanism], mechanism=mechanism, **more)
+def protocol_for(law: str = "double_cap", d: int = 5, **more) -> LocalProtocol:
+    return LocalProtocol(d, 2.0, ALL[law], law=law, **more)
 
 
 def reports_for(protocol: LocalProtocol, n: int, seed: int = 1) -> list[bytes]:
@@ -42,9 +51,9 @@ def forged(protocol: LocalProtocol, payload: np.ndarray) -> bytes:
     return pack(protocol.tag, False, ids, payload.view(np.uint8)[None])[0]
 
 
-@pytest.mark.parametrize("mechanism", ALL)
-def test_sums_are_exact_in_any_order_and_batch(mechanism):
-    protocol = protocol_for(mechanism)
+@pytest.mark.parametrize("law", ALL)
+def test_sums_are_exact_in_any_order_and_batch(law):
+    protocol = protocol_for(law)
     reports = reports_for(protocol, 200)
     together, apart, backwards = (Aggregator(protocol) for _ in range(3))
     assert together.add_many(reports).accepted == 200
@@ -53,16 +62,16 @@ def test_sums_are_exact_in_any_order_and_batch(mechanism):
     assert same(together, apart)
     assert same(together, backwards)
     # The obvious sum, in Python's own integers.
-    batch = unpack(reports, protocol.tag, protocol.law.payload_bytes)
-    expected = np.zeros((protocol.law.n_matrices, 5, 5), dtype=object)
+    batch = unpack(reports, protocol.tag, law_of(protocol).payload_bytes)
+    expected = np.zeros((law_of(protocol).n_matrices, 5, 5), dtype=object)
     for number in range(200):
-        expected += protocol.law.fold(batch.payloads[number : number + 1], batch.ids[number : number + 1])[0]
+        expected += law_of(protocol).fold(batch.payloads[number : number + 1], batch.ids[number : number + 1])[0]
     assert (together.totals.sums == expected).all()
 
 
-@pytest.mark.parametrize("mechanism", ALL)
-def test_merging_is_exact_and_refuses_overlap(mechanism, tmp_path):
-    protocol = protocol_for(mechanism)
+@pytest.mark.parametrize("law", ALL)
+def test_merging_is_exact_and_refuses_overlap(law, tmp_path):
+    protocol = protocol_for(law)
     reports = reports_for(protocol, 60)
     whole, first, second = Aggregator(protocol), Aggregator(protocol), Aggregator(protocol, tmp_path / "second.db")
     whole.add_many([*reports, b"junk"])
@@ -82,18 +91,18 @@ def test_merging_is_exact_and_refuses_overlap(mechanism, tmp_path):
     with refused(CollectionError):
         first.merge(first)
     with refused(CollectionError):
-        first.merge(Aggregator(protocol_for(mechanism, purpose="other")))
+        first.merge(Aggregator(protocol_for(law, purpose="other")))
     with pytest.raises(TypeError):
         first + 3
 
 
-@pytest.mark.parametrize("mechanism", ALL)
-def test_every_refusal_has_its_reason_and_count(mechanism):
-    protocol = protocol_for(mechanism)
+@pytest.mark.parametrize("law", ALL)
+def test_every_refusal_has_its_reason_and_count(law):
+    protocol = protocol_for(law)
     good = reports_for(protocol, 3)
     damaged = bytearray(good[1])
     damaged[-8] ^= 4
-    far = np.full(protocol.law.payload_bytes, 0x7F, dtype=np.uint8)
+    far = np.full(law_of(protocol).payload_bytes, 0x7F, dtype=np.uint8)
     cases = [
         (good[0], None),
         (good[0], Refusal.REPEATED),
@@ -101,8 +110,8 @@ def test_every_refusal_has_its_reason_and_count(mechanism):
         (good[1][:-1], Refusal.MALFORMED),
         (bytes(damaged), Refusal.MALFORMED),
         (good[1] + b"\0", Refusal.MALFORMED),
-        (reports_for(protocol_for(mechanism, purpose="other"), 1)[0], Refusal.FOREIGN),
-        (reports_for(protocol_for(mechanism, d=9), 1)[0], Refusal.FOREIGN),
+        (reports_for(protocol_for(law, purpose="other"), 1)[0], Refusal.FOREIGN),
+        (reports_for(protocol_for(law, d=9), 1)[0], Refusal.FOREIGN),
         (forged(protocol, far), Refusal.OUT_OF_RANGE),
         (good[2], None),
     ]
@@ -113,7 +122,7 @@ def test_every_refusal_has_its_reason_and_count(mechanism):
     assert tally.accepted == at_once.n_reports == 2
     assert dict(tally.refused) == at_once.refused == one_by_one.refused == expected
     assert same(one_by_one, at_once)
-    assert at_once.release().provenance["refused"] == expected
+    assert at_once.release().origin.collection.refused == expected
 
 
 def test_out_of_range_directions():
@@ -132,16 +141,16 @@ def test_out_of_range_directions():
         assert collection.add(forged(protocol, payload)) is outcome
 
 
-@pytest.mark.parametrize("mechanism", ALL)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("row_norms", ["any", "unit"])
-def test_pull_of_a_poisoned_report_is_bounded(mechanism, row_norms):
+def test_pull_of_a_poisoned_report_is_bounded(name, row_norms):
     """The worst that passes the check moves n times the estimate by `pull` and no more."""
-    protocol = protocol_for(mechanism, row_norms=row_norms)
-    law = protocol.law
-    if mechanism == "double_cap":
+    protocol = protocol_for(name, row_norms=row_norms)
+    law = law_of(protocol)
+    if name == "double_cap":
         unit = np.array([32767, 0, 0, 0, 0], dtype="<i2").view(np.uint8)
         worst = [np.append(unit, np.uint8(bit)) for bit in (0, 1)] if law.measures_trace else [unit]
-    elif mechanism == "one_bit":
+    elif name == "one_bit":
         worst = [np.array([value], dtype=np.uint8) for value in range(4 if law.measures_trace else 2)]
     else:
         entries = np.where(law.on_diagonal, 0.0, 1.0)
@@ -173,7 +182,7 @@ def test_streams_with_junk_never_stop(tmp_path):
         collection.add_file(tmp_path / "nowhere.txt")
 
 
-def test_release_carries_guarantee_and_provenance():
+def test_release_carries_guarantee_and_origin():
     protocol = protocol_for(norm_bound=3.0)
     collection = Aggregator(protocol)
     with refused(InvalidDataError):
@@ -184,10 +193,10 @@ def test_release_carries_guarantee_and_provenance():
     assert release.guarantee.epsilon == 2.0
     assert release.guarantee.is_private
     assert "Local model" in release.guarantee.caveats[-1]
-    assert release.provenance["fingerprint"] == protocol.fingerprint
-    assert release.provenance["n_rows"] == 40
-    np.testing.assert_allclose(release.covariance, 9 * protocol.law.estimate(collection.totals))
-    collection.add(protocol.encode(np.ones(5), np.random.default_rng(0)))
+    assert release.origin.collection.fingerprint == protocol.fingerprint
+    assert release.n_rows == 40
+    np.testing.assert_allclose(release.covariance, 9 * law_of(protocol).estimate(collection.totals))
+    collection.add(encode(protocol, np.ones(5), np.random.default_rng(0)))
     assert not collection.release().guarantee.is_private  # one seeded report marks the whole
     with refused(InvalidParameterError):
         collection.release(n_components=6)
@@ -275,7 +284,7 @@ def test_a_failed_batch_leaves_no_trace(monkeypatch):
     reports = reports_for(protocol, 10)
     collection = Aggregator(protocol)
     collection.add_many(reports[:4])
-    monkeypatch.setattr(type(protocol.law), "fold", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(law_of(protocol)), "fold", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         collection.add_many(reports[4:])
     monkeypatch.undo()
@@ -296,9 +305,9 @@ def test_a_collection_that_cannot_be_written_says_so(tmp_path):
 
 def test_capacity_is_checked_before_adding():
     protocol = protocol_for()
-    protocol.law.check_capacity(2**31)
+    law_of(protocol).check_capacity(2**31)
     with refused(CapacityError):
-        protocol.law.check_capacity(2**33)
+        law_of(protocol).check_capacity(2**33)
 
 
 def test_memory_does_not_grow_with_the_reports(monkeypatch):
@@ -356,6 +365,6 @@ def test_shuffled_guarantee_states_its_conditions():
     with refused(InvalidParameterError):
         shuffled_guarantee(protocol, 100, 1e-6)
     with refused(InvalidParameterError):
-        shuffled_guarantee(LocalProtocol(20, 1.0, 1e-6, mechanism="gaussian"), 100_000)
+        shuffled_guarantee(LocalProtocol(20, 1.0, 1e-6, law="gaussian"), 100_000)
     with refused(InvalidParameterError):
         shuffled_guarantee(protocol, 100_000, 0.0)

@@ -27,10 +27,10 @@ _ROWS_AT_ONCE = 1000
 STANDARD = Path("-")
 
 
-def _mechanism_names(incomplete: str) -> list[str]:
-    from eigenveil.local.protocol import LOCAL_MECHANISMS
+def _law_names(incomplete: str) -> list[str]:
+    from eigenveil.laws.local import LOCAL_LAWS
 
-    return [name for name in LOCAL_MECHANISMS if name.startswith(incomplete)]
+    return [name for name in LOCAL_LAWS if name.startswith(incomplete)]
 
 
 @local_app.command()
@@ -38,10 +38,10 @@ def params(
     features: Annotated[int, typer.Option(help="Width of a row.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     output: Annotated[Path, typer.Option(help="Protocol file to write (JSON).")],
-    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian mechanisms.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian laws.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
-    mechanism: Annotated[
-        str, typer.Option(help="A mechanism of docs/local.md.", autocompletion=_mechanism_names)
+    law: Annotated[
+        str, typer.Option(help="A law of docs/explanation/local.md.", autocompletion=_law_names)
     ] = "double_cap",
     row_norms: Annotated[str, typer.Option(help="any, or unit: scale every row to the bound.")] = "any",
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
@@ -49,12 +49,10 @@ def params(
     quiet: Quiet = False,
 ) -> None:
     """Write the public protocol of a collection, and show what it costs and what it gives."""
-    from eigenveil.local.protocol import LocalProtocol
+    from eigenveil.local.protocol import LocalProtocol, law_of
 
-    protocol = LocalProtocol(
-        features, epsilon, delta, norm_bound, mechanism=mechanism, row_norms=row_norms, purpose=purpose
-    )
-    law = protocol.law
+    protocol = LocalProtocol(features, epsilon, delta, norm_bound, law=law, row_norms=row_norms, purpose=purpose)
+    entry_sd, pull = (size * norm_bound**2 for size in (law_of(protocol).off_diagonal_sd, law_of(protocol).pull))
     with whole_file(output) as file:
         file.write(protocol.to_json().encode())
     if as_json:
@@ -64,8 +62,8 @@ def params(
                 "fingerprint": protocol.fingerprint,
                 "guarantee": guarantee_fields(protocol.guarantee()),
                 "report_bytes": protocol.report_bytes,
-                "entry_sd_times_root_n": law.off_diagonal_sd * norm_bound**2,
-                "pull_of_one_report_times_n": law.pull * norm_bound**2,
+                "entry_sd_times_root_n": entry_sd,
+                "pull_of_one_report_times_n": pull,
             }
         )
     if as_json or quiet:
@@ -74,8 +72,8 @@ def params(
     table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
     table.add_row("guarantee of a report", str(protocol.guarantee()))
     table.add_row("bytes of a report", str(protocol.report_bytes))
-    table.add_row("sd of an entry, n reports", f"{law.off_diagonal_sd * norm_bound**2:.4g} / √n")
-    table.add_row("pull of one bad report, at most", f"{law.pull * norm_bound**2:.4g} / n")
+    table.add_row("sd of an entry, n reports", f"{entry_sd:.4g} / √n")
+    table.add_row("pull of one bad report, at most", f"{pull:.4g} / n")
     console.print(table)
     for caveat in protocol.guarantee().caveats:
         console.print(caveat)

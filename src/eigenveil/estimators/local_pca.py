@@ -1,24 +1,21 @@
 """`LocalPCA` and `LocalSparsePCA`: the whole local pipeline in one `fit`, for research and planning."""
 
-import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from ..errors import InvalidParameterError, integer_between
 from ..local.protocol import LocalProtocol
-from ..local.simulation import simulate
-from ..postprocess.fantope import fantope_components
-from ..postprocess.spectrum import sorted_eigh
+from ..local.release import components_request, released
+from ..local.simulation import simulated_totals
+from ..origin import ComponentsRequest, SparseRequest
 from ..randomness import generator_from
+from .components import ComponentsMixin
 
-FloatArray = NDArray[np.float64]
 
-
-class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LocalPCA(ComponentsMixin, BaseEstimator):
     """Principal components, about the origin, of rows that each became private before anyone saw them.
 
     `fit` plays every client and the server in one process: it tells what a collection would give. For a real one, where
@@ -34,7 +31,7 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         0 is pure differential privacy.
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
-    mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
+    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
         The Gaussian ones need a delta above 0, the others are pure.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
@@ -55,7 +52,8 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     protocol_ : LocalProtocol
     guarantee_ : Guarantee
     release_ : Release
-    mechanism_ : str
+        All of the above is read from it, so a saved release says the same.
+    law_ : str
     n_samples_ : int
 
     Examples
@@ -75,7 +73,7 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         epsilon: float = 1.0,
         delta: float = 0.0,
         norm_bound: float | None = None,
-        mechanism: str = "double_cap",
+        law: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
         random_state: int | None = None,
@@ -84,7 +82,7 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.epsilon = epsilon
         self.delta = delta
         self.norm_bound = norm_bound
-        self.mechanism = mechanism
+        self.law = law
         self.row_norms = row_norms
         self.trace_share = trace_share
         self.random_state = random_state
@@ -97,59 +95,34 @@ class LocalPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 "norm_bound must be given: a public bound on the norm of a row, not computed from the data."
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_features=2)
-        d = X.shape[1]
-        k = integer_between("n_components", d if self.n_components is None else self.n_components, 1, d)
         self.protocol_ = LocalProtocol(
-            d,
+            X.shape[1],
             self.epsilon,
             self.delta,
             self.norm_bound,
-            mechanism=self.mechanism,
+            law=self.law,
             row_norms=self.row_norms,
             trace_share=self.trace_share,
         )
-        self.release_ = simulate(self.protocol_, X, generator_from(self.random_state), k)
-        self.guarantee_, self.mechanism_ = self.release_.guarantee, self.protocol_.mechanism
-        self.covariance_ = self.release_.arrays["covariance"]
-        self.n_samples_, self.n_components_ = X.shape[0], k
-        self.mean_ = np.zeros(d)
-        self._set_components(k)
+        # Before anything is drawn: what cannot be done is refused.
+        request = self._request(X.shape[1])
+        names = getattr(self, "feature_names_in_", None)
+        self.release_ = released(
+            self.protocol_,
+            simulated_totals(self.protocol_, X, generator_from(self.random_state)),
+            request,
+            simulated=True,
+            estimator=type(self).__name__,
+            feature_names=None if names is None else tuple(map(str, names)),
+        )
+        self.guarantee_, self.law_ = self.release_.guarantee, self.release_.origin.law
+        self.components_, self.mean_ = self.release_.components, self.release_.mean
+        self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)
         return self
 
-    def _set_components(self, k: int) -> None:
-        """Choose the directions; post-processing of the released matrix alone."""
-        values, self.components_ = sorted_eigh(self.covariance_, k)
-        self._set_variances(values)
-
-    def _set_variances(self, values: FloatArray) -> None:
-        self.explained_variance_ = np.maximum(values, 0.0)
-        total = float(np.trace(self.covariance_))
-        ratio = self.explained_variance_ / total if total > 0 else np.zeros_like(self.explained_variance_)
-        self.explained_variance_ratio_ = np.minimum(ratio, 1.0)
-
-    def _noise_sd(self) -> float:
-        """Return the standard deviation of an off-diagonal entry of `covariance_`, known from the noise law."""
-        return self.protocol_.law.off_diagonal_sd * self.protocol_.norm_bound**2 / math.sqrt(self.n_samples_)
-
-    def transform(self, X: Any) -> FloatArray:
-        """Project rows on the components; the projections of private rows are private data themselves."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X @ self.components_.T.astype(X.dtype))
-
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Map projections back to the space of the features."""
-        check_is_fitted(self)
-        return np.asarray(np.asarray(X) @ self.components_)
-
-    def get_covariance(self) -> FloatArray:
-        """Return the estimate of the second moment."""
-        check_is_fitted(self)
-        return np.asarray(self.covariance_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+    def _request(self, n_features: int) -> ComponentsRequest | SparseRequest:
+        """Return what is asked for; what cannot be is refused."""
+        return components_request(self.n_components, n_features)
 
 
 class LocalSparsePCA(LocalPCA):
@@ -171,7 +144,7 @@ class LocalSparsePCA(LocalPCA):
         thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
-    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, random_state
+    epsilon, delta, norm_bound, law, row_norms, trace_share, random_state
         As for `LocalPCA`.
 
     Attributes
@@ -202,7 +175,7 @@ class LocalSparsePCA(LocalPCA):
         epsilon: float = 1.0,
         delta: float = 0.0,
         norm_bound: float | None = None,
-        mechanism: str = "double_cap",
+        law: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
         random_state: int | None = None,
@@ -212,7 +185,7 @@ class LocalSparsePCA(LocalPCA):
             epsilon=epsilon,
             delta=delta,
             norm_bound=norm_bound,
-            mechanism=mechanism,
+            law=law,
             row_norms=row_norms,
             trace_share=trace_share,
             random_state=random_state,
@@ -222,23 +195,15 @@ class LocalSparsePCA(LocalPCA):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _set_components(self, k: int) -> None:
-        """Solve on the screened features; all of it is post-processing of the released matrix."""
-        d = self.covariance_.shape[0]
-        chosen = self._screened(d if self.screen is None else max(k, integer_between("screen", self.screen, 1)))
-        penalty = self._noise_sd() * math.sqrt(math.log(d)) if self.penalty is None else self.penalty
-        block = np.ascontiguousarray(self.covariance_[np.ix_(chosen, chosen)])
-        result = fantope_components(block, k, penalty=penalty, tol=self.tol, max_iter=self.max_iter)
-        self.components_ = np.zeros((k, d))
-        self.components_[:, chosen] = result.components
-        self.penalty_, self.n_iter_ = result.penalty, result.n_iter
-        self._set_variances(np.einsum("ki,ij,kj->k", self.components_, self.covariance_, self.components_))
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Encode every row of `X` as its own client would, add the reports up, and solve on the estimate."""
+        super().fit(X, y)
+        self.penalty_, self.n_iter_ = self.release_.sparse.penalty, self.release_.sparse.n_iter
+        return self
 
-    def _screened(self, count: int) -> NDArray[np.intp]:
-        """Return the features that take part in the largest off-diagonal entries, `count` of them, in order."""
-        d = self.covariance_.shape[0]
-        if count >= d:
-            return np.arange(d)
-        sizes = np.abs(self.covariance_)
-        np.fill_diagonal(sizes, 0.0)
-        return np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[:count])
+    def _request(self, n_features: int) -> SparseRequest:
+        """Return what is asked for; what the solver could not use is refused."""
+        k = n_features if self.n_components is None else self.n_components
+        return SparseRequest(
+            integer_between("n_components", k, 1, n_features), self.penalty, self.tol, self.max_iter, self.screen
+        )

@@ -1,14 +1,17 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
-`LocalProtocol` is the public agreement, its `encode` runs on the client, `Aggregator` runs on the server. Names
-are loaded when they are asked for, so a client that only encodes never loads the server.
+`LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
+laws behind them are `eigenveil.laws.local`. Names are loaded when they are asked for, so a client that only encodes
+never loads the server.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 
 if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+    from .client import encode, encode_many
+    from .protocol import LocalProtocol, law_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
     from .simulation import simulate
@@ -21,26 +24,25 @@ __all__ = [
     "LocalProtocol",
     "Refusal",
     "Tally",
+    "encode",
+    "encode_many",
+    "law_of",
     "shuffled_guarantee",
     "simulate",
 ]
 
+# No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
     "Aggregator": "server",
     "CollectionError": "store",
     "LocalProtocol": "protocol",
     "Refusal": "wire",
     "Tally": "server",
+    "encode": "client",
+    "encode_many": "client",
+    "law_of": "protocol",
     "shuffled_guarantee": "shuffler",
     "simulate": "simulation",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

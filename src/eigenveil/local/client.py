@@ -4,27 +4,30 @@ Imports NumPy, SciPy's special functions and the secure generator, and nothing o
 report and sends *the same bytes* again where the network failed: encoding a row twice spends epsilon twice.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InvalidDataError
+from ..laws.base import FloatArray
+from ..laws.local.base import ByteArray
 from ..randomness import is_secure, secure_generator
-from ..rows import RowBound
-from .mechanism import ByteArray, FloatArray
+from ..rows.bound import RowBound
+from .protocol import LocalProtocol, law_of
 from .wire import ID_BYTES, pack
 
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
 
+def encode(protocol: LocalProtocol, row: ArrayLike, generator: np.random.Generator | None = None) -> bytes:
+    """Return the private report of one row; every call spends the client's epsilon again.
 
-def encode(protocol: "LocalProtocol", row: ArrayLike, generator: np.random.Generator | None = None) -> bytes:
-    """Return the private report of one row.
+    Parameters
+    ----------
+    protocol : LocalProtocol
+    row : array_like of shape (n_features,)
+    generator : numpy.random.Generator, optional
+        The secure generator by default. Any other is for tests, and marks the report as not private.
 
     Examples
     --------
-    >>> from eigenveil.local import LocalProtocol
     >>> len(encode(LocalProtocol(3, epsilon=1.0), [0.1, 0.5, 0.2]))
     40
     """
@@ -34,14 +37,12 @@ def encode(protocol: "LocalProtocol", row: ArrayLike, generator: np.random.Gener
     return encode_many(protocol, rows[None, :], generator)[0]
 
 
-def encode_many(
-    protocol: "LocalProtocol", rows: ArrayLike, generator: np.random.Generator | None = None
-) -> list[bytes]:
+def encode_many(protocol: LocalProtocol, rows: ArrayLike, generator: np.random.Generator | None = None) -> list[bytes]:
     """Return one report for every row: the same as encoding them one by one, and faster."""
     generator = secure_generator() if generator is None else generator
     grid = on_grid(protocol, rows)
     ids = new_ids(len(grid), generator)
-    payloads = protocol.law.perturb(grid, ids, generator)
+    payloads = law_of(protocol).perturb(grid, ids, generator)
     return pack(protocol.tag, not is_secure(generator), ids, payloads)
 
 
@@ -50,15 +51,16 @@ def new_ids(size: int, generator: np.random.Generator) -> ByteArray:
     return np.frombuffer(generator.bytes(ID_BYTES * size), dtype=np.uint8).reshape(size, ID_BYTES)
 
 
-def on_grid(protocol: "LocalProtocol", rows: ArrayLike) -> FloatArray:
+def on_grid(protocol: LocalProtocol, rows: ArrayLike) -> FloatArray:
     """Return the integer rows, of norm at most 2^bits, that rows become under the protocol."""
     values = _floats(rows)
     if values.ndim != 2 or values.shape[1] != protocol.n_features:
         raise InvalidDataError(f"A row of this protocol has {protocol.n_features} numbers; the row at hand does not.")
     if not np.isfinite(values).all():
         raise InvalidDataError("A row holds NaN or infinity; a client with such a row must not report it.")
+    bits = law_of(protocol).row_bits
     if protocol.row_norms == "any":
-        return protocol.bound.quantize(values)
+        return RowBound(protocol.norm_bound, bits, protocol.shift, protocol.scale).quantize(values)
     centred = values * 0.5 if protocol.shift is None else values * 0.5 - np.asarray(protocol.shift) * 0.5
     if protocol.scale is not None:
         # Relative scales are enough for a direction, and cannot overflow.
@@ -67,7 +69,7 @@ def on_grid(protocol: "LocalProtocol", rows: ArrayLike) -> FloatArray:
     centred = centred / np.where(largest > 0, largest, 1.0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     units = centred / np.where(lengths > 0, lengths, 1.0)
-    return RowBound(1.0, protocol.law.row_bits).quantize(units)
+    return RowBound(1.0, bits).quantize(units)
 
 
 def _floats(rows: ArrayLike) -> FloatArray:

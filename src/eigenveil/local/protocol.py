@@ -1,40 +1,26 @@
-"""`LocalProtocol`: the public agreement between clients and server, as a small JSON file with a fingerprint."""
+"""`LocalProtocol`: the public agreement between clients and server, as a small JSON file with a fingerprint.
+
+Clients hold the file for years, so a written text never changes its meaning or its fingerprint: format 1, which calls
+the law "mechanism", is read, and its protocol stands for the same reports as before.
+"""
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ..errors import (
-    InvalidParameterError,
-    integer_between,
-    one_of,
-    positive_number,
-    probability_below_one,
-)
+from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
-from ..rows import RowBound
-from .double_cap import DoubleCap
-from .gaussian import LocalGaussian, PaperGaussian
-from .mechanism import LocalMechanism
-from .one_bit import OneBit
+from ..laws.local.base import PARAMETERS, LocalLaw
+from ..laws.local.table import local_law_from
+from ..row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 
-if TYPE_CHECKING:
-    from ..release import Release
-
-FORMAT = 1
-LOCAL_MECHANISMS: dict[str, type[LocalMechanism]] = {
-    mechanism.name: mechanism for mechanism in (DoubleCap, OneBit, LocalGaussian, PaperGaussian)
-}
-# Beyond this e^epsilon leaves the range where the formulas keep their digits, and nothing is private anyway.
-LARGEST_EPSILON = 30.0
+FORMAT = 2
+FORMATS = (1, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -51,8 +37,8 @@ class LocalProtocol:
         0 is pure differential privacy.
     norm_bound : float
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
-    mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
-        How a row becomes a report; docs/local.md compares them.
+    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
+        How a row becomes a report; docs/explanation/local.md compares them.
     row_norms : {"any", "unit"}
         ``"unit"`` scales every row to the norm bound: only its direction counts, and the trace is known.
     trace_share : float
@@ -61,6 +47,9 @@ class LocalProtocol:
         Public location and positive scale of every feature.
     purpose : str
         A public name of the collection; reports for another purpose are foreign.
+    format : int
+        The format of its text. Reports carry the fingerprint of that text, so a protocol keeps the one it was
+        written in.
 
     Examples
     --------
@@ -75,80 +64,39 @@ class LocalProtocol:
     epsilon: float
     delta: float = 0.0
     norm_bound: float = 1.0
-    mechanism: str = "double_cap"
+    law: str = "double_cap"
     row_norms: str = "any"
     trace_share: float = 0.05
     shift: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     purpose: str = ""
+    format: int = field(default=FORMAT, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, value in {
-            "n_features": integer_between("n_features", self.n_features, 2),
-            "epsilon": positive_number("epsilon", self.epsilon),
-            "delta": probability_below_one("delta", self.delta),
-            "norm_bound": positive_number("norm_bound", self.norm_bound),
-            "trace_share": positive_number("trace_share", self.trace_share),
-        }.items():
-            object.__setattr__(self, name, value)
-        one_of("mechanism", self.mechanism, tuple(LOCAL_MECHANISMS))
-        one_of("row_norms", self.row_norms, ("any", "unit"))
-        if self.epsilon > LARGEST_EPSILON:
-            raise InvalidParameterError(f"epsilon must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}.")
-        if not self.trace_share < 1:
-            raise InvalidParameterError(f"trace_share must be below 1, got {self.trace_share!r}.")
         if not isinstance(self.purpose, str):
             raise InvalidParameterError("purpose must be text.")
-        if LOCAL_MECHANISMS[self.mechanism].needs_delta != (self.delta > 0):
-            need = "needs a delta above 0" if self.delta == 0 else "is pure, so its delta must be 0"
-            raise InvalidParameterError(f"The mechanism {self.mechanism!r} {need}.")
-        bound = RowBound(self.norm_bound, shift=self.shift, scale=self.scale)
-        bound.check_width(self.n_features)
-        object.__setattr__(self, "shift", bound.shift)
-        object.__setattr__(self, "scale", bound.scale)
-
-    @cached_property
-    def law(self) -> LocalMechanism:
-        """The mechanism at work, with every number derived from the protocol."""
-        return LOCAL_MECHANISMS[self.mechanism](self)
-
-    @cached_property
-    def bound(self) -> RowBound:
-        """The rule that puts a row on the integer grid."""
-        return RowBound(self.norm_bound, self.law.row_bits, self.shift, self.scale)
+        _check_format(self.format)
+        # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
+        law = local_law_from({name: getattr(self, name) for name in ("law", *PARAMETERS)})
+        rule = RowRule(self.norm_bound, shift=self.shift, scale=self.scale)
+        rule.check_width(law.n_features)
+        found = {**law.parameters(), "norm_bound": rule.norm, "shift": rule.shift, "scale": rule.scale}
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def report_bytes(self) -> int:
         """The length of every report."""
-        return OVERHEAD_BYTES + self.law.payload_bytes
+        return OVERHEAD_BYTES + law_of(self).payload_bytes
 
     def guarantee(self) -> Guarantee:
         """Return what one report promises to its client, against everybody, the server included."""
-        return self.law.guarantee()
-
-    def encode(self, row: ArrayLike, generator: np.random.Generator | None = None) -> bytes:
-        """Return the private report of one row; every call spends the client's epsilon again.
-
-        Parameters
-        ----------
-        row : array_like of shape (n_features,)
-        generator : numpy.random.Generator, optional
-            The secure generator by default. Any other is for tests, and marks the report as not private.
-        """
-        from .client import encode
-
-        return encode(self, row, generator)
-
-    def simulate(self, rows: ArrayLike, generator: np.random.Generator | None = None) -> "Release":
-        """Return the release that all clients together would lead to; see `eigenveil.local.simulate`."""
-        from .simulation import simulate
-
-        return simulate(self, rows, generator)
+        return law_of(self).guarantee()
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON text."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(self._text_fields(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
@@ -157,29 +105,31 @@ class LocalProtocol:
         return bytes.fromhex(self.fingerprint)[:TAG_BYTES]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types, with the number of the format."""
-        return {"format": FORMAT, **asdict(self)}
+        """Return the public parameters in JSON types, by today's names, with the number of the format."""
+        return {"format": self.format, **asdict(self)}
+
+    def _text_fields(self) -> dict[str, Any]:
+        """Return the fields by the names of the protocol's own format."""
+        return {_text_name(name, self.format): value for name, value in self.to_dict().items()}
 
     def to_json(self) -> str:
         """Return the protocol as JSON text, with its fingerprint."""
-        return json.dumps({**self.to_dict(), "fingerprint": self.fingerprint}, indent=1) + "\n"
+        return json.dumps({**self._text_fields(), "fingerprint": self.fingerprint}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the protocol that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
             content = json.loads(text)
-            found = content.pop("format")
+            found = content["format"]
             fingerprint = content.pop("fingerprint")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidParameterError("The text is not a local protocol of eigenveil.") from error
-        if found != FORMAT:
-            raise InvalidParameterError(
-                f"The protocol has format {found!r}, and this version reads {FORMAT}; update eigenveil."
-            )
-        if set(content) != {field.name for field in fields(cls)}:
+        _check_format(found)
+        names = {_text_name(one.name, found): one.name for one in fields(cls)}
+        if set(content) != set(names):
             raise InvalidParameterError("The protocol does not have the fields of its format.")
-        protocol = cls(**content)
+        protocol = cls(**{name: content[written] for written, name in names.items()})
         if protocol.fingerprint != fingerprint:
             raise InvalidParameterError("The protocol was changed after it was written; get it anew.")
         return protocol
@@ -198,3 +148,33 @@ class LocalProtocol:
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameterError(f"The protocol file {path} cannot be read.") from error
         return cls.from_json(text)
+
+
+# A few: the law of a wide Gaussian report holds the places of all its entries.
+@lru_cache(maxsize=8)
+def law_of(protocol: LocalProtocol) -> LocalLaw:
+    """Return the law at work, with every number derived from the protocol.
+
+    Examples
+    --------
+    >>> law_of(LocalProtocol(40, epsilon=1.0)).name
+    'double_cap'
+    """
+    return local_law_from(protocol.to_dict())
+
+
+def row_rule_of(protocol: LocalProtocol) -> RowRule:
+    """Return the public rule by which rows become integers."""
+    return RowRule(protocol.norm_bound, law_of(protocol).row_bits, protocol.shift, protocol.scale)
+
+
+def _text_name(name: str, form: int) -> str:
+    """Return what a format calls a field."""
+    return "mechanism" if form == 1 and name == "law" else name
+
+
+def _check_format(found: object) -> None:
+    if found not in FORMATS:
+        raise InvalidParameterError(
+            f"The protocol has format {found!r}, and this version reads up to {FORMAT}; update eigenveil."
+        )

@@ -11,10 +11,10 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from ..errors import InvalidDataError
-from ..release import Release
-from .estimate import released
-from .mechanism import Totals
-from .protocol import LocalProtocol
+from ..laws.local.base import Totals
+from ..releases import Release
+from .protocol import LocalProtocol, law_of
+from .release import components_request, released
 from .store import CollectionError, Store
 from .wire import Refusal, read_lines, unpack
 
@@ -46,8 +46,9 @@ class Aggregator:
 
     Examples
     --------
+    >>> from eigenveil.local import encode
     >>> protocol = LocalProtocol(3, epsilon=4.0)
-    >>> reports = [protocol.encode([0.0, 1.0, 0.0]) for _ in range(50)]
+    >>> reports = [encode(protocol, [0.0, 1.0, 0.0]) for _ in range(50)]
     >>> collection = Aggregator(protocol)
     >>> [collection.add(report) for report in (reports[0], reports[0], b"noise")]
     [None, <Refusal.REPEATED: 'repeated'>, <Refusal.MALFORMED: 'malformed'>]
@@ -111,7 +112,7 @@ class Aggregator:
 
     def _commit(self, reports: list[bytes]) -> list[Refusal | None]:
         """Judge and add a batch in one transaction."""
-        law = self.protocol.law
+        law = law_of(self.protocol)
         batch = unpack(reports, self.protocol.tag, law.payload_bytes)
         honest = law.in_range(batch.payloads) if len(batch.payloads) else np.zeros(0, dtype=bool)
         outcomes = list(batch.refusals)
@@ -161,7 +162,7 @@ class Aggregator:
             raise CollectionError("A collection cannot be merged with itself.")
         with self._store.transaction(), other._store.snapshot():
             before, added = self._store.totals(), other.totals
-            self.protocol.law.check_capacity(before.n_reports + added.n_reports)
+            law_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
             claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
             if not all(claimed):
                 shared = claimed.count(False)
@@ -179,7 +180,8 @@ class Aggregator:
 
     def release(self, n_components: int | None = None) -> Release:
         """Return the estimate of the second moment, its components and the guarantee; it costs nothing more."""
-        return released(self.protocol, self.totals, n_components, refused=self.refused)
+        request = components_request(n_components, self.protocol.n_features)
+        return released(self.protocol, self.totals, request, refused=self.refused)
 
     def close(self) -> None:
         """Close the collection's file."""
@@ -194,4 +196,4 @@ class Aggregator:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Aggregator({self.protocol.mechanism}, {self.n_reports} reports, {self._store.path or 'temporary'})"
+        return f"Aggregator({self.protocol.law}, {self.n_reports} reports, {self._store.path or 'temporary'})"

@@ -39,7 +39,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Parameters
     ----------
     protocol : LocalProtocol
-        With a pure mechanism: the bound used is for pure local privacy.
+        With a pure law: the bound used is for pure local privacy.
     n_reports : int
         The number of honest reports in one shuffle.
     delta : float

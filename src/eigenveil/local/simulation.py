@@ -1,34 +1,30 @@
 """All clients of a collection played at once, for research and planning."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..laws.base import FloatArray
+from ..laws.local.base import Totals
 from ..randomness import is_secure, secure_generator
-from ..release import Release
+from ..releases import Release
 from .client import new_ids, on_grid
-from .estimate import released
-from .gaussian import UpperTriangleNoise
-from .mechanism import FloatArray, Totals
-
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+from .protocol import LocalProtocol, law_of
+from .release import components_request, released
 
 # Entries of a block of rows: large enough for BLAS, small enough to stay in memory a few times over.
 _BLOCK_ENTRIES = 2**22
 
 
 def simulate(
-    protocol: "LocalProtocol",
+    protocol: LocalProtocol,
     rows: ArrayLike,
     generator: np.random.Generator | None = None,
     n_components: int | None = None,
 ) -> Release:
     """Return the release that the reports of all `rows` would lead to, without making every report.
 
-    For the Gaussian mechanisms the noise of all clients is drawn as one sum, of the same law; `double_cap` and
-    `one_bit` play every client, many at once.
+    For the Gaussian laws the noise of all clients is drawn as one sum, of the same law; `double_cap` and `one_bit`
+    play every client, many at once.
 
     Parameters
     ----------
@@ -41,35 +37,31 @@ def simulate(
 
     Examples
     --------
-    >>> from eigenveil.local import LocalProtocol
     >>> rows = np.tile([0.6, 0.8, 0.0], (2000, 1))
     >>> release = simulate(LocalProtocol(3, epsilon=8.0), rows, n_components=1)
     >>> bool(abs(release.components[0] @ rows[0]) > 0.99)
     True
     """
     generator = secure_generator() if generator is None else generator
-    totals = simulated_totals(protocol, np.asarray(rows), generator)
-    return released(protocol, totals, n_components, simulated=True)
+    request = components_request(n_components, protocol.n_features)
+    return released(protocol, simulated_totals(protocol, np.asarray(rows), generator), request, simulated=True)
 
 
-def simulated_totals(protocol: "LocalProtocol", rows: FloatArray, generator: np.random.Generator) -> Totals:
+def simulated_totals(protocol: LocalProtocol, rows: FloatArray, generator: np.random.Generator) -> Totals:
     """Return totals of the law that the clients' reports give."""
-    law = protocol.law
-    law.check_capacity(len(rows))
+    law, n_rows = law_of(protocol), len(rows)
+    law.check_capacity(n_rows)
     seeded = not is_secure(generator)
     totals = Totals.empty(law.n_matrices, protocol.n_features)
+    noise = law.noise_of_many(n_rows, generator) if n_rows else None
     step = max(1, _BLOCK_ENTRIES // protocol.n_features)
-    for start in range(0, len(rows), step):
+    for start in range(0, n_rows, step):
         grid = on_grid(protocol, rows[start : start + step])
         n = len(grid)
-        if isinstance(law, UpperTriangleNoise):
-            # Exact in float64: integers below 2^53.
-            block = Totals((grid.T @ grid).astype(np.int64)[None], 0, n, n * seeded)
-        else:
+        if noise is None:
             ids = new_ids(n, generator)
-            block = law.totals_of(law.perturb(grid, ids, generator), ids, n * seeded)
-        totals = totals + block
-    if isinstance(law, UpperTriangleNoise) and len(rows):
-        noise = law.symmetric(law.noise(len(rows), generator))
-        totals = Totals(totals.sums + noise, totals.ones, totals.n_reports, totals.n_seeded)
-    return totals
+            totals += law.totals_of(law.perturb(grid, ids, generator), ids, n * seeded)
+        else:
+            # Exact in float64: integers below 2^53.
+            totals += Totals((grid.T @ grid).astype(np.int64)[None], 0, n, n * seeded)
+    return totals if noise is None else totals + Totals(noise[None], 0, 0, 0)

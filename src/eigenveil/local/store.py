@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import EigenveilError
-from .mechanism import Totals
-from .protocol import LocalProtocol
+from ..laws.local.base import Totals
+from .protocol import LocalProtocol, law_of
 
 _FORMAT = 1
 _APPLICATION_ID = 0x65766C63  # "evlc": tells a collection from any other SQLite file
@@ -78,7 +78,7 @@ class Store:
     def _create(self, protocol: LocalProtocol) -> None:
         for statement in _SCHEMA:
             self.connection.execute(statement)
-        sums = Totals.empty(protocol.law.n_matrices, protocol.n_features).sums
+        sums = Totals.empty(law_of(protocol).n_matrices, protocol.n_features).sums
         self.connection.execute(
             "INSERT INTO collection VALUES (1, ?, ?, 0, 0, 0, ?)", (_FORMAT, protocol.to_json(), sums.tobytes())
         )
@@ -113,7 +113,7 @@ class Store:
             "SELECT n_reports, n_seeded, ones, sums FROM collection"
         ).fetchone()
         d = self.protocol.n_features
-        sums = np.frombuffer(blob, dtype="<i8").reshape(self.protocol.law.n_matrices, d, d)
+        sums = np.frombuffer(blob, dtype="<i8").reshape(law_of(self.protocol).n_matrices, d, d)
         return Totals(sums.astype(np.int64), ones, n_reports, n_seeded)
 
     def write_totals(self, totals: Totals) -> None:

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on every client: integer noise on the upper triangle of x x'.
+"""Gaussian noise on every client: integer noise on the upper triangle of x x'.
 
 `gaussian` is calibrated by zCDP and drawn by the exact discrete sampler; `gaussian_paper` has the constants of Wang
 and Xu (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
@@ -8,25 +8,23 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from ..errors import InvalidParameterError
-from ..guarantee import Guarantee, Numerics
-from .mechanism import HONEST_FAILURE, ByteArray, FloatArray, IntArray, LocalMechanism, Totals
-
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+from ...accounting.calibration import gaussian_epsilon, square_root_above, zcdp_rho
+from ...errors import InvalidParameterError
+from ...guarantee import Guarantee, Numerics
+from ..base import FloatArray, IntArray
+from .base import HONEST_FAILURE, ByteArray, LocalLaw
 
 _INT32 = 2**31 - 1
 # A row of 14 bits is finer than any noise worth having; small epsilons get fewer, so that entries fit 32 bits.
 _FINEST_BITS = 14
 
 
-class UpperTriangleNoise(LocalMechanism):
+class UpperTriangleNoise(LocalLaw):
     """Independent integer noise on the entries of the upper triangle, sent as 32-bit integers."""
 
     needs_delta = True
@@ -34,15 +32,12 @@ class UpperTriangleNoise(LocalMechanism):
     entry_weight: ClassVar[float]
     """Weight of a squared off-diagonal entry in the geometry where the noise is isotropic."""
 
-    def __init__(self, protocol: "LocalProtocol") -> None:
-        super().__init__(protocol)
-        d = self.n_features
-        self.rows_, self.columns_ = np.triu_indices(d)
-        self.on_diagonal = self.rows_ == self.columns_
-        self.n_entries = d * (d + 1) // 2
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.n_entries = self.n_features * (self.n_features + 1) // 2
         self.payload_bytes = 4 * self.n_entries
         # Half of the permitted failures go to the entries and half to the norm. Discrete Gaussians have the tails
-        # 2 exp(-z^2/2) and the chi-square tail of Laurent and Massart (2000), Lemma 1: docs/local.md.
+        # 2 exp(-z^2/2) and the chi-square tail of Laurent and Massart (2000), Lemma 1: docs/explanation/local.md.
         self.entry_reach = 1 + self.sigma * math.sqrt(2 * math.log(4 * self.n_entries / HONEST_FAILURE))
         t = math.log(2 / HONEST_FAILURE)
         chi_square = self.n_entries + 2 * math.sqrt(self.n_entries * t) + 2 * t
@@ -53,6 +48,27 @@ class UpperTriangleNoise(LocalMechanism):
                 "epsilon is so small that the noise does not fit the report; use a larger epsilon or double_cap."
             )
         self.grid = 4.0**self.row_bits
+
+    # Large where rows are wide, and of no use to those who only read a release.
+
+    @cached_property
+    def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.triu_indices(self.n_features)
+
+    @property
+    def rows_(self) -> NDArray[np.intp]:
+        """The row of every entry of the upper triangle, in the order of a report."""
+        return self._triangle[0]
+
+    @property
+    def columns_(self) -> NDArray[np.intp]:
+        """The column of every entry of the upper triangle."""
+        return self._triangle[1]
+
+    @cached_property
+    def on_diagonal(self) -> NDArray[np.bool_]:
+        """Which entries of a report lie on the diagonal."""
+        return np.asarray(self.rows_ == self.columns_)
 
     @property
     @abstractmethod
@@ -68,6 +84,10 @@ class UpperTriangleNoise(LocalMechanism):
     def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
         """Return the sum of the noise of `n_clients` clients, as integers in upper-triangle order."""
 
+    def noise_of_many(self, n_clients: int, generator: np.random.Generator) -> IntArray:
+        """Return the noise of many reports as one symmetric matrix."""
+        return self.symmetric(self.noise(n_clients, generator))
+
     def perturb(self, rows: FloatArray, ids: ByteArray, generator: np.random.Generator) -> ByteArray:
         """Return the payloads: the upper triangle of q q' plus noise, for each integer row q."""
         payloads = np.empty((len(rows), self.payload_bytes), dtype=np.uint8)
@@ -77,6 +97,12 @@ class UpperTriangleNoise(LocalMechanism):
             # Cut off at 32 bits after the noise: post-processing, of a chance below 1e-9.
             payload[:] = np.clip(noisy, -_INT32, _INT32).astype("<i4").view(np.uint8)
         return payloads
+
+    def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
+        """Return minus half of the squared noise, each entry in units of its scale."""
+        noise = (self._entries(payloads) - row[self.rows_] * row[self.columns_]) / self.grid
+        weights = np.where(self.on_diagonal, self.sigma**-2, self.off_diagonal_sd**-2)
+        return np.asarray(-0.5 * np.square(noise) @ weights)
 
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
         """Check every entry, and the length of the report, against the reach of the noise."""
@@ -100,9 +126,10 @@ class UpperTriangleNoise(LocalMechanism):
     def _entries(self, payloads: ByteArray) -> NDArray[np.int32]:
         return np.ascontiguousarray(payloads).view("<i4")
 
-    def estimate(self, totals: Totals) -> FloatArray:
+    def _estimated(self, sums: FloatArray, ones: float, n_reports: int) -> FloatArray:
         """Return the mean of the reports."""
-        return np.asarray(totals.sums[0].astype(np.float64) / (self.grid * totals.n_reports))
+        del ones
+        return np.asarray(sums[0] / (self.grid * n_reports))
 
     def variance(self, squared_norm: float = 1.0) -> float:
         """Return the summed variance of all d^2 entries; it does not depend on the row."""
@@ -127,43 +154,39 @@ class LocalGaussian(UpperTriangleNoise):
     """
 
     name = "gaussian"
+    numerics = Numerics.EXACT
+    source = "Dwork et al. 2014 on every client, calibrated by zCDP (Canonne, Kamath and Steinke 2020)"
+    use_when = "exact numerics matter more than bytes and error"
     entry_weight = 2.0
 
     @cached_property
     def rho(self) -> float:
         """The zCDP parameter of one report."""
-        # Loads the ledger's SQLite: only for clients that use this mechanism.
-        from ..accounting.calibration import zcdp_rho
-
-        return zcdp_rho(self.protocol.epsilon, self.protocol.delta)
+        return zcdp_rho(self.epsilon, self.delta)
 
     @cached_property
     def sigma(self) -> float:
         """The standard deviation on the diagonal, rounded up."""
-        from ..accounting.calibration import square_root_above
-
         return square_root_above(1 / Fraction(self.rho))
 
     @cached_property
     def off_diagonal_sd(self) -> float:
         """The standard deviation off the diagonal, rounded up."""
-        from ..accounting.calibration import square_root_above
-
         return square_root_above(1 / (2 * Fraction(self.rho)))
 
     def guarantee(self) -> Guarantee:
         """Return (epsilon, delta) with its rho."""
-        p = self.protocol
-        return Guarantee(p.epsilon, p.delta, numerics=Numerics.EXACT, rho=self.rho)
+        return Guarantee(self.epsilon, self.delta, numerics=self.numerics, rho=self.rho)
 
     def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
         """Draw one discrete Gaussian of n times the variance for each entry.
 
-        For one client this is the mechanism. A sum of n discrete Gaussians is not one to the last digit, but the
+        For one client this is the law itself. A sum of n discrete Gaussians is not one to the last digit, but the
         probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
         is at least 16 grid units here, so no test in the world tells them apart.
         """
-        from ..samplers.discrete import discrete_gaussian
+        # The package of samplers loads what clients of other laws do not need.
+        from ...samplers.discrete import discrete_gaussian
 
         d, growth = self.n_features, math.sqrt(n_clients) * self.grid
         entries = np.empty(self.n_entries, dtype=np.int64)
@@ -185,56 +208,37 @@ class PaperGaussian(UpperTriangleNoise):
     """
 
     name = "gaussian_paper"
+    numerics = Numerics.ROUNDED
+    source = "Wang and Xu 2019, Algorithm 1"
+    use_when = "comparison"
     entry_weight = 1.0
 
     @cached_property
     def sigma(self) -> float:
         """The paper's standard deviation."""
-        return math.sqrt(2 * math.log(1.25 / self.protocol.delta)) / self.protocol.epsilon
+        return math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
 
     @cached_property
     def true_epsilon(self) -> float:
         """The epsilon that the paper's noise does give, at the paper's delta."""
-        return gaussian_epsilon(math.sqrt(2) / self.sigma, self.protocol.delta)
+        return gaussian_epsilon(math.sqrt(2) / self.sigma, self.delta)
 
     def guarantee(self) -> Guarantee:
         """Return what is true; the paper's claim is a caveat."""
-        p, true = self.protocol, self.true_epsilon
-        verdict = "which it does not give" if true > p.epsilon else "which holds and is not tight"
+        claimed, true = (self.epsilon, self.delta), self.true_epsilon
+        verdict = "which it does not give" if true > self.epsilon else "which holds and is not tight"
         caveat = (
-            f"Wang and Xu (2019) state ({p.epsilon:g}, {p.delta:g}) for this noise, {verdict}: at that delta "
+            f"Wang and Xu (2019) state ({self.epsilon:g}, {self.delta:g}) for this noise, {verdict}: at that delta "
             f"epsilon is {true:.4g}."
         )
-        claimed = (p.epsilon, p.delta)
-        return Guarantee(true, p.delta, numerics=Numerics.ROUNDED, caveats=(caveat,), claimed=claimed)
+        return Guarantee(true, self.delta, numerics=self.numerics, caveats=(caveat,), claimed=claimed)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return epsilon by the exact curve of the noise."""
+        stated = super().epsilon_at(delta)
+        return min(stated, gaussian_epsilon(math.sqrt(2) / self.sigma, delta)) if delta > 0 else stated
 
     def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
         """Draw real noise of n times the variance and round it to the grid."""
         scale = self.sigma * math.sqrt(n_clients) * self.grid
         return np.rint(generator.normal(0.0, scale, self.n_entries)).astype(np.int64)
-
-
-def gaussian_epsilon(ratio: float, delta: float) -> float:
-    """Return the least epsilon, rounded up, of Gaussian noise with sensitivity/sd = `ratio` at this delta.
-
-    Solves delta = Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m), m the ratio, by bisection: the right side falls in e.
-
-    Examples
-    --------
-    >>> paper = math.sqrt(2 * math.log(1.25 / 1e-4)) / 2.0
-    >>> round(gaussian_epsilon(math.sqrt(2) / paper, 1e-4), 2)
-    2.3
-    """
-
-    def excess(epsilon: float) -> float:
-        upper = special.ndtr(ratio / 2 - epsilon / ratio)
-        lower = math.exp(epsilon + special.log_ndtr(-ratio / 2 - epsilon / ratio))
-        return float(upper - lower)
-
-    low, high = 0.0, 1.0
-    while excess(high) > delta:
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > delta else (low, middle)
-    return high * (1 + 1e-9)

@@ -1,24 +1,23 @@
 """`double_cap`: a direction drawn near the client's own, or near its opposite, a little more often than not.
 
-docs/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
+docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
 (d-1)/2) law. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
 """
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ..errors import integer_between, positive_number
-from ..guarantee import Guarantee, Numerics
-from .directions import DirectionMechanism, quantized, uniform_directions
-from .mechanism import ByteArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+from ...errors import integer_between, positive_number
+from ...guarantee import Guarantee, Numerics
+from ..base import FloatArray, IntArray
+from .base import ByteArray
+from .directions import DIRECTION_SCALE, DirectionLaw, quantized, uniform_directions, unit_vector
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class CapLaw:
         return (1 - 1 / self.n_features) * (1 / self.alpha**2 - squared_norm**2)
 
 
-class DoubleCap(DirectionMechanism):
+class DoubleCap(DirectionLaw):
     """The default: pure epsilon, d numbers a report.
 
     Formal guarantee
@@ -126,28 +125,43 @@ class DoubleCap(DirectionMechanism):
     Pure epsilon-local differential privacy. Given the coin that keeps the direction or replaces it by a uniform one,
     the density of u with respect to the uniform law takes the values 1/(1 + c q) and e^e/(1 + c q), or 1 in
     between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is randomized
-    response with the rest. docs/local.md has the proof. Related to the cap mechanism of Bhowmick et al. (2018) for
+    response with the rest. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for
     means; this version for second moments is eigenveil's.
     """
 
     name = "double_cap"
+    numerics = Numerics.IDEALIZED
+    source = "new in eigenveil, after the caps for means of Bhowmick et al. 2018"
+    use_when = "delta = 0; the default"
 
-    def __init__(self, protocol: "LocalProtocol") -> None:
-        super().__init__(protocol)
-        self.law = CapLaw.best(self.n_features, self.direction_epsilon)
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
         self.payload_bytes = 2 * self.n_features + self.trace_bytes
+
+    @cached_property
+    def caps(self) -> CapLaw:
+        """The best caps for the direction's part of epsilon."""
+        return CapLaw.best(self.n_features, self.direction_epsilon)
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon; the proof is for real arithmetic, the sampler works in float64."""
-        return Guarantee(self.protocol.epsilon, numerics=Numerics.IDEALIZED, caveats=self.caveats)
+        return Guarantee(self.epsilon, numerics=self.numerics, caveats=self.caveats)
 
     def _respond(
         self, directions: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
     ) -> ByteArray:
-        reports = self.law.draw(directions, generator)
+        reports = self.caps.draw(directions, generator)
         reports[~kept] = uniform_directions(int((~kept).sum()), self.n_features, generator)
         integers = quantized(reports).astype("<i2")
         return integers.view(np.uint8).reshape(len(reports), -1)
+
+    def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
+        """Return the log density of a direction, with respect to the uniform law, and of the trace bit."""
+        caps, directions = self.caps, self._integers(payloads) / DIRECTION_SCALE
+        inside = np.square(directions @ unit_vector(row)) > caps.threshold
+        kept = np.where(inside, caps.hit / caps.mass, (1 - caps.hit) / (1 - caps.mass))
+        bits = payloads[:, -1] if self.measures_trace else None
+        return self._log_mixture(row, kept, np.ones(len(kept)), bits)
 
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
         """Check that the direction has unit length up to the quantization, which honest ones always have."""
@@ -163,11 +177,11 @@ class DoubleCap(DirectionMechanism):
         return block.view("<i2").astype(np.float64)
 
     def _signal(self, sums: FloatArray) -> FloatArray:
-        return np.asarray(sums[0] / self.law.alpha)
+        return np.asarray(sums[0] / self.caps.alpha)
 
     def _signal_variance(self, squared_norm: float) -> float:
-        return self.law.variance(squared_norm)
+        return self.caps.variance(squared_norm)
 
     @property
     def _signal_reach(self) -> float:
-        return 1 / self.law.alpha
+        return 1 / self.caps.alpha

@@ -7,15 +7,14 @@ xx' up to a multiple of the identity, and that multiple is the trace, told by ra
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .mechanism import ByteArray, FloatArray, LocalMechanism, Totals
-
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+from ...accounting.calibration import exact
+from ..base import FloatArray
+from .base import ByteArray, LocalLaw, Totals
 
 # Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
 DIRECTION_SCALE = 2**15 - 1
@@ -27,25 +26,29 @@ def uniform_directions(size: int, n_features: int, generator: np.random.Generato
     return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
 
 
+def unit_vector(row: FloatArray) -> FloatArray:
+    """Return the direction of an integer row; the zero row stays."""
+    return np.asarray(row / max(1.0, float(np.linalg.norm(row))))
+
+
 def quantized(directions: FloatArray) -> FloatArray:
     """Return the integer vectors that stand for unit vectors: pure post-processing."""
     return np.rint(directions * DIRECTION_SCALE)
 
 
-class DirectionMechanism(LocalMechanism):
-    """A mechanism whose report is about the row's direction, and a bit about its length."""
+class DirectionLaw(LocalLaw):
+    """A law whose report is about the row's direction, and a bit about its length."""
 
     row_bits = 16
     entry_limit = (DIRECTION_SCALE + 1) ** 2
 
-    def __init__(self, protocol: "LocalProtocol") -> None:
-        super().__init__(protocol)
-        self.measures_trace = protocol.row_norms == "any"
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.measures_trace = self.row_norms == "any"
         self.trace_bytes = int(self.measures_trace)
-        share = Fraction(repr(protocol.trace_share)) if self.measures_trace else Fraction(0)
-        epsilon = Fraction(repr(protocol.epsilon))
-        self.trace_epsilon = float(epsilon * share)
-        self.direction_epsilon = float(epsilon * (1 - share))
+        share = exact(self.trace_share) if self.measures_trace else Fraction(0)
+        self.trace_epsilon = float(exact(self.epsilon) * share)
+        self.direction_epsilon = float(exact(self.epsilon) * (1 - share))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -87,6 +90,20 @@ class DirectionMechanism(LocalMechanism):
         truthful = generator.random(len(rows)) < 1 / (1 + math.exp(-self.trace_epsilon))
         return self._with_trace_bit(body, kept == truthful)
 
+    def _log_mixture(
+        self, row: FloatArray, kept: FloatArray, dropped: FloatArray, bits: NDArray[Any] | None
+    ) -> FloatArray:
+        """Return the log of the mixture over the coin that keeps the direction or drops it.
+
+        `kept` and `dropped` are the densities of reports in the two cases; `bits` reports the coin noisily.
+        """
+        squared = float(row @ row) / 4.0**self.row_bits
+        if bits is None:
+            return np.log(kept if squared > 0 else dropped)
+        truth = 1 / (1 + math.exp(-self.trace_epsilon))
+        said_kept = np.where(bits == 1, truth, 1 - truth)
+        return np.asarray(np.log(squared * kept * said_kept + (1 - squared) * dropped * (1 - said_kept)))
+
     def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
         return np.hstack([body, bits.astype(np.uint8)[:, None]])
 
@@ -105,19 +122,19 @@ class DirectionMechanism(LocalMechanism):
         return np.asarray(np.abs(lengths - DIRECTION_SCALE) <= slack)
 
     def trace(self, totals: Totals) -> float:
-        """Return the unbiased estimate of tr A, for rows divided by the norm bound."""
-        if not self.measures_trace:
-            return 1.0
-        share = totals.ones / totals.n_reports
-        return 0.5 + (share - 0.5) / math.tanh(self.trace_epsilon / 2)
+        """Return the unbiased estimate of tr A, for rows of norm at most 1."""
+        return self._trace(totals.ones / totals.n_reports)
 
-    def estimate(self, totals: Totals) -> FloatArray:
+    def _trace(self, share: float) -> float:
+        """Return the estimate of tr A from the share of ones among the trace bits."""
+        return 0.5 + (share - 0.5) / math.tanh(self.trace_epsilon / 2) if self.measures_trace else 1.0
+
+    def _estimated(self, sums: FloatArray, ones: float, n_reports: int) -> FloatArray:
         """Return the traceless part of the signal, plus the trace."""
-        units = totals.sums.astype(np.float64) / DIRECTION_SCALE**2
-        covariance = self._signal(units) / totals.n_reports
+        moment = self._signal(sums / DIRECTION_SCALE**2) / n_reports
         d = self.n_features
-        covariance[np.diag_indices(d)] += (self.trace(totals) - np.trace(covariance)) / d
-        return covariance
+        moment[np.diag_indices(d)] += (self._trace(ones / n_reports) - np.trace(moment)) / d
+        return moment
 
     def trace_variance(self, squared_norm: float = 1.0) -> float:
         """Return the variance of one report's estimate of r^2."""

@@ -1,24 +1,23 @@
 """`one_bit`: a public random direction u, and one private bit that says whether the row lies near it.
 
 The direction is a function of the report's random identifier, so client and server know it alike and it costs
-no bytes of its own. docs/local.md derives the estimate and its variance.
+no bytes of its own. docs/explanation/local.md derives the estimate and its variance.
 """
 
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ..guarantee import Guarantee, Numerics
-from .directions import DIRECTION_SCALE, DirectionMechanism, quantized
-from .mechanism import ByteArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from .protocol import LocalProtocol
+from ...guarantee import Guarantee, Numerics
+from ..base import FloatArray, IntArray
+from .base import ByteArray
+from .directions import DIRECTION_SCALE, DirectionLaw, quantized, unit_vector
 
 _LABEL = b"eigenveil local one_bit direction 1"
 
@@ -80,7 +79,7 @@ class BitLaw:
         return (1 - 1 / self.n_features) * (self.bit_variance / self.slope**2 - squared_norm**2)
 
 
-class OneBit(DirectionMechanism):
+class OneBit(DirectionLaw):
     """Pure epsilon, one byte a report beside its identifier.
 
     Formal guarantee
@@ -90,16 +89,20 @@ class OneBit(DirectionMechanism):
     """
 
     name = "one_bit"
+    numerics = Numerics.ROUNDED
+    source = "randomized response (Warner 1965) about a public direction; new in eigenveil"
+    use_when = "delta = 0, epsilon up to 1, every byte counts"
     n_matrices = 2
     payload_bytes = 1
 
-    def __init__(self, protocol: "LocalProtocol") -> None:
-        super().__init__(protocol)
-        self.law = BitLaw.best(self.n_features, self.direction_epsilon)
+    @cached_property
+    def bit(self) -> BitLaw:
+        """The best bit for the direction's part of epsilon."""
+        return BitLaw.best(self.n_features, self.direction_epsilon)
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon; a 53-bit uniform number stands for the biased coin."""
-        return Guarantee(self.protocol.epsilon, numerics=Numerics.ROUNDED, caveats=self.caveats)
+        return Guarantee(self.epsilon, numerics=self.numerics, caveats=self.caveats)
 
     def _respond(
         self,
@@ -111,13 +114,25 @@ class OneBit(DirectionMechanism):
         public = public_directions(ids, self.n_features)
         cosines = np.einsum("ij,ij->i", public, directions) / DIRECTION_SCALE
         # A uniform direction in place of x passes the threshold with probability `mass`, whatever u is.
-        chance = generator.random(len(ids)) < self.law.mass
-        near = np.where(kept, np.square(cosines) > self.law.threshold, chance)
+        chance = generator.random(len(ids)) < self.bit.mass
+        near = np.where(kept, np.square(cosines) > self.bit.threshold, chance)
         truthful = generator.random(len(ids)) < 1 / (1 + math.exp(-self.direction_epsilon))
         return np.asarray((near == truthful).astype(np.uint8)[:, None])
 
     def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
         return np.asarray(body + 2 * bits.astype(np.uint8)[:, None])
+
+    def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
+        """Return the log probability of the bit about a public direction, and of the trace bit."""
+        public = public_directions(ids, self.n_features) / DIRECTION_SCALE
+        near = np.square(public @ unit_vector(row)) > self.bit.threshold
+        said = (payloads[:, 0] & 1).astype(bool)
+        truth = 1 / (1 + math.exp(-self.direction_epsilon))
+        likely = self.bit.mass * truth + (1 - self.bit.mass) * (1 - truth)
+        bits = payloads[:, 0] >> 1 if self.measures_trace else None
+        return self._log_mixture(
+            row, np.where(said == near, truth, 1 - truth), np.where(said, likely, 1 - likely), bits
+        )
 
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
         """Check that no bit is set that has no meaning."""
@@ -136,13 +151,13 @@ class OneBit(DirectionMechanism):
     def _signal(self, sums: FloatArray) -> FloatArray:
         # y - mass = (bit - 1/2)/tanh(epsilon/2) + 1/2 - mass
         steepness = 1 / math.tanh(self.direction_epsilon / 2)
-        level = 0.5 - self.law.mass - steepness / 2
-        return np.asarray((steepness * sums[1] + level * sums[0]) / self.law.slope)
+        level = 0.5 - self.bit.mass - steepness / 2
+        return np.asarray((steepness * sums[1] + level * sums[0]) / self.bit.slope)
 
     def _signal_variance(self, squared_norm: float) -> float:
-        return self.law.variance(squared_norm)
+        return self.bit.variance(squared_norm)
 
     @property
     def _signal_reach(self) -> float:
         steepness = 1 / math.tanh(self.direction_epsilon / 2)
-        return (steepness / 2 + abs(0.5 - self.law.mass)) / self.law.slope
+        return (steepness / 2 + abs(0.5 - self.bit.mass)) / self.bit.slope
