@@ -1,8 +1,8 @@
-"""How close the audit's lower bounds come to the claims: the table of docs/audit.md.
+"""How close the audit's lower bounds come to the claims: the table of docs/how_to/audit.md.
 
     python benchmarks/audit_tightness.py [--draws N] [--local-draws N] [--epsilons 0.1 1 3] [--output FILE.json]
 
-One audit for each line and epsilon, with the secure generator, at confidence 0.99. Where delta is 0.01 the mechanism
+One audit for each line and epsilon, with the secure generator, at confidence 0.99. Where delta is 0.01 the law
 was made with it and is audited at it. Results are written after every audit; those already in FILE.json are not
 repeated.
 """
@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from eigenveil.audit import audit
+from eigenveil.laws import LAWS
 from eigenveil.local import LocalProtocol
-from eigenveil.mechanisms import MECHANISMS
 
 LOCAL = (("double_cap", "unit"), ("double_cap", "any"), ("one_bit", "unit"))
 # Name, features, delta, relation; one component.
@@ -40,12 +40,12 @@ def cases(arguments: argparse.Namespace) -> dict[str, tuple[Any, int]]:
     found: dict[str, tuple[Any, int]] = {}
     for epsilon in arguments.epsilons:
         for name, norms in LOCAL:
-            target = LocalProtocol(2, epsilon, mechanism=name, row_norms=norms)
-            found[f"local:{name}, {norms} rows|{epsilon}"] = target, arguments.local_draws
+            protocol = LocalProtocol(2, epsilon, law=name, row_norms=norms)
+            found[f"local:{name}, {norms} rows|{epsilon}"] = protocol, arguments.local_draws
         for name, d, delta, relation in CENTRAL:
             settings = {"epsilon": epsilon, "delta": delta, "n_features": d, "n_components": 1, "relation": relation}
-            mechanism = MECHANISMS[name](**settings)  # type: ignore[arg-type]
-            found[f"{name}, d = {d}, {relation}|{epsilon}"] = mechanism, arguments.draws
+            law = LAWS[name](**settings)  # type: ignore[arg-type]
+            found[f"{name}, d = {d}, {relation}|{epsilon}"] = law, arguments.draws
     return found
 
 
@@ -60,9 +60,9 @@ def main() -> None:
     kept: dict[str, Any] = {}
     if arguments.output and arguments.output.exists():
         kept = json.loads(arguments.output.read_text())
-    for name, (target, draws) in cases(arguments).items():
+    for name, (subject, draws) in cases(arguments).items():
         if name not in kept:
-            report = audit(target, draws=draws)
+            report = audit(subject, draws=draws)
             kept[name] = {"draws": draws, "lower": report.epsilon_lower, "claimed": report.claimed}
             kept[name] |= {"tightness": report.tightness, "verdict": report.verdict}
             if arguments.output:

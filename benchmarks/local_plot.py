@@ -28,14 +28,14 @@ def main() -> None:
         chosen = [result for result in results if result["data"] == data]
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
         for result in chosen:
-            colour, marker = STYLES[result["mechanism"]]
-            left.plot(result["epsilons"], result["errors"], color=colour, marker=marker, label=result["mechanism"])
+            colour, marker = STYLES[result["law"]]
+            left.plot(result["epsilons"], result["errors"], color=colour, marker=marker, label=result["law"])
             at_one = result["errors"][result["epsilons"].index(1.0)]
             right.scatter(result["bytes"], at_one, color=colour, marker=marker, s=60, zorder=3)
             right.annotate(
-                result["mechanism"],
+                result["law"],
                 (result["bytes"], at_one),
-                xytext=(0, OFFSETS.get(result["mechanism"], 8)),
+                xytext=(0, OFFSETS.get(result["law"], 8)),
                 textcoords="offset points",
                 ha="center",
             )

@@ -1,4 +1,4 @@
-"""Seconds for one noise matrix of every additive mechanism, and as a ratio to one d x d matrix product in the same run.
+"""Seconds for one noise matrix of every additive law, and as a ratio to one d x d matrix product in the same run.
 
 Run `python benchmarks/noise.py [--output FILE.json]`. The secure generator is used, as in a real release. The last
 rows time OpenDP's exact discrete Gaussian for as many numbers, the reference that our sampler agrees with in law.
@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
+from eigenveil.laws import LAWS, AdditiveLaw
 from eigenveil.randomness import secure_generator
 
 SIZES = (100, 500, 1000)
@@ -37,30 +37,30 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     table = Table(title="One noise matrix")
-    for column in ("d", "mechanism", "seconds", "in products"):
+    for column in ("d", "law", "seconds", "in products"):
         table.add_column(column, justify="right")
     results = []
     generator = secure_generator()
     for d in SIZES:
         square = generator.standard_normal((d, d))
-        for name, kind in MECHANISMS.items():
-            if not issubclass(kind, AdditiveMechanism):
+        for name, kind in LAWS.items():
+            if not issubclass(kind, AdditiveLaw):
                 continue
-            delta = 1e-6 if name in ("gaussian", "mod_sulq", "wishart") else 0.0
-            mechanism = kind(epsilon=1.0, delta=delta, n_features=d)
-            mechanism.noise(generator, GRID)  # imports and calibration are not the noise
+            delta = 1e-6 if kind.needs_delta else 0.0
+            law = kind(epsilon=1.0, delta=delta, n_features=d)
+            law.noise(generator, GRID)  # imports and calibration are not the noise
             timings = []
             for _ in range(arguments.rounds):
                 start = time.perf_counter()
-                mechanism.noise(generator, GRID)
+                law.noise(generator, GRID)
                 middle = time.perf_counter()
                 square @ square
                 timings.append((middle - start, (middle - start) / (time.perf_counter() - middle)))
             seconds, ratio = np.median(timings, axis=0)
-            results.append({"d": d, "mechanism": name, "seconds": seconds, "products": ratio})
+            results.append({"d": d, "law": name, "seconds": seconds, "products": ratio})
             table.add_row(str(d), name, f"{seconds:.3f}", f"{ratio:.1f}")
         seconds = opendp_seconds(d * (d + 1) // 2)
-        results.append({"d": d, "mechanism": "OpenDP's discrete Gaussian", "seconds": seconds})
+        results.append({"d": d, "law": "OpenDP's discrete Gaussian", "seconds": seconds})
         table.add_row(str(d), "OpenDP's discrete Gaussian", f"{seconds:.3f}", "")
     Console().print(table)
     if arguments.output:

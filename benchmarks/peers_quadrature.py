@@ -2,7 +2,8 @@
 
     python benchmarks/peers_quadrature.py --output peers_quadrature.json
 
-Both draw from the density exp(-s) (1 + 2s/b)^(-d), s = u'Au, on the sphere (docs/peers.md). Its normalizer is
+Both draw from the density exp(-s) (1 + 2s/b)^(-d), s = u'Au, on the sphere (docs/explanation/peers.md).
+Its normalizer is
 
     Z = E[Phi((1 + 2R/b) a)],   R ~ Gamma(d),   Phi(a) = E exp(-sum a_i u_i^2),   u uniform on the sphere,
 
@@ -21,7 +22,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, roots_genlaguerre
 
-from eigenveil.audit.peers import DrawnLaw
+from peers_audit import DrawnLaw
 
 DIMENSIONS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
 FAR = 1e6  # the other eigenvalues lie so far below the leading two; the loss grows with it towards a limit

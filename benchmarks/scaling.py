@@ -117,10 +117,10 @@ def growth_in_features(quick: bool) -> list[dict[str, Any]]:
         X = rows_of(FEATURE_ROWS, d)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
-            for mechanism, delta in (("matrix_laplace", 0.0), ("gaussian", 1e-6)):
-                model = PrivatePCA(5, epsilon=1.0, delta=delta, norm_bound=1.0, mechanism=mechanism)
+            for law, delta in (("matrix_laplace", 0.0), ("gaussian", 1e-6)):
+                model = PrivatePCA(5, epsilon=1.0, delta=delta, norm_bound=1.0, law=law)
                 ratio = [seconds(lambda: model.fit(X)) / seconds(lambda: X.T @ X) for _ in range(1 if d > 999 else 5)]  # noqa: B023
-                results.append({"d": d, "mechanism": mechanism, "to_product": float(np.median(ratio))})
+                results.append({"d": d, "law": law, "to_product": float(np.median(ratio))})
     return results
 
 
@@ -169,9 +169,9 @@ def plot(everything: dict[str, Any], path: Path) -> None:
     left.loglog([row["n"] for row in rows], [row["growth_mib"] for row in rows], "s--", label="memory growth, MiB")
     left.set(xlabel="rows", title=f"From a file, d = {ROW_WIDTH}")
     left.legend()
-    for mechanism in ("matrix_laplace", "gaussian"):
-        chosen = [row for row in everything["features"] if row["mechanism"] == mechanism]
-        right.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=mechanism)
+    for law in ("matrix_laplace", "gaussian"):
+        chosen = [row for row in everything["features"] if row["law"] == law]
+        right.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=law)
     right.set(xlabel="features", ylabel="fit / (X.T @ X)", title=f"n = {FEATURE_ROWS:,}", ylim=(0, None))
     right.legend()
     figure.savefig(path, dpi=120)

@@ -5,7 +5,7 @@
     python benchmarks/utility.py --only peers --peers --diffprivlib-python PATH/TO/python --output FILE.json
 
 The loss of directions V is 1 - qF(V)/qF(V_k), with qF(V) = tr V'AV for the second moment A of the rows and V_k its
-first k eigenvectors. Every mechanism gets the same rows, the same public norm bound 1, the relation "replace" and the
+first k eigenvectors. Every law gets the same rows, the same public norm bound 1, the relation "replace" and the
 same epsilon. Scales were read off the data without privacy (see `datasets.py`). Sections that are not run keep what
 FILE.json has, so a long run can be made in parts.
 
@@ -41,10 +41,10 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 import datasets
-from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments
-from eigenveil.errors import InvalidParameterError, NoiseWarning
+from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, release
+from eigenveil.errors import NoiseWarning
 from eigenveil.guarantee import Numerics
-from eigenveil.mechanisms import MECHANISMS, Mechanism
+from eigenveil.laws import LAWS, CentralLaw
 from eigenveil.metrics import captured_variance, frobenius_error
 from eigenveil.postprocess import top_components
 from eigenveil.randomness import seeded_generator
@@ -64,33 +64,28 @@ console = Console(width=320)
 # Loss.
 
 
-def contestants(epsilon: float, delta: float, d: int, k: int) -> dict[str, Mechanism]:
-    """Every mechanism and calibration that has a use for this delta."""
-    found: dict[str, Mechanism] = {}
-    for name, kind in MECHANISMS.items():
+def contestants(epsilon: float, delta: float, d: int, k: int) -> dict[str, CentralLaw]:
+    """Every law and calibration that has a use for this delta."""
+    found: dict[str, CentralLaw] = {}
+    for name, kind in LAWS.items():
         for calibration in kind.calibrations:
             if name == "none" or (name, calibration) == ("ppca", "paper"):
                 continue
             if (name, calibration) == ("eigenvector_sampling", "paper") and d > WIDEST_PUBLISHED_SAMPLING:
                 continue
-            # The published Wishart mechanism is stated as pure. It is not, so it must be asked for.
-            options = {"allow_unsound": True} if name == "wishart" and calibration == "paper" else {}
-            if bool(options or name == "random_projection") and delta > 0:
+            if kind.refusal(delta, calibration) is not None:  # pure laws refuse a delta, and the others need one
                 continue
-            try:
-                mechanism = kind(
-                    epsilon=epsilon, delta=delta, n_features=d, n_components=k, calibration=calibration, **options
-                )
-            except InvalidParameterError:  # pure mechanisms refuse a delta, and the others need one
-                continue
-            found[name if calibration == "tight" else f"{name} (paper)"] = mechanism
+            options = {"allow_unsound": True} if calibration in kind.unsound_calibrations else {}
+            found[name if calibration == "tight" else f"{name} (paper)"] = kind(
+                epsilon=epsilon, delta=delta, n_features=d, n_components=k, calibration=calibration, **options
+            )
     return found
 
 
-def standing(mechanism: Mechanism) -> str:
+def standing(law: CentralLaw) -> str:
     """Return whether the loss may be compared: "private", "empirical" (a Markov chain), or "weaker" than asked."""
-    guarantee = mechanism.guarantee()
-    if guarantee.epsilon > mechanism.epsilon * (1 + 1e-9) or guarantee.delta > mechanism.delta:
+    guarantee = law.guarantee()
+    if guarantee.epsilon > law.epsilon * (1 + 1e-9) or guarantee.delta > law.delta:
         return "weaker"
     return "empirical" if guarantee.numerics is Numerics.EMPIRICAL else "private"
 
@@ -117,6 +112,12 @@ def quietly(estimator: Any, moments: SecondMoments) -> Any:
         return estimator.fit_moments(moments)
 
 
+def directions(law: CentralLaw, moments: SecondMoments, seed: int) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)
+        return release(law, moments, generator=seeded_generator(seed)).components
+
+
 def loss_row(task: tuple[str, float, float, int]) -> dict[str, Any]:
     """Return the losses of all contestants on one set, at one epsilon and delta."""
     name, epsilon, delta, runs = task
@@ -130,19 +131,19 @@ def loss_row(task: tuple[str, float, float, int]) -> dict[str, Any]:
         return {"mean": float(np.mean(losses)), "se": error, "runs": len(losses), **more}
 
     results = {}
-    for contestant, mechanism in contestants(epsilon, delta, d, k).items():
+    for contestant, law in contestants(epsilon, delta, d, k).items():
         losses = [
-            1 - captured_variance(truth, mechanism.release(moments, seeded_generator(seed)).components) / best
+            1 - captured_variance(truth, directions(law, moments, seed)) / best
             for seed in range(runs_for(contestant, d, runs))
         ]
-        results[contestant] = result(losses, standing=standing(mechanism))
-    # The seeds are those of the mechanisms, so "auto" differs from its choice only where post-processing does.
+        results[contestant] = result(losses, standing=standing(law))
+    # The seeds are those of the laws, so "auto" differs from its choice only where post-processing does.
     auto = PrivatePCA(k, epsilon=epsilon, delta=delta, norm_bound=1.0)
     losses = []
-    for seed in range(runs_for(auto.mechanism, d, runs)):
+    for seed in range(runs_for(auto.law, d, runs)):
         quietly(auto.set_params(random_state=seed), moments)
         losses.append(1 - captured_variance(truth, auto.components_) / best)
-    results["auto"] = result(losses, standing="private", choice=auto.mechanism_)
+    results["auto"] = result(losses, standing="private", choice=auto.law_)
     case = {"set": name, "n": moments.n_rows, "d": d, "k": k, "epsilon": epsilon, "delta": delta}
     return {**case, "losses": results, "lower_than_auto": lower_than_auto(results)}
 
@@ -223,13 +224,13 @@ def covariance_row(task: tuple[str, float, float, int]) -> dict[str, Any]:
     for seed in range(runs):
         model = PrivateCovariance(epsilon=epsilon, delta=delta, norm_bound=1.0, random_state=seed)
         quietly(model, moments)
-        raw = model.release_.arrays["covariance"]
+        raw = model.release_.scaled_matrix
         errors.append((frobenius_error(truth, raw), frobenius_error(truth, model.covariance_)))
     raw, shrunk = np.transpose(errors)
     ratio = shrunk.mean() / raw.mean()
     # Both errors come from one draw, so the standard error is that of the paired difference.
     error = np.std(shrunk - ratio * raw, ddof=1) / runs**0.5 / raw.mean()
-    case = {"set": name, "d": truth.shape[0], "epsilon": epsilon, "delta": delta, "mechanism": model.mechanism_}
+    case = {"set": name, "d": truth.shape[0], "epsilon": epsilon, "delta": delta, "law": model.law_}
     of_truth = {
         "raw": float(raw.mean() / np.linalg.norm(truth)),
         "shrunk": float(shrunk.mean() / np.linalg.norm(truth)),
@@ -245,7 +246,7 @@ def run_covariance(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def show_covariance(rows: list[dict[str, Any]]) -> None:
     table = Table(title="Frobenius error of covariance_ over that of the raw release", box=rich.box.MARKDOWN)
-    for column in ("set", "d", "ε", "δ", "mechanism", "raw error / ‖A‖", "shrunk error / ‖A‖", "ratio", "runs"):
+    for column in ("set", "d", "ε", "δ", "law", "raw error / ‖A‖", "shrunk error / ‖A‖", "ratio", "runs"):
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(
@@ -253,7 +254,7 @@ def show_covariance(rows: list[dict[str, Any]]) -> None:
             str(row["d"]),
             f"{row['epsilon']:g}",
             f"{row['delta']:g}",
-            row["mechanism"],
+            row["law"],
             f"{row['raw']:.3g}",
             f"{row['shrunk']:.3g}",
             f"{row['ratio']:.4f} ± {row['se']:.4f}",

@@ -1,4 +1,4 @@
-"""Run experiments and build docs/reproduction.md: `python -m experiments` from the project root."""
+"""Run experiments and build docs/explanation/reproduction.md: `python -m experiments` from the project root."""
 
 import argparse
 import sys
@@ -8,11 +8,12 @@ from pathlib import Path
 from .common import CACHE, HERE, Results, console, experiment, load_results, missing_data, names, run
 from .expected import disagreements, load_expected, write_expected
 
-PAGE = HERE.parent / "docs" / "reproduction.md"
+DOCS = HERE.parent / "docs"
+PAGE = DOCS / "explanation" / "reproduction.md"
 
 
 def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
-    """Write the page from the results of the experiments, with figures in images/reproduction beside it."""
+    """Write the page from the results of the experiments, with figures in ../images/reproduction."""
     parts = [
         "# The papers, repeated\n",
         "Built by `python -m experiments` from `experiments/<author_year>/results.json`; do not edit by hand. "
@@ -25,7 +26,7 @@ def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
             parts.append("Not run yet.\n")
             continue
         found = results[name]
-        parts.append(module.section(found, page.parent / "images" / "reproduction").strip() + "\n")
+        parts.append(module.section(found, page.parent.parent / "images" / "reproduction").strip() + "\n")
         parts.append(
             f"*{name}, {found.size} size, eigenveil {found.version}, {found.seconds:.0f} seconds of one core.*\n"
         )
@@ -62,7 +63,7 @@ def main(*only: str, arguments: Sequence[str] | None = None) -> None:
             else:
                 results[name].save(HERE / name / "results.json")
     if options.quick:
-        build_page(results, CACHE / "quick" / PAGE.name)
+        build_page(results, CACHE / "quick" / PAGE.relative_to(DOCS))
     elif not options.expect:
         kept = {name: HERE / name / "results.json" for name in names()}
         build_page({name: load_results(path) for name, path in kept.items() if path.exists()})

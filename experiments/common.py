@@ -227,4 +227,4 @@ def save_figure(figure: Any, images: Path, name: str, caption: str) -> str:
     images.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.savefig(images / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
-    return f"![{caption}](images/{images.name}/{name}.svg)\n"
+    return f"![{caption}](../images/{images.name}/{name}.svg)\n"

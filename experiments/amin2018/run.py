@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets
-from eigenveil import PrivateCovariance, RowBound, SecondMoments
-from eigenveil.mechanisms import MECHANISMS, Mechanism
+from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
+from eigenveil.laws import LAWS, CentralLaw
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
 
@@ -86,11 +86,11 @@ def data(name: str, scaling: str) -> tuple[SecondMoments, np.ndarray]:
 
 
 @functools.cache
-def mechanism(contestant: str, epsilon: float, d: int) -> Mechanism:
-    """Return a mechanism with the paper's constants or ours."""
+def law(contestant: str, epsilon: float, d: int) -> CentralLaw:
+    """Return a law with the paper's constants or ours."""
     calibration = "tight" if contestant in OURS else "paper"
     options = {"calibration": calibration, **(PAPER | SHARES | OURS)[contestant]}
-    return MECHANISMS[options.pop("name")](epsilon=epsilon, n_features=d, **options)
+    return LAWS[options.pop("name")](epsilon=epsilon, n_features=d, **options)
 
 
 def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator) -> np.ndarray:
@@ -100,7 +100,8 @@ def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator)
     if cell["contestant"] == ESTIMATOR:
         estimator = PrivateCovariance(epsilon=cell["epsilon"], norm_bound=1.0, random_state=generator)
         return estimator.fit_moments(moments).covariance_
-    return mechanism(cell["contestant"], cell["epsilon"], moments.width).release(moments, generator).covariance
+    drawn = law(cell["contestant"], cell["epsilon"], moments.width)
+    return release(drawn, moments, generator=generator).scaled_matrix
 
 
 def ridge_error(truth: np.ndarray, estimate: np.ndarray) -> float:
@@ -168,7 +169,7 @@ def _table(results: Results, name: str, epsilons: list[float]) -> str:
 def _cost(contestant: str, d: int) -> str:
     if contestant in (ESTIMATOR, NOTHING):
         return "1" if contestant == ESTIMATOR else "0"
-    guarantee = mechanism(contestant, 1.0, d).guarantee()
+    guarantee = law(contestant, 1.0, d).guarantee()
     return f"{guarantee.epsilon:.3g}" + (f", δ = {guarantee.delta:g}" if guarantee.delta else "")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.laws import LAWS
 from eigenveil.metrics import captured_variance
 from eigenveil.theory import expected_loss
 
@@ -26,7 +26,6 @@ SIZES = {
 RESTARTS = {"kddcup99": (10, 100), "localization": (10, 100), "insurance": (5, 100), "census": (2, 20)}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 CONTESTANTS = ("none", "ppca", "mod_sulq", "random_projection", "matrix_laplace", "gaussian")
-NEEDS_DELTA = ("mod_sulq", "gaussian")
 STYLES: dict[str, dict[str, Any]] = {
     "none": {"color": "tab:red", "label": "not private"},
     "ppca": {"color": "tab:blue", "ls": "--", "label": "PPCA"},
@@ -79,11 +78,10 @@ def subspaces(
     """Return the directions of so many releases, shape (size, k, d)."""
     if name == "none":
         size = 1
-    mechanism = MECHANISMS[name](
-        epsilon=epsilon, delta=delta if name in NEEDS_DELTA else 0.0, n_features=len(C), n_components=k
-    )
+    kind = LAWS[name]
+    law = kind(epsilon=epsilon, delta=delta if kind.needs_delta else 0.0, n_features=len(C), n_components=k)
     # `simulate` takes a public matrix, which these data are; the chains of PPCA then run together.
-    return mechanism.simulate(C, generator, size)
+    return law.simulate(C, generator, size)
 
 
 def utility(cell: Cell, generator: np.random.Generator) -> dict[str, float]:

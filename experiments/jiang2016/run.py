@@ -1,7 +1,7 @@
 """Jiang, Xie and Zhang (2016): Table 1 by measurement, Theorem 7 against simulation, an audit, and PCA.
 
 The paper has no experiments; its Table 1 and theorems are what can be measured. epsilon = 1 unless stated, delta = 1e-6
-where a mechanism needs one, relation "replace", all noise on C = nA.
+where a law needs one, relation "replace", all noise on C = nA.
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets
-from eigenveil import RowBound, SecondMoments
-from eigenveil.audit import Pair, audit
-from eigenveil.mechanisms import MECHANISMS, Mechanism
-from eigenveil.mechanisms.mod_sulq import published_sulq_scale
+from eigenveil import RowBound, SecondMoments, release
+from eigenveil.audit import Neighbours, audit
+from eigenveil.laws import LAWS, CentralLaw
+from eigenveil.laws.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
@@ -75,9 +75,9 @@ def cells(quick: bool) -> list[tuple[Cell, int]]:
 
 
 @functools.cache
-def mechanism(name: str, d: int, epsilon: float = 1.0, k: int | None = None) -> Mechanism:
-    """Return a mechanism with the paper's constants or ours."""
-    kind = MECHANISMS[name.removesuffix(" (paper)")]
+def law(name: str, d: int, epsilon: float = 1.0, k: int | None = None) -> CentralLaw:
+    """Return a law with the paper's constants or ours."""
+    kind = LAWS[name.removesuffix(" (paper)")]
     return kind(epsilon=epsilon, n_features=d, n_components=k, **OPTIONS[name])
 
 
@@ -90,18 +90,18 @@ def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 def noise_norm(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return the spectral norm of one draw of the noise."""
     d = cell["d"]
-    if cell["mechanism"] == SULQ:  # its noise is not symmetric, so it is no mechanism here
+    if cell["mechanism"] == SULQ:  # its noise is not symmetric, so it is no law here
         noise = generator.normal(0.0, published_sulq_scale(1.0, DELTA, d), (d, d))
     else:
         grid = 2.0**32
-        noise = mechanism(cell["mechanism"], d).noise(generator, grid) / grid
+        noise = law(cell["mechanism"], d).noise(generator, grid) / grid
     return {"norm": np.linalg.norm(noise, 2)}
 
 
 def theorem_7(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Draw W, and find the rows that it takes to reach rho where A has one eigenvalue, `GAP` above the others."""
     d, rho = cell["d"], cell["rho"]
-    noise = mechanism(WISHART, d).noise(generator)
+    noise = law(WISHART, d).noise(generator)
 
     def correlation(n: float) -> float:
         # A multiple of the identity turns no eigenvector, so the other eigenvalues of A may be 0.
@@ -127,8 +127,8 @@ def theorem_7_rows(d: int, rho: float, sharp: bool = False) -> float:
 def audited(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return a lower bound on epsilon at delta = 0, and how often the output was impossible on the neighbour."""
     report = audit(
-        mechanism(cell["mechanism"], cell["d"], cell["epsilon"]),
-        pairs=[Pair("a unit row against the zero row", np.eye(cell["d"])[0], np.zeros(cell["d"]))],
+        law(cell["mechanism"], cell["d"], cell["epsilon"]),
+        neighbours=[Neighbours("a unit row against the zero row", np.eye(cell["d"])[0], np.zeros(cell["d"]))],
         delta=0.0,
         confidence=CONFIDENCE,
         draws=cell["draws"],
@@ -149,7 +149,8 @@ def pca_loss(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return 1 - qF(V)/qF(V_k)."""
     moments, k = moments_of(cell["data"])
     truth = moments.gram * (moments.bound.unit_squared / moments.n_rows)
-    released = mechanism(cell["mechanism"], len(truth), cell["epsilon"], k).release(moments, generator)
+    drawn = law(cell["mechanism"], len(truth), cell["epsilon"], k)
+    released = release(drawn, moments, generator=generator)
     best = captured_variance(truth, top_components(truth, k))
     return {"loss": 1 - captured_variance(truth, released.components) / best}
 
@@ -213,7 +214,7 @@ def _table_1(results: Results) -> list[str]:
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
             norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows
             more slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm
-            of `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector."""),
+            of `wishart`, the corrected law, is mostly its mean m·c·I, which turns no eigenvector."""),
     ]
 
 

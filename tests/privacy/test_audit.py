@@ -1,18 +1,18 @@
-"""The audit catches every planted flaw, and passes every honest mechanism."""
+"""The audit catches every planted flaw, and passes every honest law."""
 
 import numpy as np
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Relation
-from eigenveil.audit import EstimatorTarget, MechanismTarget, Pair, audit, audit_ledger
-from eigenveil.audit.pairs import added_row_pairs, one_row_pairs
-from eigenveil.local import LocalProtocol
-from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.gaussian import Gaussian
-from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.audit import EstimatorSubject, LawSubject, Neighbours, audit, audit_ledger
+from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
+from eigenveil.laws import LAWS
+from eigenveil.laws.gaussian import Gaussian
+from eigenveil.laws.matrix_laplace import MatrixLaplace
+from eigenveil.laws.ppca import Ppca
+from eigenveil.local import LocalProtocol, law_of
 
-# An honest mechanism fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
+# An honest law fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
 SURE = 1 - 1e-9
 DELTA = 0.01
 HONEST = [
@@ -34,13 +34,13 @@ HONEST = [
 
 
 def made(name, d, k, relation, epsilon):
-    delta = DELTA if name in ("gaussian", "mod_sulq", "wishart") else 0.0
-    return MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+    delta = DELTA if LAWS[name].needs_delta else 0.0
+    return LAWS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize(("name", "d", "k", "relation"), HONEST)
-def test_honest_mechanisms_pass(name, d, k, relation, epsilon):
+def test_honest_laws_pass(name, d, k, relation, epsilon):
     report = audit(made(name, d, k, relation, epsilon), draws=200, confidence=SURE)
     assert report.verdict == "consistent"
     assert report.claimed <= epsilon
@@ -52,7 +52,7 @@ def test_honest_mechanisms_pass(name, d, k, relation, epsilon):
 @pytest.mark.parametrize("row_norms", ["any", "unit"])
 def test_honest_reports_pass(name, row_norms, epsilon):
     delta = 1e-3 if name == "gaussian" else 0.0
-    protocol = LocalProtocol(3, epsilon, delta, norm_bound=2.0, mechanism=name, row_norms=row_norms)
+    protocol = LocalProtocol(3, epsilon, delta, norm_bound=2.0, law=name, row_norms=row_norms)
     assert audit(protocol, draws=300, confidence=SURE).verdict == "consistent"
 
 
@@ -65,7 +65,7 @@ def test_a_pure_report_is_tight():
 
 
 def test_the_published_wishart_is_caught_and_its_support_is_named():
-    published = MECHANISMS["wishart"](epsilon=1.0, n_features=2, calibration="paper", allow_unsound=True)
+    published = LAWS["wishart"](epsilon=1.0, n_features=2, calibration="paper", allow_unsound=True)
     report = audit(published, delta=1e-3, draws=1600, seed=1)
     assert report.verdict == "violation"
     assert report.claimed_by == "published"
@@ -75,7 +75,7 @@ def test_the_published_wishart_is_caught_and_its_support_is_named():
 
 
 def test_the_corrected_wishart_has_no_support_to_name():
-    corrected = MECHANISMS["wishart"](epsilon=1.0, delta=1e-3, n_features=2)
+    corrected = LAWS["wishart"](epsilon=1.0, delta=1e-3, n_features=2)
     report = audit(corrected, delta=1e-3, draws=600, confidence=SURE)
     assert report.verdict == "consistent"
     assert report.impossible == 0
@@ -83,12 +83,12 @@ def test_the_corrected_wishart_has_no_support_to_name():
 
 def test_the_papers_local_gaussian_is_caught_at_its_claim():
     # Where the violation is largest, few reports show it; the paper's own (2, 1e-4) is among the heavy tests.
-    protocol = LocalProtocol(2, 4.0, 0.05, mechanism="gaussian_paper")
+    protocol = LocalProtocol(2, 4.0, 0.05, law="gaussian_paper")
     report = audit(protocol, delta=0.05, draws=40_000, seed=1)
     assert report.verdict == "violation"
     assert report.claimed_by == "published"
     assert report.claimed == 4.0
-    assert report.epsilon_lower < protocol.guarantee().epsilon  # which states the truth
+    assert report.epsilon_lower < law_of(protocol).guarantee().epsilon  # which states the truth
 
 
 class AcceptsEverything(np.random.Generator):
@@ -99,15 +99,15 @@ class AcceptsEverything(np.random.Generator):
 
 
 class PpcaAcceptsEverything(Ppca):
-    def _draw(self, moments, generator):
-        return super()._draw(moments, AcceptsEverything(generator.bit_generator))
+    def draw(self, gram, grid, n_rows, generator):
+        return super().draw(gram, grid, n_rows, AcceptsEverything(generator.bit_generator))
 
 
 def test_a_sampler_that_accepts_every_proposal_is_caught():
     flawed = PpcaAcceptsEverything(epsilon=0.5, n_features=2, n_components=1)
     report = audit(flawed, draws=2500, seed=1)
     assert report.verdict == "violation"
-    assert report.pair == "around the switch of the sampler"
+    assert report.neighbours == "around the switch of the sampler"
 
 
 class QuietMatrixLaplace(MatrixLaplace):
@@ -127,14 +127,14 @@ class QuietGaussian(Gaussian):
 
 def test_matrix_laplace_with_a_fifth_less_noise_is_caught():
     flawed = QuietMatrixLaplace(epsilon=2.0, n_features=1, relation="add_remove")
-    report = audit(flawed, pairs=added_row_pairs(1, 60)[:1], draws=12_000, confidence=0.95, seed=1)
+    report = audit(flawed, neighbours=added_row_neighbours(1, 60)[:1], draws=12_000, confidence=0.95, seed=1)
     assert report.verdict == "violation"
 
 
 def test_gaussian_with_a_fifth_less_noise_is_caught():
     # (8, 1e-6) is (2.44, 0.1): the same curve, at a delta that can be counted.
     flawed = QuietGaussian(epsilon=8.0, delta=1e-6, n_features=2)
-    report = audit(flawed, delta=0.1, pairs=one_row_pairs(2)[:1], draws=12_000, seed=1)
+    report = audit(flawed, delta=0.1, neighbours=one_row_neighbours(2)[:1], draws=12_000, seed=1)
     assert report.claimed < 2.5
     assert report.verdict == "violation"
 
@@ -142,24 +142,24 @@ def test_gaussian_with_a_fifth_less_noise_is_caught():
 class BoundFromData(PrivatePCA):
     """Takes the longest row as its norm bound."""
 
-    def _fit_source(self, X):
+    def fit(self, X, y=None):
         self.norm_bound = float(np.linalg.norm(X, axis=1).max())
-        return super()._fit_source(X)
+        return super().fit(X)
 
 
 class MeanFromData(PrivatePCA):
     """Subtracts the true mean, and does not even tell it."""
 
-    def _fit_source(self, X):
-        return super()._fit_source(X - X.mean(axis=0))
+    def fit(self, X, y=None):
+        return super().fit(X - X.mean(axis=0))
 
 
 @pytest.mark.parametrize(
     "flawed",
     [
-        BoundFromData(1, epsilon=1.0, mechanism="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, mechanism="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"),
+        BoundFromData(1, epsilon=1.0, law="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, law="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, law="ppca"),
     ],
     ids=["bound", "mean", "mean-ppca"],
 )
@@ -170,10 +170,10 @@ def test_what_is_read_off_the_data_is_caught(flawed):
 @pytest.mark.parametrize(
     "honest",
     [
-        PrivatePCA(1, epsilon=1.0, mechanism="matrix_laplace"),
+        PrivatePCA(1, epsilon=1.0, law="matrix_laplace"),
         PrivatePCA(1, epsilon=3.0, norm_bound=1.0, center=True),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="matrix_laplace"),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="matrix_laplace"),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="ppca"),
         PrivatePCA(1, epsilon=3.0),
         PrivatePCA(1, epsilon=3.0, rows="pairs"),
     ],
@@ -222,21 +222,21 @@ def test_one_spend_for_two_releases_is_caught(tmp_path):
 
 
 def test_a_learned_statistic_finds_what_the_likelihood_finds():
-    open_book = MechanismTarget(MECHANISMS["laplace"](epsilon=30.0, n_features=2), n_random=0, learned=True)
+    open_book = LawSubject(LAWS["laplace"](epsilon=30.0, n_features=2), n_random=0, learned=True)
     report = audit(open_book, draws=1000, confidence=SURE)
     assert report.epsilon_lower > 1
     assert report.verdict == "consistent"
 
 
-def test_a_pair_of_ones_own_is_used():
-    far = Pair("not neighbours at all", np.eye(2)[:1], np.tile(np.eye(2)[1:], (40, 1)))
-    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=2, relation=Relation.REPLACE)
-    report = audit(MechanismTarget(mechanism), pairs=[far], draws=400, seed=1)
-    assert report.pair == far.name
-    assert report.verdict == "violation"  # an audit believes that its pairs are neighbours
+def test_neighbours_of_ones_own_are_used():
+    far = Neighbours("not neighbours at all", np.eye(2)[:1], np.tile(np.eye(2)[1:], (40, 1)))
+    law = LAWS["laplace"](epsilon=1.0, n_features=2, relation=Relation.REPLACE)
+    report = audit(LawSubject(law), neighbours=[far], draws=400, seed=1)
+    assert report.neighbours == far.name
+    assert report.verdict == "violation"  # an audit believes that they are neighbours
 
 
-def test_an_estimator_target_takes_pairs():
-    pairs = [Pair("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
-    target = EstimatorTarget(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, mechanism="ppca"), pairs)
-    assert audit(target, draws=40, confidence=SURE).pair == "a zero row"
+def test_an_estimator_subject_takes_neighbours():
+    given = [Neighbours("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
+    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="ppca"), given)
+    assert audit(subject, draws=40, confidence=SURE).neighbours == "a zero row"

@@ -1,17 +1,17 @@
-"""Long audits: bounds close to the truth where a mechanism is tight, and flaws that take many draws."""
+"""Long audits: bounds close to the truth where a law is tight, and flaws that take many draws."""
 
 import numpy as np
 import pytest
 
-from eigenveil.audit import Pair, audit
+from eigenveil.audit import Neighbours, audit
+from eigenveil.laws import LAWS
 from eigenveil.local import LocalProtocol
-from eigenveil.mechanisms import MECHANISMS
 from privacy.test_audit import DELTA, SURE, made
 
 pytestmark = pytest.mark.heavy
 
 # The share of the claim that must be shown at epsilon 3, with room for the very high confidence asked for here;
-# docs/audit.md has the shares found at 99 %, and says why not all are near 1.
+# docs/how_to/audit.md has the shares found at 99 %, and says why not all are near 1.
 TIGHTNESS = [
     ("laplace", 2, 1, "replace", 0.4),
     ("frobenius", 1, 1, "add_remove", 0.5),
@@ -36,19 +36,19 @@ def test_the_bound_is_close_and_never_above(name, d, k, relation, least, epsilon
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("name", ["double_cap", "one_bit"])
 def test_reports_of_unit_rows_are_tight(name, epsilon):
-    report = audit(LocalProtocol(2, epsilon, mechanism=name, row_norms="unit"), draws=200_000, confidence=SURE)
+    report = audit(LocalProtocol(2, epsilon, law=name, row_norms="unit"), draws=200_000, confidence=SURE)
     assert (0.4 if epsilon < 1 else 0.9) < report.tightness <= 1
 
 
 def test_a_sampled_subspace_passes():
-    mechanism = MECHANISMS["ppca"](epsilon=1.0, n_features=3, n_components=2, updates=10)
-    assert audit(mechanism, draws=400, confidence=SURE).verdict == "consistent"
+    law = LAWS["ppca"](epsilon=1.0, n_features=3, n_components=2, updates=10)
+    assert audit(law, draws=400, confidence=SURE).verdict == "consistent"
 
 
 def test_the_papers_local_gaussian_at_the_papers_own_numbers():
-    protocol = LocalProtocol(2, 2.0, 1e-4, mechanism="gaussian_paper")
-    pair = Pair("orthogonal unit rows", np.eye(2)[:1], np.eye(2)[1:])
-    report = audit(protocol, delta=1e-4, pairs=[pair], draws=6_000_000, block=20_000, seed=1)
+    protocol = LocalProtocol(2, 2.0, 1e-4, law="gaussian_paper")
+    data = Neighbours("orthogonal unit rows", np.eye(2)[:1], np.eye(2)[1:])
+    report = audit(protocol, delta=1e-4, neighbours=[data], draws=6_000_000, block=20_000, seed=1)
     assert report.claimed == 2.0
     assert report.verdict == "violation"
 

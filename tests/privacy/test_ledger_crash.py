@@ -3,17 +3,19 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from eigenveil.accounting import PrivacyLedger, exact
 from eigenveil.errors import BudgetError, ReleaseFileError
+from eigenveil.gate import release as released
 from eigenveil.guarantee import Guarantee
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.laws import LAWS
 from eigenveil.moments import SecondMoments
 from eigenveil.randomness import secure_generator
-from eigenveil.release import load_release
+from eigenveil.releases import load_release
 from eigenveil.rows import RowBound
 from helpers import in_child, start_child
 
@@ -23,8 +25,8 @@ COST = 0.001
 D = 8
 
 
-def make_mechanism():
-    return MECHANISMS["matrix_laplace"](epsilon=COST, delta=0.0, n_features=D, n_components=2, relation="replace")
+def make_law():
+    return LAWS["matrix_laplace"](epsilon=COST, delta=0.0, n_features=D, n_components=2, relation="replace")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def problems(folder, path):
                 found.append(f"{file.name} is incomplete under its final name")
             complete.append(None)  # some of it may have been seen, so it counts as a release
             continue
-        complete.append(release.provenance["ledger_entry"])
+        complete.append(release.origin.ledger_entry)
         if complete[-1] not in paid:
             found.append(f"{file.name} names a spend that is not in the ledger")
     named = [entry for entry in complete if entry is not None]
@@ -61,12 +63,12 @@ def problems(folder, path):
 
 def keep_releasing(folder, path, moments, progress):
     """Release and save until killed; write one byte when the loop begins and one after every release."""
-    mechanism, ledger, generator = make_mechanism(), PrivacyLedger(path), secure_generator()
+    law, ledger, generator = make_law(), PrivacyLedger(path), secure_generator()
     number = 0
     while True:
         os.write(progress, b".")
         number += 1
-        mechanism.release(moments, generator, ledger=ledger).save(folder / f"{os.getpid()}-{number}.npz")
+        released(law, moments, generator=generator, ledger=ledger).save(folder / f"{os.getpid()}-{number}.npz")
 
 
 def kill_while_releasing(folder, path, moments, kills, processes=1):
@@ -133,7 +135,7 @@ def die(*_arguments, **_options):
 def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch, point):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, mechanism = PrivacyLedger(path, epsilon=1.0), make_mechanism()
+    ledger, law = PrivacyLedger(path, epsilon=1.0), make_law()
 
     def run():
         if point == "before the spend":
@@ -144,10 +146,10 @@ def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch,
                 connection.execute("INSERT INTO spend (spent_at, what, guarantee) VALUES ('', '', '')")
                 die()
         if point == "after the spend":
-            monkeypatch.setattr(type(mechanism), "_draw", die)
+            monkeypatch.setattr(type(law), "draw", die)
         if point == "at the save":
             monkeypatch.setattr(os, "replace", die)
-        mechanism.release(moments, secure_generator(), ledger=ledger).save(folder / "release.npz")
+        released(law, moments, ledger=ledger).save(folder / "release.npz")
 
     assert killed_by_itself(run)
     assert problems(folder, path) == []
@@ -160,13 +162,12 @@ def test_control_the_flawed_order_is_caught(tmp_path, moments):
     # Sample and save first, spend after: a kill between the two is a release that nobody paid for.
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, mechanism = PrivacyLedger(path, epsilon=1.0), make_mechanism()
+    ledger, law = PrivacyLedger(path, epsilon=1.0), make_law()
 
     def flawed(kill):
-        release = mechanism.release(moments, secure_generator())
+        release = released(law, moments)
         entry = len(ledger.entries()) + 1
-        provenance = {**release.provenance, "ledger_entry": entry}
-        planted = type(release)(release.arrays, release.guarantee, provenance)
+        planted = replace(release, origin=replace(release.origin, ledger_entry=entry))
         planted.save(folder / f"release-{entry}.npz")
         if kill:
             die()
@@ -216,12 +217,12 @@ def test_a_race_of_whole_releases(tmp_path, moments):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
     PrivacyLedger(path, epsilon=3 * COST)
-    ledger, mechanism = PrivacyLedger(path), make_mechanism()
+    ledger, law = PrivacyLedger(path), make_law()
 
     def attempt():
-        release = mechanism.release(moments, secure_generator(), ledger=ledger)
+        release = released(law, moments, ledger=ledger)
         release.save(folder / f"{os.getpid()}.npz")
-        return release.covariance.tolist()
+        return release.integers["matrix"].tolist()
 
     answers = race(attempt)
     won = [answer for answer in answers if not isinstance(answer, BudgetError)]

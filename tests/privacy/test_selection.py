@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from eigenveil import gate
 from eigenveil.audit import epsilon_lower_bound
-from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts
-from eigenveil.mechanisms import selection
-from eigenveil.mechanisms.selection import choose_magnitudes
+from eigenveil.gate import choose_magnitudes
 from eigenveil.randomness import secure_generator, seeded_generator
+from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts
 
 DRAWS = 20_000
 CONFIDENCE = 1 - 1e-6
@@ -46,8 +46,8 @@ def test_the_audit_finds_no_more_than_epsilon(audited):
 
 
 def test_the_audit_catches_noise_of_a_sixth(monkeypatch, audited):
-    honest = selection._select
-    monkeypatch.setattr(selection, "_select", lambda scores, scale, generator: honest(scores, scale / 6, generator))
+    honest = gate.largest_score
+    monkeypatch.setattr(gate, "largest_score", lambda scores, scale, generator: honest(scores, scale / 6, generator))
     assert lower_bound(draws(counts_of(CLOSE), 1, 3), draws(counts_of(NEIGHBOUR), 1, 4)) > 1.0
 
 

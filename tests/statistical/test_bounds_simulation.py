@@ -1,4 +1,4 @@
-"""The bounds of theory/ against the mechanisms themselves, and with far fewer rows as a control.
+"""The bounds of theory/ against the laws themselves, and with far fewer rows as a control.
 
 A promise "fails with probability eta at most" is rejected when as many failures as seen have a chance below ALPHA.
 """
@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from contract.catalogue import make
 from eigenveil import theory
+from eigenveil.laws import LAWS
 from eigenveil.randomness import seeded_generator
 from eigenveil.samplers import bingham, wishart
 from eigenveil.theory.bounds.common import largest_singular, smallest_singular
 from statistical.constants import ALPHA
 
 GRID = 2.0**32  # the integer grid of 16 bits
+
+
+def make(name, *, d, k=1, epsilon=1.0, delta=0.0, relation="replace"):
+    """Return a law of the table."""
+    return LAWS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
 
 
 def keeps(failures, runs, eta) -> bool:
@@ -61,10 +66,10 @@ CASES = [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("mod_sulq", 0.01)]
 
 
 def our_promise(name, delta, d, k, relation, runs, seed):
-    """Check `sample_size` by the mechanism's own noise, and that a twentieth of the rows is not enough."""
+    """Check `sample_size` by the law's own noise, and that a twentieth of the rows is not enough."""
     generator, gap, eta = seeded_generator(seed), 0.2, 0.05
-    mechanism = make(name, relation=relation, d=d, k=k, delta=delta)
-    noises = np.array([mechanism.noise(generator, GRID) / GRID for _ in range(runs)])
+    law = make(name, relation=relation, d=d, k=k, delta=delta)
+    noises = np.array([law.noise(generator, GRID) / GRID for _ in range(runs)])
     for rho in (0.3, 0.9, 0.99):
         n = theory.sample_size(
             name,
@@ -140,7 +145,7 @@ def test_local_gaussian_breaks_theorem_2_of_wang_and_xu_as_printed(printed):
             assert keeps(np.sum(errors > bound), runs, 0.01)
 
 
-def test_no_mechanism_beats_theorem_8():
+def test_no_law_beats_theorem_8():
     """On its data sets, with as many rows as it says are too few; PCA without privacy is the control."""
     d, epsilon, gap, generator = 10, 0.5, 0.1, seeded_generator(9)
     rho = 1 - 1e-4
@@ -149,7 +154,7 @@ def test_no_mechanism_beats_theorem_8():
     changed = round(d / epsilon)
     beta = changed / n
     rest = math.sqrt(gap**2 - beta**2) / (1 - beta)
-    mechanism = make("matrix_laplace", d=d, k=1, epsilon=epsilon)
+    law = make("matrix_laplace", d=d, k=1, epsilon=epsilon)
     found = {"matrix_laplace": [], "ppca": [], "none": []}
     for _ in range(300):
         w = generator.normal(size=d - 1)
@@ -158,7 +163,7 @@ def test_no_mechanism_beats_theorem_8():
         C[-1, -1] += (n - changed) * rest
         values, vectors = np.linalg.eigh(C)
         assert values[-1] - values[-2] == pytest.approx(n * gap)
-        noisy = np.linalg.eigh(C + mechanism.noise(generator))[1]
+        noisy = np.linalg.eigh(C + law.noise(generator))[1]
         found["matrix_laplace"].append(abs(noisy[:, -1] @ vectors[:, -1]))
         found["ppca"].append(abs(bingham(C * epsilon / 2, generator) @ vectors[:, -1]))
         found["none"].append(1.0)
@@ -192,8 +197,8 @@ def mean_loss(name, delta, values, k, n, runs, generator):
         squares = bingham(n / 2 * values, generator, runs) ** 2
         losses = values[0] - squares @ values
     else:
-        mechanism = make(name, d=d, k=k, delta=delta)
-        noises = np.array([mechanism.noise(generator, GRID) / GRID for _ in range(runs)])
+        law = make(name, d=d, k=k, delta=delta)
+        noises = np.array([law.noise(generator, GRID) / GRID for _ in range(runs)])
         vectors = np.linalg.eigh(np.diag(values) + noises / n)[1][:, :, -k:]
         losses = values[:k].sum() - np.einsum("nik,i->n", vectors**2, values)
     return np.mean(losses), np.std(losses) / math.sqrt(runs)

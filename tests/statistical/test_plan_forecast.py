@@ -10,7 +10,7 @@ import scipy.stats
 
 from eigenveil import PrivatePCA, Relation
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.laws import LAWS
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import power_law
@@ -18,7 +18,7 @@ from eigenveil.theory.forecast import Scenario
 from eigenveil.theory.spectra import normalized_spectrum
 from statistical.constants import ALPHA
 
-NEEDS_DELTA = {"gaussian", "mod_sulq", "wishart"}
+NEEDS_DELTA = {name for name, kind in LAWS.items() if kind.needs_delta}
 SHARES = np.array([0.5, 0.25, 0.1, 0.08, 0.05, 0.02])
 N_ROWS, ENERGY, K = 600, 0.8, 2
 
@@ -40,7 +40,7 @@ def losses_of_fits(name, rows_once, *, fits, k=K, **parameters):
         X = rows_once(generator)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a forecast must hold there too
-            pca = PrivatePCA(k, norm_bound=1.0, mechanism=name, random_state=generator, **parameters).fit(X)
+            pca = PrivatePCA(k, norm_bound=1.0, center=False, law=name, random_state=generator, **parameters).fit(X)
         truth = X.T @ X / X.shape[0]
         losses.append(
             1 - captured_variance(truth, pca.components_) / captured_variance(truth, top_components(truth, k))
@@ -109,8 +109,8 @@ def test_a_forecast_from_a_public_spectrum_is_what_a_fit_on_that_table_gives():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in ("none", "random_projection")])
-def test_a_forecast_is_what_a_fit_gives_for_every_mechanism(name, relation):
+@pytest.mark.parametrize("name", [name for name, kind in LAWS.items() if not kind.baseline])
+def test_a_forecast_is_what_a_fit_gives_for_every_law(name, relation):
     if name == "mod_sulq":
         pytest.skip("its noise leaves nothing but a random subspace here, so no control could fail")
     # Fewer fits where one takes long: a chain, or a calibration.

@@ -1,8 +1,9 @@
-"""The parts of an audit: bounds, claims, pairs, checkpoints, workers, the command."""
+"""The parts of an audit: bounds, claims, neighbours, checkpoints, workers, the command."""
 
 import json
 import math
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,17 +12,19 @@ import typer
 from typer.testing import CliRunner
 
 from eigenveil import Guarantee, Relation
-from eigenveil.accounting.calibration import gaussian_epsilon
-from eigenveil.audit import AuditReport, MechanismTarget, Pair, audit, epsilon_lower_bound
+from eigenveil.accounting.calibration import gaussian_epsilon, implied_epsilon
+from eigenveil.audit import AuditReport, EstimatorSubject, LawSubject, Neighbours, audit, epsilon_lower_bound
 from eigenveil.audit.checkpoint import Checkpoint
-from eigenveil.audit.claims import claims_of, epsilon_at, mechanism_claims
+from eigenveil.audit.claims import guarantee_claims, law_claims
 from eigenveil.audit.lower_bound import Event, evaluate
-from eigenveil.audit.pairs import added_row_pairs, one_row_pairs, random_pairs, tied_pairs
-from eigenveil.audit.targets import target_for
+from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours, random_neighbours, tied_neighbours
+from eigenveil.audit.subjects import names, subject_for
 from eigenveil.cli.audit import VIOLATION_EXIT_CODE
 from eigenveil.cli.audit import audit as audit_command
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.guarantee import Numerics
+from eigenveil.laws import LAWS, AdditiveLaw
+from eigenveil.laws.local.double_cap import DoubleCap
 from helpers import refused, start_child
 
 # The core.
@@ -105,58 +108,76 @@ def test_bad_input_is_refused(scores, options, error):
 def test_a_claim_at_another_delta_is_that_of_randomized_response():
     epsilon, delta = 1.5, 0.01
     for at in (0.01, 0.05, 0.2):
-        implied = epsilon_at(epsilon, delta, at)
+        implied = implied_epsilon(epsilon, delta, at)
         truth = 1 / (1 + math.exp(-epsilon))
         reached = delta + (1 - delta) * (truth - math.exp(implied) * (1 - truth))
         assert reached == pytest.approx(at)
-    assert epsilon_at(epsilon, delta, 0.9) == 0
-    assert epsilon_at(epsilon, delta, 0.001) == math.inf
-    assert epsilon_at(800.0, 0.0, 0.5) < 800
+    assert implied_epsilon(epsilon, delta, 0.9) == 0
+    assert implied_epsilon(epsilon, delta, 0.001) == math.inf
+    assert implied_epsilon(800.0, 0.0, 0.5) < 800
 
 
 def test_the_gaussian_is_compared_with_its_own_curve():
-    mechanism = MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=3)
-    claimed = mechanism_claims(mechanism, 0.01)["guarantee"]
-    assert claimed == pytest.approx(gaussian_epsilon(mechanism.total_mu(), 0.01), rel=0.02)
-    assert claimed < epsilon_at(1.0, 1e-6, 0.01)
+    law = LAWS["gaussian"](epsilon=1.0, delta=1e-6, n_features=3)
+    claimed = law_claims(law, 0.01)["guarantee"]
+    assert claimed == pytest.approx(gaussian_epsilon(law.total_mu(), 0.01), rel=0.02)
+    assert claimed < implied_epsilon(1.0, 1e-6, 0.01)
 
 
 def test_a_published_claim_is_told_apart():
     guarantee = Guarantee(2.3, 1e-4, claimed=(2.0, 1e-4))
-    assert claims_of(guarantee, 1e-4) == {"guarantee": 2.3, "published": 2.0}
+    assert guarantee_claims(guarantee, 1e-4) == {"guarantee": 2.3, "published": 2.0}
 
 
 def test_wishart_claims_fall_with_delta():
-    mechanism = MECHANISMS["wishart"](epsilon=1.0, delta=1e-6, n_features=2)
-    at = [mechanism_claims(mechanism, delta)["guarantee"] for delta in (1e-6, 1e-4, 1e-2)]
+    law = LAWS["wishart"](epsilon=1.0, delta=1e-6, n_features=2)
+    at = [law_claims(law, delta)["guarantee"] for delta in (1e-6, 1e-4, 1e-2)]
     assert at[0] <= 1.0
     assert at == sorted(at, reverse=True)
     assert at[2] < 0.5
 
 
-# Pairs.
+# Neighbours.
 
 
-def all_pairs(d, relation):
-    known = one_row_pairs(d) if relation is Relation.REPLACE else added_row_pairs(d, 3)
-    sampled = tied_pairs(d, 0.5, relation) if d > 1 else []
-    return known + sampled + random_pairs(d, relation, 20, np.random.default_rng(0))
+def all_neighbours(d, relation):
+    known = one_row_neighbours(d) if relation is Relation.REPLACE else added_row_neighbours(d, 3)
+    sampled = tied_neighbours(d, 0.5, relation) if d > 1 else []
+    return known + sampled + random_neighbours(d, relation, 20, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_every_pair_is_a_pair_of_neighbours(d, relation):
-    for pair in all_pairs(d, relation):
-        assert max(np.linalg.norm(rows, axis=1).max(initial=0) for rows in (pair.first, pair.second)) <= 1 + 1e-12
-        left = list(map(tuple, pair.first))
-        added = [row for row in map(tuple, pair.second) if not (row in left and (left.remove(row) or True))]
-        assert len(added) <= 1, pair.name
-        assert len(left) == (len(added) if relation is Relation.REPLACE else 0), pair.name
+def test_neighbours_differ_in_one_row(d, relation):
+    for data in all_neighbours(d, relation):
+        assert max(np.linalg.norm(rows, axis=1).max(initial=0) for rows in (data.first, data.second)) <= 1 + 1e-12
+        left = list(map(tuple, data.first))
+        added = [row for row in map(tuple, data.second) if not (row in left and (left.remove(row) or True))]
+        assert len(added) <= 1, data.name
+        assert len(left) == (len(added) if relation is Relation.REPLACE else 0), data.name
 
 
-def test_the_tied_pair_is_the_one_of_the_design():
-    pair = tied_pairs(3, 0.5, Relation.REPLACE)[1]
-    C, other = (rows.T @ rows for rows in (pair.first, pair.second))
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("d", [1, 2, 5, 40])
+def test_made_up_rows_keep_the_bound_in_integers(d, relation):
+    for data in all_neighbours(d, relation):
+        for side in (0, 1):
+            integers = data.integer_rows(side, 16)
+            assert np.array_equal(integers, np.rint(integers))
+            assert max((sum(int(entry) ** 2 for entry in row) for row in integers), default=0) <= 4**16
+            assert np.abs(integers / 2**16 - data.rows(side)).max(initial=0) < 2**-16
+
+
+@pytest.mark.parametrize("row", [[1.001, 0.0], [0.8, 0.8], [np.nan, 0.0], [np.inf, 0.0]])
+def test_rows_beyond_the_bound_are_refused(row):
+    long = Neighbours("too long", [row], [[0.0, 0.0]])
+    with refused(InvalidParameterError):
+        audit("laplace", parameters={"epsilon": 1.0, "n_features": 2}, neighbours=[long], draws=100)
+
+
+def test_the_tied_neighbours_are_those_of_the_design():
+    data = tied_neighbours(3, 0.5, Relation.REPLACE)[1]
+    C, other = (rows.T @ rows for rows in (data.first, data.second))
     T = C[1, 1]
     assert np.array_equal(C, np.diag([T + 1, T, 0]))
     assert np.array_equal(other, np.diag([T + 2, T - 1, 0]))
@@ -177,12 +198,12 @@ class Coin:
         return {"epsilon": 1.0}
 
     def claims(self, delta):
-        return {"guarantee": epsilon_at(1.0, 0.0, delta)}
+        return {"guarantee": implied_epsilon(1.0, 0.0, delta)}
 
-    def pairs(self):
-        return [Pair("a bit", np.zeros((1, 1)), np.ones((1, 1)))]
+    def neighbours(self):
+        return [Neighbours("a bit", np.zeros((1, 1)), np.ones((1, 1)))]
 
-    def scores(self, pair, side, n, generator):
+    def scores(self, data, side, n, generator):
         if self.log is not None:
             with open(self.log, "a") as file:
                 file.write("x")
@@ -226,9 +247,9 @@ def test_a_checkpoint_of_another_audit_is_refused(tmp_path):
 
 
 def test_two_workers_find_what_one_finds():
-    mechanism = MECHANISMS["frobenius"](epsilon=1.0, n_features=2)
-    target, options = MechanismTarget(mechanism, n_random=0), {"draws": 60, "block": 20, "seed": 5}
-    assert audit(target, workers=2, **options) == audit(target, **options)
+    law = LAWS["frobenius"](epsilon=1.0, n_features=2)
+    subject, options = LawSubject(law, n_random=0), {"draws": 60, "block": 20, "seed": 5}
+    assert audit(subject, workers=2, **options) == audit(subject, **options)
 
 
 def test_progress_counts_every_draw():
@@ -241,14 +262,15 @@ def test_progress_counts_every_draw():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"mechanism": 3},
-        {"mechanism": "no_such"},
-        {"mechanism": "local:no_such"},
-        {"mechanism": Coin(), "draws": 3},
-        {"mechanism": Coin(), "delta": 1.0},
-        {"mechanism": Coin(), "workers": 0},
-        {"mechanism": Coin(), "pairs": []},
-        {"mechanism": Coin(), "confidence": 0.0},
+        {"subject": 3},
+        {"subject": "no_such"},
+        {"subject": "local:no_such"},
+        {"subject": "diffprivlib"},
+        {"subject": Coin(), "draws": 3},
+        {"subject": Coin(), "delta": 1.0},
+        {"subject": Coin(), "workers": 0},
+        {"subject": Coin(), "neighbours": []},
+        {"subject": Coin(), "confidence": 0.0},
     ],
     ids=str,
 )
@@ -257,15 +279,121 @@ def test_wrong_arguments_are_refused(arguments):
         audit(**{"draws": 100, **arguments})
 
 
-def test_names_become_targets():
+def test_names_become_subjects():
     parameters = {"epsilon": 1.0, "n_features": 2}
-    assert target_for("laplace", parameters).name == "laplace"
-    assert target_for("local:one_bit", parameters).name == "local:one_bit"
+    assert subject_for("laplace", parameters).name == "laplace"
+    assert subject_for("local:one_bit", parameters).name == "local:one_bit"
+    assert set(LAWS) < set(names())
+
+
+def test_a_report_without_a_likelihood_is_audited_by_what_a_server_reads_off_it(monkeypatch):
+    monkeypatch.setattr(DoubleCap, "log_likelihood", lambda *_: None)
+    report = audit("local:double_cap", parameters={"epsilon": 4.0, "n_features": 2}, draws=2000, seed=1)
+    assert report.verdict == "consistent"
+    assert report.epsilon_lower > 0.5
+
+
+# Laws of one's own, and estimators that this package has never heard of.
+
+
+class Uniform(AdditiveLaw):
+    """Uniform noise on every entry of the upper triangle: a law that is in no table."""
+
+    name = "uniform_of_a_test"
+    needs_delta = True
+    numerics = Numerics.IDEALIZED
+    source = "this test"
+    use_when = "never"
+    honest = True
+
+    def noise_scale(self):
+        # Wide enough for delta: a change of at most 1 in each of d(d + 1)/2 entries betrays itself at the edges.
+        entries = self.n_features * (self.n_features + 1) / 2
+        return entries / self.delta if self.honest else 0.1 * entries / self.delta
+
+    @property
+    def off_diagonal_sd(self):
+        return self.noise_scale() / math.sqrt(12)
+
+    @property
+    def noise_reach(self):
+        return self.noise_scale()
+
+    def guarantee(self):
+        return Guarantee(0.0, self.delta, self.relation, Numerics.IDEALIZED)
+
+    def noise(self, generator, grid=1.0):
+        drawn = np.triu(generator.random((self.n_features, self.n_features)) - 0.5) * self.noise_scale() * grid
+        return drawn + np.triu(drawn, 1).T
+
+
+class UniformWithDensity(Uniform):
+    def log_density(self, noise):
+        inside = np.abs(noise).max(axis=(1, 2)) <= self.noise_scale() / 2 * (1 + 1e-9)
+        return np.where(inside, 0.0, -np.inf)
+
+
+class Leaking(UniformWithDensity):
+    honest = False
+
+
+@pytest.mark.parametrize("kind", [Uniform, UniformWithDensity])
+def test_a_law_of_ones_own_is_audited_from_the_object_alone(kind):
+    assert kind.name not in names()
+    law = kind(epsilon=1.0, delta=0.2, n_features=2)
+    report = audit(law, delta=0.2, draws=800, confidence=1 - 1e-9, seed=1)
+    assert (report.name, report.claimed, report.verdict) == (law.name, 0.0, "consistent")
+    assert report.parameters["class"].endswith(kind.__name__)
+
+
+def test_a_law_of_ones_own_that_leaks_is_caught():
+    report = audit(Leaking(epsilon=1.0, delta=0.02, n_features=2), delta=0.02, draws=2000, seed=1)
+    assert report.verdict == "violation"
+    assert report.impossible > 0.02
+
+
+class FakePlan:
+    def __init__(self, epsilon):
+        self.guarantee = Guarantee(epsilon)
+
+
+class FakeEstimator:
+    """What an audit asks of an estimator, and no more: its release is one number with Laplace noise."""
+
+    def __init__(self, epsilon=1.0, factor=1.0, random_state=None):
+        self.epsilon, self.factor, self.random_state = epsilon, factor, random_state
+
+    def get_params(self, deep=True):
+        return {"epsilon": self.epsilon, "factor": self.factor, "random_state": self.random_state}
+
+    def set_params(self, **parameters):
+        self.__dict__.update(parameters)
+        return self
+
+    def plan(self, n_features, n_rows=None):
+        assert (n_features, n_rows) in ((2, 20), (1, 3))
+        return FakePlan(self.epsilon)
+
+    def fit(self, X, y=None):
+        noisy = float(np.clip(X[:, 0], 0, 1).sum() + self.random_state.laplace(0, self.factor / self.epsilon))
+        self.release_ = SimpleNamespace(integers={"matrix": np.array([[round(noisy * 2**16)]])})
+        self.norm_bound_ = 1.0
+        return self
+
+
+def test_an_estimator_is_known_by_what_it_can_do():
+    subject = subject_for(FakeEstimator())
+    assert isinstance(subject, EstimatorSubject)
+    assert subject.claims(0.0) == {"guarantee": 1.0}
+    added = [Neighbours("a row of 1 for one of 0", [[1.0], [0.0], [0.0]], [[0.0], [0.0], [0.0]])]
+    honest, flawed = (EstimatorSubject(FakeEstimator(1.0, factor), added) for factor in (1.0, 0.2))
+    assert audit(honest, draws=1000, confidence=1 - 1e-9, seed=1).verdict == "consistent"
+    assert audit(flawed, draws=1000, seed=1).verdict == "violation"
 
 
 def test_a_report_can_be_written_as_json():
-    fields = {"parameters": {}, "confidence": 0.99, "claimed_by": "guarantee", "pair": "p", "event": "e"}
-    numbers = {"counts": (1, 2), "draws": (3, 4), "n_pairs": 1, "impossible": 0.0}
+    fields = {"parameters": {}, "confidence": 0.99, "claimed_by": "guarantee", "neighbours": "p", "event": "e"}
+    numbers = {"counts": (1, 2), "draws": (3, 4), "n_searched": 1, "impossible": 0.0}
     report = AuditReport("x", epsilon_lower=0.5, delta=0.0, claimed=math.inf, **fields, **numbers)
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["claimed"] is None
     assert report.verdict == "consistent"
@@ -299,3 +427,4 @@ def test_the_command_audits_reports_and_refuses_what_they_lack():
     assert command("local:double_cap", "--draws", "500", "--confidence", "0.999999999").exit_code == 0
     assert isinstance(command("local:double_cap", "--components", "1").exception, InvalidParameterError)
     assert isinstance(command("nothing_of_the_kind").exception, InvalidParameterError)
+    assert isinstance(command("diffprivlib").exception, InvalidParameterError)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.guarantee import Numerics, Relation
-from eigenveil.mechanisms import MECHANISMS, choose_mechanism
+from eigenveil.laws import LAWS, choose_law
 from eigenveil.theory import plan, power_law
 from eigenveil.theory.forecast import Scenario
 from eigenveil.theory.plan_figure import plan_figure
@@ -81,10 +81,11 @@ def test_bad_input_is_one_sentence(bad):
 # Forecasts.
 
 
-def test_every_mechanism_is_forecast_or_left_out_with_a_reason(pure, approximate):
+def test_every_law_is_forecast_or_left_out_with_a_reason(pure, approximate):
     for answer in (pure, approximate):
-        assert {forecast.mechanism for forecast in answer.forecasts} | set(answer.left_out) == set(MECHANISMS)
-    assert set(pure.left_out) == {"gaussian", "mod_sulq", "wishart"}
+        assert {forecast.law for forecast in answer.forecasts} | set(answer.left_out) == set(LAWS)
+    assert set(pure.left_out) == {"gaussian", "mod_sulq", "wishart"} == {n for n in LAWS if LAWS[n].needs_delta}
+    assert all("delta above 0" in reason for reason in pure.left_out.values())
     assert not approximate.left_out
     assert pure["none"].mean == pytest.approx(0.0, abs=1e-12)
     with refused(InvalidParameterError):
@@ -94,6 +95,7 @@ def test_every_mechanism_is_forecast_or_left_out_with_a_reason(pure, approximate
 def test_the_random_baseline_has_its_known_mean():
     answer = scenario(repeats=2000).forecast("random_projection", 10, 1.0)
     expected = 1 - (2 / 6) / power_law(6)[:2].sum()
+    assert scenario().random_loss == pytest.approx(expected)
     assert abs(answer.mean - expected) < 6 * answer.standard_error
     assert answer.standard_error < 0.01
 
@@ -101,7 +103,7 @@ def test_the_random_baseline_has_its_known_mean():
 def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
     for answer in (pure, approximate, plan(**{**SMALL, "n_rows": 12, "n_components": 1})):
         eligible = [forecast for forecast in answer.forecasts if forecast.as_asked]
-        assert answer.recommended == min(eligible, key=lambda forecast: forecast.mean).mechanism
+        assert answer.recommended == min(eligible, key=lambda forecast: forecast.mean).law
         means = [forecast.mean for forecast in answer.forecasts]
         assert means == sorted(means)
         for forecast in answer.forecasts:
@@ -110,7 +112,7 @@ def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
                 assert forecast.guarantee.numerics is not Numerics.EMPIRICAL
                 assert forecast.guarantee.claimed is None
             else:
-                assert forecast.mechanism in ("none", "random_projection", "ppca", "mod_sulq")
+                assert forecast.law in ("none", "random_projection", "ppca", "mod_sulq")
                 assert forecast.note
     # One direction has an exact sampler, which may be recommended.
     assert plan(**{**SMALL, "n_components": 1})["ppca"].as_asked
@@ -118,8 +120,8 @@ def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
 
 def test_auto_is_what_the_estimators_take(pure, approximate):
     public = {name: value for name, value in SMALL.items() if name != "repeats"}
-    assert pure.auto == choose_mechanism(**public)
-    assert approximate.auto == choose_mechanism(**public, delta=1e-6)
+    assert pure.auto == choose_law(**public)
+    assert approximate.auto == choose_law(**public, delta=1e-6)
 
 
 def test_a_hopeless_plan_says_so(pure):
@@ -144,7 +146,7 @@ def test_losses_fall_with_rows_and_epsilon(name):
         assert losses[0] > losses[1] > 5 * losses[2] > 0
 
 
-def test_pure_mechanisms_depend_on_the_product_of_rows_and_epsilon():
+def test_pure_laws_depend_on_the_product_of_rows_and_epsilon():
     assumed = scenario()
     for name in ("matrix_laplace", "frobenius"):
         one, other = assumed.forecast(name, 1000, 1.0), assumed.forecast(name, 4000, 0.25)
@@ -155,7 +157,7 @@ def test_far_from_the_noise_simulation_meets_the_first_order_formula():
     assumed = scenario(repeats=150, spectrum=[0.3, 0.2, 0.05, 0.04, 0.03, 0.02])
     for name in ("matrix_laplace", "frobenius", "eigenvector_sampling"):
         forecast = assumed.forecast(name, 10**6, 1.0)
-        first_order = assumed._first_order(assumed.mechanism(name, 1.0), 10**6)
+        first_order = assumed.first_order(assumed.law(name, 1.0), 10**6)
         assert abs(forecast.mean - first_order) < 6.1 * forecast.standard_error + 0.01 * first_order
 
 
@@ -170,6 +172,14 @@ def test_wide_tables_get_a_formula_and_say_so():
     assert 0 < wide.mean < 1
     random = 1 - 3 / 2000 / power_law(2000)[:3].sum()
     assert scenario(d=2000, k=3).forecast("matrix_laplace", 10, 1.0).mean == pytest.approx(random)
+
+
+def test_a_formula_without_a_gap_is_a_random_subspace_for_noise_and_none_for_sampling():
+    tied = scenario(d=2000, k=3, spectrum=[0.5 / 2000] * 2000)
+    assert tied.forecast("matrix_laplace", 10**9, 1.0).mean == pytest.approx(tied.random_loss) == pytest.approx(0.0)
+    tied = scenario(d=2000, k=3, spectrum=[0.1] * 4 + [0.1 / 1996] * 1996)
+    assert tied.forecast("matrix_laplace", 10**9, 1.0).mean == pytest.approx(tied.random_loss)
+    assert tied.forecast("eigenvector_sampling", 10**9, 1.0).mean < 0.01 * tied.random_loss
 
 
 def test_one_feature_and_all_components_lose_nothing():
@@ -204,7 +214,7 @@ def test_rows_and_epsilon_needed_meet_the_target_and_not_much_less_does(name, ta
     assert assumed.rows_for(name, 1.0, target, start=10**8) == pytest.approx(rows, rel=0.06)
 
 
-def test_a_plan_with_a_target_answers_for_every_mechanism_that_may_be_used(pure):
+def test_a_plan_with_a_target_answers_for_every_law_that_may_be_used(pure):
     for forecast in pure.forecasts:
         assert (forecast.rows_needed is not None) == forecast.as_asked
     best = pure[pure.recommended]
@@ -239,16 +249,16 @@ def test_the_table_and_the_json_hold_everything(pure):
     assert max(map(len, text.splitlines())) <= 140
     fields = json.loads(json.dumps(pure.to_dict(), allow_nan=False))
     assert fields["recommended"] == "matrix_laplace"
-    assert {forecast["mechanism"] for forecast in fields["forecasts"]} | set(fields["left_out"]) == set(MECHANISMS)
+    assert {forecast["law"] for forecast in fields["forecasts"]} | set(fields["left_out"]) == set(LAWS)
 
 
-def test_the_figure_shows_every_mechanism():
+def test_the_figure_shows_every_law():
     pytest.importorskip("matplotlib")
     answer = plan(**{**SMALL, "repeats": 4}, target_loss=0.01)
     figure = plan_figure(answer)
     labels = " ".join(text.get_text() for text in figure.axes[0].get_legend().get_texts())
     for forecast in answer.forecasts:
-        assert (forecast.mechanism in labels) == (forecast.mechanism != "none")
+        assert (forecast.law in labels) == (forecast.law != "none")
     assert "target 0.01" in labels
 
 
@@ -310,11 +320,11 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
 
 
 def test_the_example_of_the_docs_prints_what_the_page_shows(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "planning.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     # Its first two digits depend on the platform's linear algebra, and the search takes seconds: the words are enough.
-    exec(compile(code.replace("0.01)", "0.01, repeats=3)"), "docs/planning.md", "exec"), {})
+    exec(compile(code.replace("0.01)", "0.01, repeats=3)"), "docs/how_to/planning.md", "exec"), {})
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     expected = shown.splitlines()
     assert printed[:2] == expected[:2]

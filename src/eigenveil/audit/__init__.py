@@ -1,21 +1,24 @@
-"""Lower bounds on epsilon from the outputs of the code as it runs: what a mechanism cannot be, shown by drawing."""
+"""Lower bounds on epsilon from the outputs of the code as it runs: what a law cannot be, shown by drawing.
+
+An audit makes its own data: it has no way to rows, moments or the gate.
+"""
 
 from .ledger import LedgerAudit, audit_ledger
 from .lower_bound import Event, LowerBound, epsilon_lower_bound
-from .pairs import Pair
+from .neighbours import Neighbours
 from .report import AuditReport
 from .run import audit
-from .targets import EstimatorTarget, MechanismTarget, Target
+from .subjects import EstimatorSubject, LawSubject, Subject
 
 __all__ = [
     "AuditReport",
-    "EstimatorTarget",
+    "EstimatorSubject",
     "Event",
+    "LawSubject",
     "LedgerAudit",
     "LowerBound",
-    "MechanismTarget",
-    "Pair",
-    "Target",
+    "Neighbours",
+    "Subject",
     "audit",
     "audit_ledger",
     "epsilon_lower_bound",

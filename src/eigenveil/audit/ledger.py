@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ..accounting.calibration import exact, zcdp_epsilon
 from ..accounting.composition import concentrated_rho
 from ..accounting.ledger import PrivacyLedger
 from ..guarantee import Guarantee
-from ..release import Release
+
+if TYPE_CHECKING:
+    from ..releases import Release
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class LedgerAudit:
         return "violation" if self.findings else "consistent"
 
 
-def audit_ledger(ledger: PrivacyLedger, releases: Iterable[Release]) -> LedgerAudit:
+def audit_ledger(ledger: PrivacyLedger, releases: "Iterable[Release]") -> LedgerAudit:
     """Compare what releases promise with what a ledger recorded for them, and with what it says was spent.
 
     Parameters
@@ -45,7 +48,7 @@ def audit_ledger(ledger: PrivacyLedger, releases: Iterable[Release]) -> LedgerAu
     promised = []
     for number, release in enumerate(releases, 1):
         promised.append(release.guarantee)
-        entry = release.provenance.get("ledger_entry")
+        entry = release.origin.ledger_entry
         if entry is None or entry not in entries:
             findings.append(f"Release {number} has no entry in the ledger.")
             continue

@@ -1,9 +1,9 @@
 """A lower bound on epsilon from two samples of one number: the statistics of an audit, and nothing else.
 
-If a mechanism is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are
-the laws of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is at
+If a law is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are the
+distributions of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is at
 least log((p - delta)/q). The event is chosen on one half of the draws; the other half, which knows nothing of the
-choice, gives p and q. docs/audit.md has the proof.
+choice, gives p and q. docs/how_to/audit.md has the proof.
 """
 
 import math
@@ -133,7 +133,7 @@ def ranked_event(
     samples = _scores(first), _scores(second)
     level = _level(delta, confidence, n_tests)
     ordered = np.sort(samples[0]), np.sort(samples[1])
-    # Quantiles of both samples, dense at the ends where the largest ratios of a pure mechanism lie.
+    # Quantiles of both samples, dense at the ends where the largest ratios of a pure law lie.
     ends = np.geomspace(1e-4, 0.5, _CANDIDATES // 4)
     levels = np.concatenate([[0.0], ends, 1 - ends, [1.0]])
     thresholds = np.unique(np.concatenate([part[np.rint(levels * (part.size - 1)).astype(int)] for part in ordered]))

@@ -23,12 +23,12 @@ class AuditReport:
         The smallest epsilon that is claimed at this very delta; infinity where nothing is.
     claimed_by : str
         Who states it: the "guarantee" of the code, or the "published" paper.
-    pair, event : str
-        The neighbours and the event that gave the bound.
+    neighbours, event : str
+        The two data sets and the event that gave the bound.
     counts, draws : (int, int)
         Outputs in the event, and outputs evaluated: where the event is likely, and on the neighbour.
-    n_pairs : int
-        Pairs that were searched.
+    n_searched : int
+        Pairs of neighbours that were searched.
     impossible : float
         A lower bound on the probability of outputs that the neighbour cannot produce; 0 where none were found. No
         epsilon helps against them: a delta below this number is refuted.
@@ -41,11 +41,11 @@ class AuditReport:
     confidence: float
     claimed: float
     claimed_by: str
-    pair: str
+    neighbours: str
     event: str
     counts: tuple[int, int]
     draws: tuple[int, int]
-    n_pairs: int
+    n_searched: int
     impossible: float
 
     @property

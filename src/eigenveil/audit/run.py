@@ -1,8 +1,8 @@
 """`audit`: search the worst neighbours, choose an event, and evaluate it on draws that took no part in the choice.
 
-Three stages, each with draws of its own: every pair gets a few and the most telling one is kept; that pair gets more
-and the event is chosen; new draws evaluate this one event. A learned statistic is fitted on half of the first stage.
-So a single test is made whatever was searched, and its confidence needs no correction.
+Three stages, each with draws of its own: all neighbours get a few and the most telling two data sets are kept; these
+get more and the event is chosen; new draws evaluate this one event. A learned statistic is fitted on half of the first
+stage. So a single test is made whatever was searched, and its confidence needs no correction.
 """
 
 import json
@@ -24,9 +24,9 @@ from ..randomness import secure_generator
 from .checkpoint import Checkpoint
 from .learned import learned_score
 from .lower_bound import evaluate, ranked_event
-from .pairs import Pair
+from .neighbours import Neighbours
 from .report import AuditReport
-from .targets import Target, target_for
+from .subjects import Subject, subject_for
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -38,32 +38,32 @@ _STAGES = ("search", "choose", "evaluate")
 
 @dataclass(frozen=True)
 class _Block:
-    """Draws of one stage, pair and side that are made and kept together."""
+    """Draws of one stage, on one side of one pair of neighbours, that are made and kept together."""
 
     stage: str
-    pair: int
+    data: int
     side: int
     number: int
     size: int
 
     @property
     def key(self) -> str:
-        return f"{self.stage}/{self.pair}/{self.side}/{self.number}"
+        return f"{self.stage}/{self.data}/{self.side}/{self.number}"
 
     def generator(self, seed: int | None) -> np.random.Generator:
         if seed is None:
             return secure_generator()
-        return np.random.default_rng([seed, _STAGES.index(self.stage), self.pair, self.side, self.number])
+        return np.random.default_rng([seed, _STAGES.index(self.stage), self.data, self.side, self.number])
 
 
 def audit(
-    mechanism: Any,
+    subject: Any,
     *,
     parameters: Mapping[str, Any] | None = None,
     delta: float | None = None,
     confidence: float = 0.99,
     draws: int = 20_000,
-    pairs: Sequence[Pair] | None = None,
+    neighbours: Sequence[Neighbours] | None = None,
     seed: int | None = None,
     checkpoint: str | PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -74,10 +74,10 @@ def audit(
 
     Parameters
     ----------
-    mechanism : Mechanism, str, LocalProtocol, estimator or Target
-        What to audit; a name ("gaussian", "local:double_cap", "diffprivlib") takes its arguments from `parameters`.
+    subject : CentralLaw, str, LocalProtocol, estimator or Subject
+        What to audit; a name ("gaussian", "local:double_cap") takes its arguments from `parameters`.
     parameters : mapping, optional
-        Keyword arguments of a mechanism given by name.
+        Keyword arguments of a law given by name.
     delta : float, optional
         The delta at which epsilon is bounded. By default 0 for a pure claim, and otherwise the claimed one or 0.01,
         whichever is larger: events of probability 1e-6 cannot be counted. The report compares with the epsilon that is
@@ -85,10 +85,10 @@ def audit(
     confidence : float
         The probability that the bound is right, over everything that was tried.
     draws : int
-        Outputs drawn on each of the two data sets: a quarter to find the pair, a quarter to choose the event, half to
-        evaluate it.
-    pairs : sequence of Pair, optional
-        Neighbours to try in place of the target's own.
+        Outputs drawn on each of the two data sets: a quarter to find the neighbours, a quarter to choose the event,
+        half to evaluate it.
+    neighbours : sequence of Neighbours, optional
+        Data sets to try in place of the subject's own.
     seed : int, optional
         For repeatable audits; by default the generators are the secure ones that releases use.
     checkpoint : path, optional
@@ -96,7 +96,7 @@ def audit(
     progress : callable, optional
         Called with the draws made and the draws to make.
     workers : int
-        Processes. More than one needs a target that can be pickled, and the usual guard of the main module.
+        Processes. More than one needs a subject that can be pickled, and the usual guard of the main module.
     block : int
         Draws made and kept at a time.
 
@@ -106,22 +106,22 @@ def audit(
 
     Examples
     --------
-    >>> from eigenveil.mechanisms import MECHANISMS
-    >>> honest = MECHANISMS["laplace"](epsilon=1.0, n_features=2)
+    >>> from eigenveil.laws import LAWS
+    >>> honest = LAWS["laplace"](epsilon=1.0, n_features=2)
     >>> audit(honest, draws=400, confidence=1 - 1e-9, seed=0).verdict
     'consistent'
     """
-    target = target_for(mechanism, parameters)
-    at = _audited_delta(target, delta)
-    tried = list(target.pairs() if pairs is None else pairs)
+    subject = subject_for(subject, parameters)
+    at = _audited_delta(subject, delta)
+    tried = list(subject.neighbours() if neighbours is None else neighbours)
     if not tried:
         raise InvalidParameterError("An audit needs at least one pair of neighbours.")
     workers = integer_between("workers", workers, 1)
     quarter = integer_between("draws", draws, 16 * len(tried)) // 4
     settings: dict[str, Any] = {
-        "target": target.name,
-        "parameters": target.parameters(),
-        "pairs": sha256(b"".join(part.tobytes() for pair in tried for part in (pair.first, pair.second))).hexdigest(),
+        "subject": subject.name,
+        "parameters": subject.parameters(),
+        "neighbours": sha256(b"".join(rows.tobytes() for one in tried for rows in (one.first, one.second))).hexdigest(),
         "delta": at,
         "confidence": confidence,
         "draws": draws,
@@ -132,7 +132,7 @@ def audit(
     total = 2 * (sizes["search"] * len(tried) + sizes["choose"] + sizes["evaluate"])
     with (
         closing(Checkpoint(checkpoint, json.loads(json.dumps(settings, default=str)))) as kept,
-        closing(_Runner(target, tried, kept, seed, workers, progress, total, block, sizes)) as runner,
+        closing(_Runner(subject, tried, kept, seed, workers, progress, total, block, sizes)) as runner,
     ):
         limits: dict[str, Any] = {"delta": at, "confidence": confidence}
         runner.draw("search", range(len(tried)))
@@ -146,34 +146,34 @@ def audit(
         event = ranked_event(*map(score, runner.samples("choose", number)), **limits)[1]
         runner.draw("evaluate", [number])
         bound = evaluate(event, *map(score, runner.samples("evaluate", number)), **limits)
-    claims = dict(target.claims(at))
+    claims = dict(subject.claims(at))
     claimed_by = min(claims, key=lambda name: claims[name])
     certain = np.isinf(event.threshold) and event.above == (event.threshold > 0) and bound.counts[1] == 0
     return AuditReport(
-        name=target.name,
+        name=subject.name,
         parameters=settings["parameters"],
         epsilon_lower=bound.epsilon,
         delta=at,
         confidence=confidence,
         claimed=claims[claimed_by],
         claimed_by=claimed_by,
-        pair=tried[number].name,
+        neighbours=tried[number].name,
         event=bound.direction,
         counts=bound.counts,
         draws=bound.draws,
-        n_pairs=len(tried),
+        n_searched=len(tried),
         impossible=bound.p_low if certain else 0.0,
     )
 
 
-def _audited_delta(target: Target, delta: float | None) -> float:
+def _audited_delta(subject: Subject, delta: float | None) -> float:
     if delta is not None:
         return probability_below_one("delta", delta)
-    # A pure claim is finite at delta 0. Others are looked up on a ladder, so that a target need not state its delta.
-    if min(target.claims(0.0).values()) < np.inf:
+    # A pure claim is finite at delta 0. Others are looked up on a ladder, so that a subject need not state its delta.
+    if min(subject.claims(0.0).values()) < np.inf:
         return 0.0
     for at in (SMALLEST_AUDITED_DELTA, 0.02, 0.05, 0.1, 0.2, 0.5):
-        if min(target.claims(at).values()) < np.inf:
+        if min(subject.claims(at).values()) < np.inf:
             return at
     return 0.0  # nothing is claimed anywhere
 
@@ -198,8 +198,8 @@ class _Runner:
 
     def __init__(
         self,
-        target: Target,
-        pairs: list[Pair],
+        subject: Subject,
+        tried: list[Neighbours],
         kept: Checkpoint,
         seed: int | None,
         workers: int,
@@ -208,16 +208,16 @@ class _Runner:
         block: int,
         sizes: dict[str, int],
     ) -> None:
-        self.target, self.pairs, self.kept, self.seed, self.workers = target, pairs, kept, seed, workers
+        self.subject, self.tried, self.kept, self.seed, self.workers = subject, tried, kept, seed, workers
         self.progress, self.total, self.block, self.sizes = progress, total, block, sizes
         self.done = 0
         self.pool: ProcessPoolExecutor | None = None
 
-    def _blocks(self, stage: str, pair: int) -> Iterator[_Block]:
+    def _blocks(self, stage: str, data: int) -> Iterator[_Block]:
         size = self.sizes[stage]
         for side in (0, 1):
             for number, start in enumerate(range(0, size, self.block)):
-                yield _Block(stage, pair, side, number, min(self.block, size - start))
+                yield _Block(stage, data, side, number, min(self.block, size - start))
 
     def draw(self, stage: str, numbers: Sequence[int]) -> None:
         """Make every block of a stage that is not there yet."""
@@ -235,7 +235,7 @@ class _Runner:
         if self.pool is None:
             self.pool = ProcessPoolExecutor(self.workers, get_context("spawn"), threadpool_limits, (1, "blas"))
         jobs = {
-            self.pool.submit(_draw_block, self.target, self.pairs[block.pair], block, self.seed): block
+            self.pool.submit(_draw_block, self.subject, self.tried[block.data], block, self.seed): block
             for block in missing
         }
         for job in as_completed(jobs):
@@ -247,7 +247,7 @@ class _Runner:
             self.pool.shutdown(cancel_futures=True)
 
     def _scores(self, block: _Block) -> FloatArray:
-        return _draw_block(self.target, self.pairs[block.pair], block, self.seed)
+        return _draw_block(self.subject, self.tried[block.data], block, self.seed)
 
     def _keep(self, block: _Block, scores: FloatArray) -> None:
         self.kept.put(block.key, scores)
@@ -258,14 +258,14 @@ class _Runner:
         if self.progress is not None:
             self.progress(self.done, self.total)
 
-    def samples(self, stage: str, pair: int) -> tuple[FloatArray, FloatArray]:
+    def samples(self, stage: str, data: int) -> tuple[FloatArray, FloatArray]:
         """Return the scores of a stage on D and on D'."""
         sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
-        for block in self._blocks(stage, pair):
+        for block in self._blocks(stage, data):
             sides[block.side].append(self.kept.get(block.key))
         return np.concatenate(sides[0]), np.concatenate(sides[1])
 
 
-def _draw_block(target: Target, pair: Pair, block: _Block, seed: int | None) -> FloatArray:
+def _draw_block(subject: Subject, data: Neighbours, block: _Block, seed: int | None) -> FloatArray:
     """Return the scores of one block; in a worker process this is all that runs."""
-    return target.scores(pair, block.side, block.size, block.generator(seed))
+    return subject.scores(data, block.side, block.size, block.generator(seed))

@@ -1,19 +1,21 @@
-"""`eigenveil audit NAME`: a lower bound on the epsilon of a mechanism, from its outputs."""
+"""`eigenveil audit NAME`: a lower bound on the epsilon of a law, from its outputs."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..audit import AuditReport
 
 VIOLATION_EXIT_CODE = 3
 
 
 def audit(
-    name: Annotated[
-        str, typer.Argument(help="A mechanism, local:MECHANISM for a client's report, or diffprivlib or opendp.")
-    ],
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the mechanism.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Delta of the mechanism.")] = 0.0,
+    name: Annotated[str, typer.Argument(help="A law, or local:LAW for a client's report.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the law.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Delta of the law.")] = 0.0,
     features: Annotated[int, typer.Option(help="Width of a row; audits are strongest where it is small.")] = 2,
     components: Annotated[int | None, typer.Option(help="Number of directions to release.")] = None,
     relation: Annotated[str, typer.Option(help="replace or add_remove.")] = "replace",
@@ -28,52 +30,66 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted."""
+    report = audited(
+        name,
+        parameters=_parameters(name, epsilon, delta, features, components, relation, calibration),
+        delta=at_delta,
+        confidence=confidence,
+        draws=draws,
+        checkpoint=checkpoint,
+        workers=workers,
+    )
+    show(report, json=json)
+    if report.verdict == "violation":
+        raise typer.Exit(VIOLATION_EXIT_CODE)
+
+
+def audited(subject: Any, *, workers: int | None = None, **options: Any) -> "AuditReport":
+    """Return what `eigenveil.audit.audit` finds, with a progress bar on a terminal; on all cores by default."""
     # Not at the top: a device that encodes a row should not wait for any of this.
-    import json as json_format
     import os
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.table import Table
 
     from ..audit import audit as run_audit
 
-    parameters = _parameters(name, epsilon, delta, features, components, relation, calibration)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(f"drawing from {name}", total=None)
-        report = run_audit(
-            name,
-            parameters=parameters,
-            delta=at_delta,
-            confidence=confidence,
-            draws=draws,
-            checkpoint=checkpoint,
+        task = bar.add_task(f"drawing from {getattr(subject, 'name', subject)}", total=None)
+        return run_audit(
+            subject,
             workers=cores if workers is None else workers,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
+            **options,
         )
+
+
+def show(report: "AuditReport", *, json: bool) -> None:
+    """Print a report as a table, or as JSON."""
+    import json as json_format
+
+    from rich.console import Console
+    from rich.table import Table
+
     if json:
         typer.echo(json_format.dumps(report.to_dict(), indent=1))
-    else:
-        table = Table(title=f"Audit of {name}", show_header=False)
-        table.add_row("epsilon is at least", f"{report.epsilon_lower:.4g}")
-        table.add_row("claimed", f"{report.claimed:.4g} ({report.claimed_by})")
-        table.add_row("at delta", f"{report.delta:g}")
-        table.add_row("confidence", f"{report.confidence:.10g}")
-        table.add_row("tightness", f"{report.tightness:.3f}")
-        table.add_row("neighbours", f"{report.pair} (of {report.n_pairs} pairs searched)")
-        table.add_row("event", report.event)
-        table.add_row(
-            "counted", " against ".join(f"{c} of {n}" for c, n in zip(report.counts, report.draws, strict=True))
-        )
-        if report.impossible:
-            table.add_row("support violation", f"probability at least {report.impossible:.3g}")
-        table.add_row("verdict", report.verdict)
-        Console(width=None if screen.is_terminal else 100).print(table)
-    if report.verdict == "violation":
-        raise typer.Exit(VIOLATION_EXIT_CODE)
+        return
+    table = Table(title=f"Audit of {report.name}", show_header=False)
+    table.add_row("epsilon is at least", f"{report.epsilon_lower:.4g}")
+    table.add_row("claimed", f"{report.claimed:.4g} ({report.claimed_by})")
+    table.add_row("at delta", f"{report.delta:g}")
+    table.add_row("confidence", f"{report.confidence:.10g}")
+    table.add_row("tightness", f"{report.tightness:.3f}")
+    table.add_row("neighbours", f"{report.neighbours} (of {report.n_searched} pairs searched)")
+    table.add_row("event", report.event)
+    table.add_row("counted", " against ".join(f"{c} of {n}" for c, n in zip(report.counts, report.draws, strict=True)))
+    if report.impossible:
+        table.add_row("support violation", f"probability at least {report.impossible:.3g}")
+    table.add_row("verdict", report.verdict)
+    Console(width=None if Console(stderr=True).is_terminal else 100).print(table)
 
 
 def _parameters(
@@ -84,19 +100,20 @@ def _parameters(
     components: int | None,
     relation: str,
     calibration: str | None,
-) -> dict[str, object]:
-    """Return the arguments that this kind of name takes; those not given are left to its defaults."""
-    from ..errors import InvalidParameterError
-    from ..mechanisms import MECHANISMS
+) -> Mapping[str, Any]:
+    """Return the arguments that a law of this kind takes; those not given are left to its defaults."""
+    from ..audit.subjects import names
+    from ..errors import InvalidParameterError, one_of
+    from ..laws import LAWS
 
-    central: dict[str, object] = {"n_components": components, "calibration": calibration}
-    if name in MECHANISMS:
-        if name == "wishart" and calibration == "paper":
-            central["allow_unsound"] = True  # an audit is what it may be repeated for
-        return {"epsilon": epsilon, "delta": delta, "n_features": features, "relation": relation, **central}
-    given = [
-        f"--{option}" for option, value in zip(("components", "calibration"), central.values(), strict=True) if value
-    ]
-    if given or relation != "replace":
-        raise InvalidParameterError(f"{name} takes no {given[0] if given else '--relation'}; leave it out.")
-    return {"epsilon": epsilon, "delta": delta, "n_features": features}
+    one_of("name", name, names())
+    shared = {"epsilon": epsilon, "delta": delta, "n_features": features}
+    if name in LAWS:
+        # An audit is what constants that are not private may be repeated for.
+        unsound = {"allow_unsound": True} if calibration in LAWS[name].unsound_calibrations else {}
+        return {**shared, "n_components": components, "relation": relation, "calibration": calibration, **unsound}
+    given = {"components": components, "calibration": calibration, "relation": relation != "replace"}
+    extra = [option for option, value in given.items() if value]
+    if extra:
+        raise InvalidParameterError(f"{name} takes no --{extra[0]}; leave it out.")
+    return shared

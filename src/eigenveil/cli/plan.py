@@ -35,14 +35,14 @@ def plan(
     target_loss: Annotated[
         float | None, typer.Option(help="Also find the rows, or the epsilon, at which this loss is met.")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(help="Simulated fits of each mechanism.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Simulated fits of each law.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write a plot of the loss against the rows (.png, .svg or .pdf).")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast the loss of every mechanism from public numbers. No data are read, and nothing is spent."""
+    """Forecast the loss of every law from public numbers. No data are read, and nothing is spent."""
     from eigenveil import theory
 
     if plot is not None and plot.suffix.lower() not in _FORMATS:

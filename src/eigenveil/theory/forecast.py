@@ -1,4 +1,4 @@
-"""What a mechanism will lose on data of an assumed spectrum, by simulation of its public law."""
+"""What a law will lose on data of an assumed spectrum, by simulation of it."""
 
 import math
 from collections.abc import Callable
@@ -8,34 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError
+from ..errors import CapacityError, InvalidParameterError
 from ..guarantee import Guarantee, Numerics, Relation
-from ..mechanisms import MECHANISMS, AdditiveMechanism, Mechanism
-from ..mechanisms.eigenvector_sampling import EigenvectorSampling
-from ..mechanisms.ppca import Ppca
+from ..laws.central import CentralLaw
+from ..laws.table import LAWS
 from ..randomness import seeded_generator
 from ..samplers.gibbs import haar_orthogonal
-from .bounds import expected_loss
 
 FloatArray = NDArray[np.float64]
 
-BASELINES = ("random_projection", "none")
 MOST_ROWS = 10**12
 EPSILON_RANGE = (1e-3, 1e3)
-# Beyond these widths a simulation takes minutes, and first-order formulas take over.
-WIDEST_ADDITIVE = 1000
-WIDEST_SAMPLED = 300
 SEARCH_PRECISION = math.log(1.02)
 FIRST_ORDER_NOTE = "too wide to simulate, so a first-order formula: it holds where eigenvalue gaps exceed the noise"
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The loss 1 - qF(V)/qF(V_k) to expect of one mechanism: the share of the capturable variance that it misses.
+    """The loss 1 - qF(V)/qF(V_k) to expect of one law: the share of the capturable variance that it misses.
 
     Attributes
     ----------
-    mechanism : str
+    law : str
         Its name in the table.
     mean, standard_error : float
         Mean of the simulated losses, and how far it may be off; no error is known for a first-order formula.
@@ -44,7 +38,7 @@ class Forecast:
     guarantee : Guarantee
         What a release would promise.
     as_asked : bool
-        Whether the mechanism may be recommended: its guarantee is proved and is the one asked for.
+        Whether the law may be recommended: its guarantee is proved and is the one asked for.
     note : str
         Why it may not, or how the numbers were made; often empty.
     rows_needed : int or None
@@ -53,7 +47,7 @@ class Forecast:
         The same for epsilon.
     """
 
-    mechanism: str
+    law: str
     mean: float
     standard_error: float | None
     low: float | None
@@ -81,72 +75,78 @@ class Scenario:
     repeats: int
     seed: int
 
-    def mechanism(self, name: str, epsilon: float) -> Mechanism:
-        """Return the mechanism with our constants; a pure one leaves delta unspent."""
-        fields: dict[str, Any] = {
-            "epsilon": epsilon,
-            "n_features": self.n_features,
-            "n_components": self.n_components,
-            "relation": self.relation,
-        }
-        try:
-            return MECHANISMS[name](delta=self.delta, **fields)
-        except EigenveilError:
-            if self.delta == 0:
-                raise
-            return MECHANISMS[name](delta=0.0, **fields)
+    @property
+    def random_loss(self) -> float:
+        """The mean loss of a random subspace, which knows nothing."""
+        best = sum(self.spectrum[: self.n_components])
+        return 1 - self.n_components / self.n_features * sum(self.spectrum) / best
+
+    def delta_for(self, kind: type[CentralLaw]) -> float:
+        """Return the delta that a law spends: a pure one leaves it unspent."""
+        return self.delta if kind.uses_delta(kind.calibrations[0]) else 0.0
+
+    def law(self, name: str, epsilon: float) -> CentralLaw:
+        """Return the law with our constants."""
+        kind = LAWS[name]
+        return kind(
+            epsilon=epsilon,
+            delta=self.delta_for(kind),
+            n_features=self.n_features,
+            n_components=self.n_components,
+            relation=self.relation,
+        )
 
     def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return the loss to expect of one mechanism."""
-        mechanism = self.mechanism(name, epsilon)
-        guarantee = mechanism.guarantee()
-        note = _reservation(mechanism, guarantee, self.delta)
+        """Return the loss to expect of one law."""
+        law = self.law(name, epsilon)
+        guarantee = law.guarantee()
+        note = _reservation(law, guarantee, self.delta)
         as_asked = (
-            name not in BASELINES
+            not law.baseline
             and guarantee.claimed is None
             and guarantee.numerics is not Numerics.EMPIRICAL
             and guarantee.epsilon <= epsilon
             and guarantee.delta <= self.delta
         )
-        if not self._simulates(mechanism):
+        if not self._simulates(law):
             note = "; ".join(filter(None, (note, FIRST_ORDER_NOTE)))
-            return Forecast(name, self.mean_loss(mechanism, n_rows), None, None, None, guarantee, as_asked, note)
-        losses = self.losses(mechanism, n_rows)
+            return Forecast(name, self.mean_loss(law, n_rows), None, None, None, guarantee, as_asked, note)
+        losses = self.losses(law, n_rows)
         error = float(losses.std(ddof=1)) / math.sqrt(losses.size)
         low, high = (float(quantile) for quantile in np.quantile(losses, (0.05, 0.95)))
         return Forecast(name, float(losses.mean()), error, low, high, guarantee, as_asked, note)
 
-    def mean_loss(self, mechanism: Mechanism, n_rows: int) -> float:
+    def mean_loss(self, law: CentralLaw, n_rows: int) -> float:
         """Return the mean loss, simulated where that is quick, and to first order elsewhere."""
-        if self._simulates(mechanism):
-            return float(self.losses(mechanism, n_rows).mean())
-        return self._first_order(mechanism, n_rows)
+        if self._simulates(law):
+            return float(self.losses(law, n_rows).mean())
+        return self.first_order(law, n_rows)
 
-    def losses(self, mechanism: Mechanism, n_rows: int) -> FloatArray:
+    def losses(self, law: CentralLaw, n_rows: int) -> FloatArray:
         """Return simulated losses. The same seeds for every n and epsilon make them move smoothly with both."""
         d, spectrum = self.n_features, np.asarray(self.spectrum)
         best = spectrum[: self.n_components].sum()
-        if not isinstance(mechanism, AdditiveMechanism):
+        if not law.adds_noise:
             # Sampling does not depend on the basis, and several chains run faster together.
             size = self.repeats
-            if mechanism.guarantee().numerics is Numerics.EMPIRICAL:
+            if law.guarantee().numerics is Numerics.EMPIRICAL:
                 size = min(size, max(4, min(20, 1000 // d)))
-            drawn = mechanism.simulate(n_rows * np.diag(spectrum), seeded_generator(self.seed), size)
+            drawn = law.simulate(n_rows * np.diag(spectrum), seeded_generator(self.seed), size)
             return np.asarray(np.maximum(0.0, 1 - np.square(drawn).sum(axis=1) @ spectrum / best))
         losses = np.empty(self.repeats)
         for i, generator in enumerate(seeded_generator(self.seed).spawn(self.repeats)):
             # Independent entries are no rotation-invariant law, and eigenvectors seldom lie along the features.
             basis = haar_orthogonal(1, d, d, generator)[0]
-            drawn = mechanism.simulate((basis * (n_rows * spectrum)) @ basis.T, generator)[0]
+            drawn = law.simulate((basis * (n_rows * spectrum)) @ basis.T, generator)[0]
             losses[i] = 1 - np.square(drawn @ basis).sum(axis=0) @ spectrum / best
         return np.maximum(0.0, losses)  # rounding may leave it just below
 
     def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
         """Return about how many rows bring the mean loss to the target, to three digits; None beyond 10^12."""
-        mechanism = self.mechanism(name, epsilon)
+        law = self.law(name, epsilon)
 
         def loss(rows: float) -> float:
-            return self.mean_loss(mechanism, math.ceil(rows))
+            return self.mean_loss(law, math.ceil(rows))
 
         found = _smallest_meeting(loss, target, float(start), 1.0, float(MOST_ROWS))
         return None if found is None else math.ceil(_three_digits_up(found))
@@ -155,40 +155,26 @@ class Scenario:
         """Return about the epsilon that brings the mean loss to the target; None beyond 1000."""
 
         def loss(epsilon: float) -> float:
-            return self.mean_loss(self.mechanism(name, epsilon), n_rows)
+            return self.mean_loss(self.law(name, epsilon), n_rows)
 
         found = _smallest_meeting(loss, target, start, *EPSILON_RANGE)
         return None if found is None else _three_digits_up(found)
 
-    def _simulates(self, mechanism: Mechanism) -> bool:
-        if isinstance(mechanism, AdditiveMechanism):
-            return self.n_features <= WIDEST_ADDITIVE
-        sampled = isinstance(mechanism, Ppca | EigenvectorSampling)
-        return not sampled or self.n_features <= WIDEST_SAMPLED
+    def _simulates(self, law: CentralLaw) -> bool:
+        return self.n_features <= law.simulates_up_to
 
-    def _first_order(self, mechanism: Mechanism, n_rows: int) -> float:
+    def first_order(self, law: CentralLaw, n_rows: int) -> float:
         """Return the loss to first order in the noise, or that of a random subspace where it is smaller."""
-        d, k, spectrum = self.n_features, self.n_components, np.asarray(self.spectrum)
-        if k == d:
+        if self.n_components == self.n_features:
             return 0.0
-        best = spectrum[:k].sum()
-        if isinstance(mechanism, Ppca | EigenvectorSampling):
-            loss = k * (d - k) / (2 * mechanism.strength * n_rows)
-        else:
-            loss = expected_loss(
-                mechanism.name,
-                eigenvalues=self.spectrum,
-                n_components=k,
-                n_rows=n_rows,
-                epsilon=mechanism.epsilon,
-                delta=mechanism.delta,
-                relation=self.relation,
-            ).loss
-        return float(min(loss, best - k / d * spectrum.sum()) / best)
+        known = law.first_order_loss(np.asarray(self.spectrum), n_rows)
+        if known is None:
+            raise CapacityError(f"{law.name} is too wide to simulate here, and has no formula for its loss.")
+        return min(known[0] / sum(self.spectrum[: self.n_components]), self.random_loss)
 
 
-def _reservation(mechanism: Mechanism, guarantee: Guarantee, delta: float) -> str:
-    if mechanism.name in BASELINES:
+def _reservation(law: CentralLaw, guarantee: Guarantee, delta: float) -> str:
+    if law.baseline:
         return "baseline, reads no data" if guarantee.is_private else "baseline, not private"
     if guarantee.claimed is not None:
         return f"published constants, which truly give epsilon {guarantee.epsilon:.3g}"
@@ -208,7 +194,7 @@ def _smallest_meeting(
     def excess(log_number: float) -> float:
         try:
             return math.log(max(loss(math.exp(log_number)), 1e-300) / target)
-        except EigenveilError:  # out of the range of the mechanism
+        except (CapacityError, InvalidParameterError):  # beyond what the law can be made for or fits into
             return math.inf
 
     bottom, top, step = math.log(low), math.log(high), math.log(4)

@@ -1,6 +1,5 @@
-"""`plan`: the loss of every mechanism before anything is spent, from public numbers alone."""
+"""`plan`: the loss of every law before anything is spent, from public numbers alone."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy.typing import ArrayLike
 
 from ..errors import (
-    EigenveilError,
+    CapacityError,
     InvalidParameterError,
     integer_between,
     one_of,
@@ -17,7 +16,8 @@ from ..errors import (
     probability_below_one,
 )
 from ..guarantee import Relation
-from ..mechanisms import MECHANISMS, choose_mechanism
+from ..laws.choosing import choose_law
+from ..laws.table import LAWS
 from .forecast import MOST_ROWS, Forecast, Scenario
 from .spectra import normalized_spectrum
 
@@ -41,11 +41,11 @@ class Plan:
     target_loss : float or None
         The loss that was asked for.
     forecasts : tuple of Forecast
-        Every mechanism that can run, lowest mean loss first.
+        Every law that can run, lowest mean loss first.
     left_out : dict
         The others, each with the reason.
     auto : str
-        What ``mechanism="auto"`` takes for directions alone.
+        What ``law="auto"`` takes for directions alone.
     """
 
     n_rows: int
@@ -56,40 +56,39 @@ class Plan:
     left_out: Mapping[str, str]
     auto: str
 
-    def __getitem__(self, mechanism: str) -> Forecast:
-        """Return the forecast of one mechanism."""
-        names = tuple(forecast.mechanism for forecast in self.forecasts)
-        return self.forecasts[names.index(one_of("mechanism", mechanism, names))]
+    def __getitem__(self, law: str) -> Forecast:
+        """Return the forecast of one law."""
+        names = tuple(forecast.law for forecast in self.forecasts)
+        return self.forecasts[names.index(one_of("law", law, names))]
 
     @property
     def recommended(self) -> str:
-        """The lowest mean loss among mechanisms whose guarantee is proved and is the one asked for."""
-        return next(forecast.mechanism for forecast in self.forecasts if forecast.as_asked)
+        """The lowest mean loss among laws whose guarantee is proved and is the one asked for."""
+        return next(forecast.law for forecast in self.forecasts if forecast.as_asked)
 
     @property
     def hopeless(self) -> bool:
-        """Whether even the recommended mechanism is not clearly better than a random subspace."""
-        best, random = self[self.recommended], self["random_projection"]
-        errors = (best.standard_error or 0.0, random.standard_error or 0.0)
+        """Whether even the recommended law is not clearly better than a random subspace."""
+        best = self[self.recommended]
         every_subspace = self.scenario.n_components == self.scenario.n_features  # there is only one, and it is found
-        return not every_subspace and best.mean > random.mean - 2 * math.hypot(*errors)
+        return not every_subspace and best.mean > self.scenario.random_loss - 2 * (best.standard_error or 0.0)
 
-    def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
-        """Return about how many rows the mechanism needs for the target loss at this epsilon.
+    def rows_for(self, target_loss: float, law: str | None = None) -> int | None:
+        """Return about how many rows the law needs for the target loss at this epsilon.
 
-        The recommended mechanism by default; to three digits, from forecasts with the same random numbers for every
+        The recommended law by default; to three digits, from forecasts with the same random numbers for every
         n. None where 10^12 rows are not enough.
         """
-        name = self._named(mechanism)
+        name = self._named(law)
         return self.scenario.rows_for(name, self.epsilon, _target(target_loss), self.n_rows)
 
-    def epsilon_for(self, target_loss: float, mechanism: str | None = None) -> float | None:
-        """Return about which epsilon the mechanism needs for the target loss with these rows; None beyond 1000."""
-        name = self._named(mechanism)
+    def epsilon_for(self, target_loss: float, law: str | None = None) -> float | None:
+        """Return about which epsilon the law needs for the target loss with these rows; None beyond 1000."""
+        name = self._named(law)
         return self.scenario.epsilon_for(name, self.n_rows, _target(target_loss), self.epsilon)
 
-    def _named(self, mechanism: str | None) -> str:
-        return self.recommended if mechanism is None else self[mechanism].mechanism
+    def _named(self, law: str | None) -> str:
+        return self.recommended if law is None else self[law].law
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -113,19 +112,19 @@ class Plan:
 
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("")
-        table.add_column("mechanism", no_wrap=True)
+        table.add_column("law", no_wrap=True)
         for column in ("loss", "9 in 10 fits", *(("rows needed", "or epsilon") if self.target_loss else ())):
             table.add_column(column, justify="right", no_wrap=True)
         for forecast in self.forecasts:
-            chosen = forecast.mechanism == self.recommended
+            chosen = forecast.law == self.recommended
             table.add_row(*self._cells(forecast), style="bold" if chosen else None)
         return table
 
     def _cells(self, forecast: Forecast) -> list[str]:
         error = "" if forecast.standard_error is None else f" ± {forecast.standard_error:.1g}"
         band = "" if forecast.low is None else f"{forecast.low:.2g} to {forecast.high:.2g}"
-        mark = "→" if forecast.mechanism == self.recommended else ""
-        cells = [mark, forecast.mechanism, f"{forecast.mean:.3g}{error}", band]
+        mark = "→" if forecast.law == self.recommended else ""
+        cells = [mark, forecast.law, f"{forecast.mean:.3g}{error}", band]
         if self.target_loss is not None:
             rows, epsilon = forecast.rows_needed, forecast.epsilon_needed
             missing = "out of reach" if forecast.as_asked else ""
@@ -149,9 +148,9 @@ class Plan:
         """Return what to do, and the limits of the answer, in words."""
         lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
         if self.hopeless:
-            lines.append("No mechanism is clearly better than a random subspace: more rows or epsilon are needed.")
-        lines.append(f'Recommended: {self.recommended}. mechanism="auto" takes {self.auto}.')
-        notes = _grouped({forecast.mechanism: forecast.note for forecast in self.forecasts if forecast.note})
+            lines.append("No law is clearly better than a random subspace: more rows or epsilon are needed.")
+        lines.append(f'Recommended: {self.recommended}. law="auto" takes {self.auto}.')
+        notes = _grouped({forecast.law: forecast.note for forecast in self.forecasts if forecast.note})
         lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
         left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in self.left_out.items()})
         lines += [f"Left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
@@ -182,7 +181,7 @@ def plan(
     seed: int = 0,
     progress: bool = False,
 ) -> Plan:
-    """Forecast the loss of every mechanism on data of an assumed spectrum. No data are read and nothing is spent.
+    """Forecast the loss of every law on data of an assumed spectrum. No data are read and nothing is spent.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ def plan(
         The mean squared norm of a row over the square of the norm bound, at most 1. Half as much costs as much as
         half the rows.
     target_loss : float, optional
-        A loss between 0 and 1, for which the rows and the epsilon are found that each mechanism needs.
+        A loss between 0 and 1, for which the rows and the epsilon are found that each law needs.
     repeats : int, optional
         Simulated fits, at least 2; by default 2000/d, within 10 to 100. A Markov chain gets 20 at most.
     seed : int
@@ -239,10 +238,14 @@ def plan(
     if target_loss is not None:
         target_loss = _target(target_loss)
     forecasts, left_out = [], {}
-    for name in tracked(MECHANISMS, "mechanisms", progress):
+    for name in tracked(LAWS, "laws", progress):
+        refusal = LAWS[name].refusal(scenario.delta_for(LAWS[name]))
+        if refusal is not None:
+            left_out[name] = refusal
+            continue
         try:
             forecast = scenario.forecast(name, n_rows, epsilon)
-        except EigenveilError as error:
+        except (CapacityError, InvalidParameterError) as error:  # noise beyond the integers, or no calibration
             left_out[name] = str(error)
             continue
         if target_loss is not None and forecast.as_asked:
@@ -254,8 +257,8 @@ def plan(
         forecasts.append(forecast)
     forecasts.sort(key=lambda forecast: forecast.mean)
     if not any(forecast.as_asked for forecast in forecasts):
-        raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
-    auto = choose_mechanism(
+        raise InvalidParameterError("No law can give this epsilon and delta; choose a larger epsilon.")
+    auto = choose_law(
         n_rows=n_rows,
         n_features=n_features,
         n_components=scenario.n_components,

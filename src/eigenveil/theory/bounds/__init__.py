@@ -1,4 +1,7 @@
-"""Bounds: those of the papers, each under the number of its theorem, and our own. docs/theory.md lists them."""
+"""Bounds: those of the papers, each under the number of its theorem, and our own.
+
+docs/explanation/theory.md lists them.
+"""
 
 from .amin import amin_theorem_2
 from .chaudhuri import (

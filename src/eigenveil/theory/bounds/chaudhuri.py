@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...accounting.calibration import safe_boundary
 from ...errors import integer_between, positive_number
-from ...mechanisms.mod_sulq import ModSulq
+from ...laws.mod_sulq import ModSulq
 from .common import gap_below, open_unit
 
 FloatArray = NDArray[np.float64]
@@ -133,8 +133,8 @@ def jmlr_theorem_15(*, n_rows: float, n_features: int, epsilon: float, delta: fl
     0.9413
     """
     d = integer_between("n_features", n_features, 2)
-    mechanism = ModSulq(epsilon=epsilon, delta=open_unit("delta", delta), n_features=d)
-    return _fano(d, (positive_number("n_rows", n_rows) / mechanism.noise_scale()) ** 2)
+    law = ModSulq(epsilon=epsilon, delta=open_unit("delta", delta), n_features=d)
+    return _fano(d, (positive_number("n_rows", n_rows) / law.noise_scale()) ** 2)
 
 
 def _fano(d: int, information: float) -> float:

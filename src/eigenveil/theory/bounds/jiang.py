@@ -1,7 +1,7 @@
 """The bounds of Jiang, Xie and Zhang (AAAI 2016), the Wishart mechanism.
 
 They speak of A + W, W ~ Wishart(d + 1, 3/(2 n epsilon) I), which is **not** epsilon-private as the paper claims
-(docs/wishart.md). As statements on W they hold; `sharp=True` gives what the same noise truly does.
+(docs/explanation/wishart.md). As statements on W they hold; `sharp=True` gives what the same noise truly does.
 """
 
 import math
@@ -37,9 +37,9 @@ def jiang_theorem_6(*, noise_norm: float, gap: float, n_components: int = 1, sha
     """Theorem 6: the Frobenius distance of the top-k projections of A and A + W is at most this.
 
     2 sqrt(k) |W|_2/gap where gap >= 2 |W|_2; elsewhere sqrt(2k), which always holds. The proof takes rank 2k for k,
-    and the statement is true all the same, for every symmetric W: docs/theory.md. For W >= 0, as here, half of |W|_2
-    is a multiple of the identity, which turns nothing: ``sharp=True`` gives sqrt(k (1 - sqrt(1 - (|W|_2/gap)^2))) where
-    gap >= |W|_2, and nothing smaller is true.
+    and the statement is true all the same, for every symmetric W: docs/explanation/theory.md. For W >= 0, as here,
+    half of |W|_2 is a multiple of the identity, which turns nothing: ``sharp=True`` gives
+    sqrt(k (1 - sqrt(1 - (|W|_2/gap)^2))) where gap >= |W|_2, and nothing smaller is true.
     """
     w, gap = positive_number("noise_norm", noise_norm), positive_number("gap", gap)
     k = integer_between("n_components", n_components, 1)

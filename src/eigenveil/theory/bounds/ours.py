@@ -2,7 +2,8 @@
 
 In the eigenbasis of A the noise on C has the blocks P (k by k), Q (d-k by d-k) and R (d-k by k). The top-k
 subspace turns by angles theta with tan(2 theta) <= 2 |R|/(n gap + lambda_min(P) - lambda_max(Q)). The noise of
-`gaussian` and `matrix_laplace` looks the same in every basis, so the blocks have known laws: docs/theory.md.
+`gaussian` and `matrix_laplace` looks the same in every basis, so the blocks have known laws:
+docs/explanation/theory.md.
 """
 
 import math
@@ -14,8 +15,8 @@ import numpy as np
 
 from ...errors import InvalidParameterError, integer_between, one_of, positive_number
 from ...guarantee import Relation
-from ...mechanisms import MECHANISMS, AdditiveMechanism
-from ...mechanisms.ppca import Ppca
+from ...laws.additive import AdditiveLaw
+from ...laws.table import LAWS
 from .common import gap_below, largest_singular, open_unit, smallest_singular, tail
 
 _GAUSSIAN = ("gaussian", "mod_sulq")
@@ -70,20 +71,20 @@ def matrix_laplace_blocks(scale: float, n_features: int, n_components: int, t: f
     return NoiseBlocks(scale * (upper + lower), scale * turning)
 
 
-def _blocks(mechanism: str, failure_probability: float, n_components: int, parameters: dict[str, Any]) -> NoiseBlocks:
-    name = one_of("mechanism", mechanism, _BOUNDED)
+def _blocks(law: str, failure_probability: float, n_components: int, parameters: dict[str, Any]) -> NoiseBlocks:
+    name = one_of("law", law, _BOUNDED)
     eta = open_unit("failure_probability", failure_probability)
     d = integer_between("n_features", parameters["n_features"], 2)
     k = integer_between("n_components", n_components, 1, d - 1)
-    noise = MECHANISMS[name](**parameters)
-    assert isinstance(noise, AdditiveMechanism)
+    noise = LAWS[name](**parameters)
+    assert isinstance(noise, AdditiveLaw)
     if name in _GAUSSIAN:
         return gaussian_blocks(noise.off_diagonal_sd, d, k, tail(2, eta))
     return matrix_laplace_blocks(noise.noise_scale(), d, k, tail(5, eta))
 
 
 def sample_size(
-    mechanism: str,
+    law: str,
     *,
     n_features: int,
     epsilon: float,
@@ -94,7 +95,7 @@ def sample_size(
     n_components: int = 1,
     relation: Relation | str = Relation.REPLACE,
 ) -> float:
-    """Return a number of rows with which a mechanism reaches the correlation, proved with all constants.
+    """Return a number of rows with which a law reaches the correlation, proved with all constants.
 
     On every data set of that many rows, with norm at most 1 and `gap` between eigenvalues k and k + 1 of A = C/n, all
     principal angles between the released and the true top-k subspace have a cosine of at least `correlation`,
@@ -102,10 +103,10 @@ def sample_size(
 
     Parameters
     ----------
-    mechanism : {"matrix_laplace", "gaussian", "mod_sulq"}
+    law : {"matrix_laplace", "gaussian", "mod_sulq"}
         Pure, or with a `delta`.
     n_features, epsilon, delta, relation
-        As for the mechanism.
+        As for the law.
     gap : float
         Eigenvalue k less eigenvalue k + 1 of A.
     correlation : float
@@ -125,11 +126,11 @@ def sample_size(
     """
     parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
     gap, rho = gap_below(gap)[0], open_unit("correlation", correlation)
-    return _blocks(mechanism, failure_probability, n_components, parameters).gap_for(rho) / gap
+    return _blocks(law, failure_probability, n_components, parameters).gap_for(rho) / gap
 
 
 def guaranteed_correlation(
-    mechanism: str,
+    law: str,
     *,
     n_rows: float,
     n_features: int,
@@ -150,12 +151,12 @@ def guaranteed_correlation(
     """
     parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
     total_gap = positive_number("n_rows", n_rows) * gap_below(gap)[0]
-    return math.sqrt(1 - _blocks(mechanism, failure_probability, n_components, parameters).squared_sine(total_gap))
+    return math.sqrt(1 - _blocks(law, failure_probability, n_components, parameters).squared_sine(total_gap))
 
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """The first-order expected loss of a mechanism, and how far to trust it.
+    """The first-order expected loss of a law, and how far to trust it.
 
     Parameters
     ----------
@@ -170,12 +171,12 @@ class ExpectedLoss:
 
     @property
     def holds(self) -> bool:
-        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/theory.md)."""
+        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/explanation/theory.md)."""
         return self.ratio <= 0.5
 
 
 def expected_loss(
-    mechanism: str,
+    law: str,
     *,
     eigenvalues: Sequence[float],
     n_components: int,
@@ -187,13 +188,14 @@ def expected_loss(
     """Return the expected loss of captured variance to first order.
 
     Additive noise of standard deviation tau beside the diagonal of A: sum over i <= k < j of
-    tau^2/(lambda_i - lambda_j). PPCA, with factor s of C in its exponent (epsilon/2 for replace): k(d - k)/(2 n s).
+    tau^2/(lambda_i - lambda_j). Sampled directions, with factor s of C in the exponent (epsilon/2 for PPCA under
+    replace): k(d - k)/(2 n s).
     For independent entries (`laplace`, `mod_sulq`) in other bases than their own the first is an upper bound.
 
     Parameters
     ----------
-    mechanism : str
-        "ppca", or a mechanism that adds noise.
+    law : str
+        A law that adds noise or samples directions; baselines have no formula.
     eigenvalues : sequence of float
         All of A = C/n.
     n_components, n_rows, epsilon, delta, relation
@@ -212,14 +214,9 @@ def expected_loss(
     k = integer_between("n_components", n_components, 1, d - 1)
     if not (np.isfinite(values).all() and values[k - 1] > values[k]):
         raise InvalidParameterError("eigenvalues must be finite, with a gap between number k and k + 1.")
-    gap = float(values[k - 1] - values[k])
-    name = one_of("mechanism", mechanism, tuple(MECHANISMS))
-    noise = MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
-    if isinstance(noise, Ppca):
-        loss = k * (d - k) / (2 * n * noise.strength)
-        return ExpectedLoss(loss, d / (2 * n * noise.strength * gap))
-    if not isinstance(noise, AdditiveMechanism):
-        raise InvalidParameterError(f"{name} has no formula for its expected loss; choose ppca or additive noise.")
-    tau = noise.off_diagonal_sd / n
-    loss = float(tau**2 * np.sum(1 / (values[:k, None] - values[None, k:])))
-    return ExpectedLoss(loss, 2 * tau * math.sqrt(d) / gap)
+    kind = LAWS[one_of("law", law, tuple(LAWS))]
+    made = kind(epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+    known = made.first_order_loss(values, n)
+    if known is None:
+        raise InvalidParameterError(f"{law} has no formula for its expected loss; choose ppca or additive noise.")
+    return ExpectedLoss(*known)

@@ -1,4 +1,4 @@
-"""Neighbouring data sets on which mechanisms leak most, and random ones to search further."""
+"""Neighbouring data sets on which laws leak most, and random ones to search further."""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidParameterError
 from ..guarantee import Relation
 
 FloatArray = NDArray[np.float64]
@@ -17,14 +18,19 @@ _SWITCH = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class Neighbours:
     """Two neighbouring data sets, as tables of rows.
 
     Attributes
     ----------
     name : str
     first, second : ndarray of shape (n, d)
-        D and D'. All rows have norm at most 1 where the audited object bounds rows by 1.
+        D and D'. Rows have norm at most 1, but where a whole estimator is audited, which bounds them itself.
+
+    Examples
+    --------
+    >>> Neighbours("one row", [[0.6, -0.3]], [[0.0, 1.0]]).integer_rows(0, bits=2)
+    array([[ 2., -1.]])
     """
 
     name: str
@@ -39,70 +45,80 @@ class Pair:
         """Return the rows of D (side 0) or D' (side 1)."""
         return self.second if side else self.first
 
+    def integer_rows(self, side: int, bits: int) -> FloatArray:
+        """Return the rows as integers of norm at most 2^bits, in float64: made up here, so nothing private is read.
 
-def one_row_pairs(d: int) -> list[Pair]:
-    """Return pairs of single rows: the whole data of a client, or a table of one row under replace."""
+        Rounding towards zero shortens a row, so that a row of norm 1 keeps the bound whatever its last bits are.
+        """
+        integers = np.trunc(self.rows(side) * 2.0**bits)
+        if not np.all(np.einsum("ij,ij->i", integers, integers) <= 4.0**bits):
+            raise InvalidParameterError("The rows of neighbours must be finite, and of norm at most 1.")
+        return integers
+
+
+def one_row_neighbours(d: int) -> list[Neighbours]:
+    """Return neighbours of a single row each: the whole data of a client, or a table of one row under replace."""
     one, ones = np.eye(d)[0], np.full(d, d**-0.5)
-    pairs = [Pair("a unit row against the zero row", one, np.zeros(d))]
+    found = [Neighbours("a unit row against the zero row", one, np.zeros(d))]
     if d > 1:
         two = np.eye(d)[1]
-        pairs.insert(0, Pair("orthogonal unit rows", one, two))
+        found.insert(0, Neighbours("orthogonal unit rows", one, two))
         # The change of C with the largest l1 norm in the plane: diagonal entries twice the one beside them.
         angle = math.atan(0.5) / 2
         x, y = math.cos(angle) * one + math.sin(angle) * two, -math.sin(angle) * one + math.cos(angle) * two
-        pairs.append(Pair("orthogonal unit rows of largest l1 change", x, y))
+        found.append(Neighbours("orthogonal unit rows of largest l1 change", x, y))
     if d > 2:
         signs = np.where(np.arange(d) % 2, -1.0, 1.0)
-        pairs.append(Pair("dense unit rows", ones, ones * signs))
-    return pairs
+        found.append(Neighbours("dense unit rows", ones, ones * signs))
+    return found
 
 
-def added_row_pairs(d: int, n_rows: int) -> list[Pair]:
+def added_row_neighbours(d: int, n_rows: int) -> list[Neighbours]:
     """Return data of zero rows, with and without one unit row more."""
     base = np.zeros((n_rows, d))
-    pairs = [Pair("a unit row is added", base, np.vstack([base, np.eye(d)[0]]))]
+    found = [Neighbours("a unit row is added", base, np.vstack([base, np.eye(d)[0]]))]
     if d > 1:
-        pairs.append(Pair("a dense unit row is added", base, np.vstack([base, np.full(d, d**-0.5)])))
-    return pairs
+        found.append(Neighbours("a dense unit row is added", base, np.vstack([base, np.full(d, d**-0.5)])))
+    return found
 
 
-def tied_pairs(d: int, strength: float, relation: Relation) -> list[Pair]:
-    """Return data whose two largest eigenvalues are nearly tied, for the mechanisms that sample directions.
+def tied_neighbours(d: int, strength: float, relation: Relation) -> list[Neighbours]:
+    """Return data whose two largest eigenvalues are nearly tied, for the laws that sample directions.
 
     C = diag(T + g, T, 0, ...) against diag(T + g + 1, T - 1, 0, ...), where a row e2 is replaced by e1; under
     add/remove a row e1 is added.
     """
     x, y = np.eye(d)[0], np.eye(d)[min(1, d - 1)]
     many = max(1, math.ceil(_FAR / strength))
-    pairs = []
+    found = []
     for total, gap in ((many, 0), (many, 1), (many, math.ceil(1 / strength)), (1, 0), (1, math.ceil(1 / strength))):
         name = f"top eigenvalues {total + gap} and {total}"
         first = np.vstack([np.tile(x, (total + gap, 1)), np.tile(y, (total, 1))])
         second = np.vstack([first, x])
         if relation is Relation.REPLACE:
             second = np.delete(second, total + gap, axis=0)
-        pairs.append(Pair(name, first, second))
+        found.append(Neighbours(name, first, second))
     if d > 1:
-        pairs.append(_switch_pair(d, strength, relation))
-    return pairs
+        found.append(_around_the_switch(d, strength, relation))
+    return found
 
 
-def _switch_pair(d: int, strength: float, relation: Relation) -> Pair:
+def _around_the_switch(d: int, strength: float, relation: Relation) -> Neighbours:
     """One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm."""
     t = _SWITCH / (strength * (1 - 1 / d)) - 0.5
     whole = max(0, math.floor(t))
     base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
     last = np.eye(d)[:1]
     first = np.vstack([base, 0 * last]) if relation is Relation.REPLACE else base
-    return Pair("around the switch of the sampler", first, np.vstack([base, last]))
+    return Neighbours("around the switch of the sampler", first, np.vstack([base, last]))
 
 
-def random_pairs(d: int, relation: Relation, n_pairs: int, generator: np.random.Generator) -> list[Pair]:
+def random_neighbours(d: int, relation: Relation, size: int, generator: np.random.Generator) -> list[Neighbours]:
     """Return neighbours with rows of random directions and lengths, over data sets of random sizes."""
-    return [_random_pair(d, relation, f"random pair {i + 1}", generator) for i in range(n_pairs)]
+    return [_random(d, relation, f"random neighbours {i + 1}", generator) for i in range(size)]
 
 
-def _random_pair(d: int, relation: Relation, name: str, generator: np.random.Generator) -> Pair:
+def _random(d: int, relation: Relation, name: str, generator: np.random.Generator) -> Neighbours:
     n_others = int(generator.integers(0, 20)) + (relation is Relation.ADD_REMOVE)
     rows = generator.standard_normal((n_others + 2, d)) * generator.exponential(size=d)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
@@ -110,4 +126,4 @@ def _random_pair(d: int, relation: Relation, name: str, generator: np.random.Gen
     rows[:2] *= generator.integers(0, 4, (2, 1)) > 0
     others, x, y = rows[2:], rows[:1], rows[1:2]
     first = np.vstack([others, y]) if relation is Relation.REPLACE else others
-    return Pair(name, first, np.vstack([others, x]))
+    return Neighbours(name, first, np.vstack([others, x]))

@@ -1,11 +1,19 @@
 """Audits of the eigenvector samplers of diffprivlib and OpenDP, where these packages are installed.
 
+    python benchmarks/peers_audit.py diffprivlib [--epsilon 1] [--features 5] [--draws 20000] [--json]
+
+prints what `eigenveil audit` prints of our own laws, with the same exit codes: 0 is not refuted, 3 is refuted. It
+imports private modules of the two packages, which is why it stands here and not in eigenveil.
+
 Both draw a direction from the angular central Gaussian law of Omega = I + 2A/b, A = epsilon/4 (lambda_1 I - C), and
 accept it with probability exp(-s) / (M (u'Omega u)^(d/2)), s = u'Au. The density of the proposal is itself proportional
-to (u'Omega u)^(-d/2), so what is drawn has density exp(-s) (1 + 2s/b)^(-d) and not exp(-s): see docs/peers.md.
+to (u'Omega u)^(-d/2), so what is drawn has density exp(-s) (1 + 2s/b)^(-d) and not exp(-s): see
+docs/explanation/peers.md.
 """
 
+import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -14,10 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidParameterError, integer_between, positive_number
-from ..samplers.bingham import _envelope_width
-from .claims import epsilon_at
-from .pairs import Pair
+from eigenveil.accounting.calibration import implied_epsilon
+from eigenveil.audit import Neighbours
+from eigenveil.cli.audit import VIOLATION_EXIT_CODE, audited, show
+from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
+from eigenveil.samplers.bingham import _envelope_width
 
 FloatArray = NDArray[np.float64]
 Draw = Callable[[FloatArray], FloatArray]
@@ -53,7 +62,7 @@ class DrawnLaw:
         return self.log_density(np.einsum("ni,ij,nj->n", directions, self.form, directions, optimize=True))
 
 
-class PeerTarget:
+class PeerSubject:
     """The eigenvector sampler of another package, run as it is installed.
 
     Parameters
@@ -83,9 +92,9 @@ class PeerTarget:
 
     def claims(self, delta: float) -> Mapping[str, float]:
         """Return what the package states for one replaced row."""
-        return {self.package: epsilon_at(self.epsilon, 0.0, delta)}
+        return {self.package: implied_epsilon(self.epsilon, 0.0, delta)}
 
-    def pairs(self) -> Sequence[Pair]:
+    def neighbours(self) -> Sequence[Neighbours]:
         """Return tables with two nearly equal leading eigenvalues; a row of the second direction becomes the first."""
         total = math.ceil(_FAR / self.epsilon)
         gap = max(0, round(2.2 / self.epsilon - 1))
@@ -93,15 +102,15 @@ class PeerTarget:
         first = np.vstack([np.tile(e1, (total + gap, 1)), np.tile(e2, (total, 1))])
         second = first.copy()
         second[-1] = e1
-        return [Pair(f"top eigenvalues {total + gap} and {total}", first, second)]
+        return [Neighbours(f"top eigenvalues {total + gap} and {total}", first, second)]
 
-    def scores(self, pair: Pair, side: int, n: int, generator: np.random.Generator) -> FloatArray:
+    def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw n directions and return their log-likelihood ratios under the law that we think is drawn.
 
         Were the packages to draw from another law, the audit would be weaker and as valid.
         """
-        moments = [rows.T @ rows for rows in (pair.first, pair.second)]
-        draw = self._sampler(len(pair.rows(side)), generator)
+        moments = [rows.T @ rows for rows in (data.first, data.second)]
+        draw = self._sampler(len(data.rows(side)), generator)
         directions = np.array([draw(moments[side]) for _ in range(n)], dtype=np.float64)
         first, second = (DrawnLaw(C, self.epsilon).log_density_of(directions) for C in moments)
         return np.asarray(first - second)
@@ -110,7 +119,7 @@ class PeerTarget:
         raise NotImplementedError
 
 
-class DiffprivlibTarget(PeerTarget):
+class DiffprivlibSubject(PeerSubject):
     """`diffprivlib.mechanisms.Bingham`, with the sensitivity of 1 that its PCA uses for rows of norm 1."""
 
     package = "diffprivlib"
@@ -127,7 +136,7 @@ class DiffprivlibTarget(PeerTarget):
         return draw
 
 
-class OpendpTarget(PeerTarget):
+class OpendpSubject(PeerSubject):
     """OpenDP's `make_private_eigenvector`; it draws from the package's own generator, so no seed repeats an audit."""
 
     package = "opendp"
@@ -147,5 +156,36 @@ class OpendpTarget(PeerTarget):
         return measurement
 
 
-PEERS: dict[str, type[PeerTarget]] = {"diffprivlib": DiffprivlibTarget, "opendp": OpendpTarget}
-"""The packages by the name that `eigenveil audit` takes."""
+PEERS: dict[str, type[PeerSubject]] = {"diffprivlib": DiffprivlibSubject, "opendp": OpendpSubject}
+"""The packages by name."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name", choices=tuple(PEERS))
+    parser.add_argument("--epsilon", type=float, default=1.0, help="what the package is asked for, and states")
+    parser.add_argument("--features", type=int, default=5, help="width of a row")
+    parser.add_argument("--at-delta", type=float, help="delta to bound epsilon at; 0 by default, as claimed")
+    parser.add_argument("--draws", type=int, default=20_000, help="outputs drawn on each of the two data sets")
+    parser.add_argument("--confidence", type=float, default=0.99)
+    parser.add_argument("--checkpoint", help="file that keeps finished draws; resumes from it")
+    parser.add_argument("--workers", type=int, help="processes; all cores by default")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    arguments = parser.parse_args()
+    try:
+        report = audited(
+            PEERS[arguments.name](epsilon=arguments.epsilon, n_features=arguments.features),
+            delta=arguments.at_delta,
+            confidence=arguments.confidence,
+            draws=arguments.draws,
+            checkpoint=arguments.checkpoint,
+            workers=arguments.workers,
+        )
+    except EigenveilError as error:
+        sys.exit(str(error))
+    show(report, json=arguments.json)
+    sys.exit(VIOLATION_EXIT_CODE if report.verdict == "violation" else 0)
+
+
+if __name__ == "__main__":
+    main()

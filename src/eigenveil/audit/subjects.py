@@ -1,0 +1,220 @@
+"""What can be audited: anything that names its neighbouring data sets and draws scores on them."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import InvalidParameterError, NoiseWarning, one_of
+from ..guarantee import Relation
+from ..laws.base import IN_UNITS_OF_C, FloatArray, Values
+from ..laws.central import DIRECTION_UNIT, CentralLaw
+from ..laws.local import LOCAL_LAWS
+from ..laws.table import LAWS
+from ..local.protocol import LocalProtocol
+from .claims import guarantee_claims, law_claims
+from .likelihood import features, log_likelihood_ratio
+from .local import LocalSubject
+from .neighbours import Neighbours, added_row_neighbours, one_row_neighbours, random_neighbours, tied_neighbours
+
+# Zero rows under add/remove, times epsilon: so many that the noisy count is hardly ever cut off at one.
+_BASE_ROWS = 120
+# The grid that the made-up rows of an audit are put on, the usual one of estimators.
+_BITS = 16
+_GRID = 4**_BITS
+LOCAL = "local:"
+"""Stands before the name of a local law."""
+
+
+@runtime_checkable
+class Subject(Protocol):
+    """The small protocol of what can be audited."""
+
+    name: str
+
+    def parameters(self) -> dict[str, Any]:
+        """Return public parameters in JSON types, for the report and the checkpoint."""
+
+    def claims(self, delta: float) -> Mapping[str, float]:
+        """Return the epsilons that are stated at `delta`, by who states them; infinity where nothing is."""
+
+    def neighbours(self) -> Sequence[Neighbours]:
+        """Return the neighbouring data sets to try."""
+
+    def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
+        """Run the code n times on D (side 0) or D' (side 1) and return n numbers, or n rows of features to learn from.
+
+        An infinite number means: impossible on the other data set.
+        """
+
+
+class LawSubject:
+    """A central law: its own sampling code, on integer second moments that the audit makes up.
+
+    Parameters
+    ----------
+    law : CentralLaw
+        Of the table or of one's own: only the object is asked.
+    n_random : int
+        Random neighbours to search beside the known ones.
+    learned : bool
+        Learn the statistic from the draws even where the likelihood is known.
+    """
+
+    def __init__(self, law: CentralLaw, *, n_random: int = 2, learned: bool = False) -> None:
+        self.law = law
+        self.name = law.name
+        self.n_random = n_random
+        self.learned = learned
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the law."""
+        kind = f"{type(self.law).__module__}.{type(self.law).__qualname__}"
+        return {**self.law.parameters(), "class": kind, "n_random": self.n_random, "learned": self.learned}
+
+    def claims(self, delta: float) -> Mapping[str, float]:
+        """Return what the law states at this delta, and what the paper does."""
+        return law_claims(self.law, delta)
+
+    def neighbours(self) -> Sequence[Neighbours]:
+        """Return the worst neighbours known for what the law declares of itself, and a few random ones."""
+        d, relation, strength = self.law.n_features, self.law.relation, self.law.strength
+        known = tied_neighbours(d, strength, relation) if strength is not None and d > 1 else []
+        if relation is Relation.REPLACE:
+            known += one_row_neighbours(d)
+        else:
+            known += added_row_neighbours(d, max(2, round(_BASE_ROWS / self.law.epsilon)))
+        # The random ones are public and the same in every run, so that an audit can be resumed.
+        return known + random_neighbours(d, relation, self.n_random, np.random.default_rng(d))
+
+    def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
+        """Draw n releases and return their log-likelihood ratios, or their features where these are not known."""
+        self.law.check_grid(_GRID)
+        grams = [_gram(data.integer_rows(which, _BITS)) for which in (0, 1)]
+        sizes = [len(data.rows(which)) for which in (0, 1)]
+        values = _numbers(stacked([self.law.draw(grams[side], _GRID, sizes[side], generator) for _ in range(n)]))
+        scores = None
+        if not self.learned:
+            first, second = ((gram / _GRID, size) for gram, size in zip(grams, sizes, strict=True))
+            scores = log_likelihood_ratio(self.law, values, first, second)
+        return features(values) if scores is None else scores
+
+
+def _gram(rows: FloatArray) -> Any:
+    """Return the int64 Gram matrix of integer rows, which a law under audit may read and not change."""
+    integers = rows.astype(np.int64)
+    gram = integers.T @ integers
+    gram.flags.writeable = False
+    return gram
+
+
+def _numbers(integers: Values) -> Values:
+    """Return stacked integers as numbers, for rows of norm at most 1."""
+    units = {"directions": DIRECTION_UNIT, **dict.fromkeys(IN_UNITS_OF_C, 1 / _GRID)}
+    return {name: stack * units.get(name, 1.0) for name, stack in integers.items()}
+
+
+def stacked(drawn: Sequence[Mapping[str, Any]]) -> Values:
+    """Return the arrays of many releases, one array a name, stacked along the first axis."""
+    return {name: np.array([one[name] for one in drawn], dtype=np.float64) for name in drawn[0]}
+
+
+class EstimatorSubject:
+    """A whole estimator: fitted on neighbouring tables, bounds and means included.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Unfitted, with `get_params`, `fit` and `plan`; it is cloned for every fit. Its claim is what its plan says that
+        a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
+    neighbours : sequence of Neighbours, optional
+        Tables in the units of the estimator's own bounds; by default small tables around norm 1, with a row turned, a
+        row made longer, and a row made an outlier.
+    """
+
+    def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
+        self.estimator = estimator
+        self.name = type(estimator).__name__
+        self._neighbours = estimator_neighbours(n_features) if neighbours is None else list(neighbours)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the estimator's parameters as text."""
+        return {name: repr(value) for name, value in sorted(self.estimator.get_params().items())}
+
+    def claims(self, delta: float) -> Mapping[str, float]:
+        """Return what the plan of a fit states at this delta: public numbers alone."""
+        n_rows, n_features = self._neighbours[0].first.shape
+        return guarantee_claims(self.estimator.plan(n_features, n_rows=n_rows).guarantee, delta)
+
+    def neighbours(self) -> Sequence[Neighbours]:
+        """Return the given tables, or small ones with one row changed."""
+        return self._neighbours
+
+    def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
+        """Fit n times, and return everything that a user of the fitted estimator sees as numbers."""
+        return features(stacked([self._seen(data.rows(side), generator) for _ in range(n)]))
+
+    def _seen(self, rows: FloatArray, generator: np.random.Generator) -> dict[str, Any]:
+        from sklearn.base import clone
+
+        # `clone` copies parameters, and a secure generator refuses to be copied: it is set afterwards.
+        estimator = clone(self.estimator)
+        estimator.random_state = generator
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose
+            fitted = estimator.fit(rows)
+        seen = dict(fitted.release_.integers)
+        for name in ("norm_bound_", "scale_", "mean_", "location_", "n_samples_"):
+            value = getattr(fitted, name, None)
+            if value is not None:
+                seen[name] = value
+        return seen
+
+
+def estimator_neighbours(d: int, n_rows: int = 20) -> list[Neighbours]:
+    """Return tables of rows with norms around 1 and 4, the quantile of a private norm bound on the edge between."""
+    base = np.zeros((n_rows, d))
+    base[:, 0] = np.where(np.arange(n_rows) < 0.8 * n_rows, 1.0, 4.0)
+    base[1::2, 0] *= -1
+
+    def changed(name: str, row: FloatArray) -> Neighbours:
+        other = base.copy()
+        other[0] = row
+        return Neighbours(name, base, other)
+
+    first, last = np.eye(d)[0], np.eye(d)[-1]
+    return [
+        changed("a row turned", last),
+        changed("a row made longer", 4 * first),
+        changed("a row made an outlier", 1e6 * last),
+    ]
+
+
+def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subject:
+    """Return the subject that an argument of `audit` stands for."""
+    if isinstance(what, CentralLaw):
+        return LawSubject(what)
+    if isinstance(what, LocalProtocol):
+        return LocalSubject(what)
+    if isinstance(what, str):
+        return _named(what, dict(parameters or {}))
+    if isinstance(what, Subject):
+        return what
+    if all(hasattr(what, method) for method in ("fit", "get_params", "plan")):
+        return EstimatorSubject(what)
+    raise InvalidParameterError(
+        "audit needs a law, its name with parameters, a local protocol, an estimator or a Subject."
+    )
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all laws that `audit` knows, the local ones with "local:" before them."""
+    return (*LAWS, *(f"{LOCAL}{name}" for name in LOCAL_LAWS))
+
+
+def _named(name: str, parameters: dict[str, Any]) -> Subject:
+    one_of("name", name, names())
+    if name in LAWS:
+        return LawSubject(LAWS[name](**parameters))
+    return LocalSubject(LocalProtocol(law=name.removeprefix(LOCAL), **parameters))
