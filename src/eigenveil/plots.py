@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import InvalidDataError, InvalidParameterError, integer_between
-from .release import Release
-from .report.charts import SHOWN_COMPONENTS, leading_features, needs_root_scale
-from .report.reading import SHOWN_EIGENVALUES, Reading, read
+from .releases import Release
+from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, read
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,44 +31,41 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
     n_components : int, optional
         How many eigenvalues, at most 15; as many as possible by default.
     """
-    reading = read(release)
-    if reading.eigenvalues is None or reading.released_eigenvalues is None:
+    shown = read(release)
+    if shown.eigenvalues is None or shown.released_eigenvalues is None:
         raise InvalidDataError("The release holds directions only, so there are no eigenvalues to plot.")
-    count = _count(reading, n_components)
+    count = _count(shown.eigenvalues.size, n_components)
     figure, axes = _figure()
     ranks = np.arange(1, count + 1)
-    values = reading.eigenvalues[:count]
-    known_law = reading.alignments is not None
-    if reading.intervals is not None:
-        low, high = reading.intervals[:count].T
+    values = shown.eigenvalues[:count]
+    known_law = shown.alignments is not None
+    if shown.intervals is not None:
+        low, high = shown.intervals[:count].T
         axes.vlines(ranks, low, high, color=BLUE, linewidth=2, label="95 % interval")
     axes.plot(ranks, values, "o", color=BLUE, label="estimate" if known_law else "as released")
     if known_law:
-        released = np.maximum(reading.released_eigenvalues[:count], 0.0)
+        released = np.maximum(shown.released_eigenvalues[:count], 0.0)
         axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="as released")
-    if reading.edge is not None:
-        axes.axhspan(0, reading.edge, color=BROWN, alpha=0.08, linewidth=0)
-        axes.axhline(reading.edge, color=BROWN, linestyle="--", label="noise edge")
-    if needs_root_scale(reading):
+    if shown.edge is not None:
+        axes.axhspan(0, shown.edge, color=BROWN, alpha=0.08, linewidth=0)
+        axes.axhline(shown.edge, color=BROWN, linestyle="--", label="noise edge")
+    if shown.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
-    tops = [float(values.max()), float(reading.released_eigenvalues[0]), reading.edge or 0.0]
-    tops += [] if reading.intervals is None else [float(reading.intervals[:count, 1].max())]
-    axes.set(xlabel="component", ylabel="eigenvalue", ylim=(0, 1.08 * max(tops) or 1.0))
+    axes.set(xlabel="component", ylabel="eigenvalue", ylim=(0, 1.08 * shown.top(count) or 1.0))
     axes.legend(frameon=False)
     return figure
 
 
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
     """Plot the share of variance of every component, and the running total."""
-    reading = read(release, with_intervals=False)
-    if reading.shares is None:
+    shown = read(release, with_intervals=False)
+    if shown.shares is None or shown.running_shares is None:
         raise InvalidDataError("The release holds directions only, so there are no shares of variance to plot.")
-    count = _count(reading, n_components)
+    count = _count(shown.shares.size, n_components)
     figure, axes = _figure()
     ranks = np.arange(1, count + 1)
-    axes.bar(ranks, reading.shares[:count], color=BLUE, label="share")
-    running = np.minimum(np.cumsum(reading.shares), 1.0)[:count]
-    axes.plot(ranks, running, "o-", color=BROWN, markersize=4, label="running total")
+    axes.bar(ranks, shown.shares[:count], color=BLUE, label="share")
+    axes.plot(ranks, shown.running_shares[:count], "o-", color=BROWN, markersize=4, label="running total")
     axes.set(xlabel="component", ylabel="share of variance", ylim=(0, 1.02))
     axes.legend(frameon=False)
     return figure
@@ -77,25 +73,29 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
 
 def loadings(release: Release) -> "Figure":
     """Plot the loadings of the leading features on the first components as a heat map."""
-    reading = read(release, with_intervals=False)
-    features = leading_features(reading)
-    shown = reading.components[:SHOWN_COMPONENTS][:, features]
+    shown = read(release, with_intervals=False)
+    if not len(shown.components):
+        raise InvalidDataError(
+            "This version cannot tell components from the release, so there are no loadings to plot."
+        )
+    features = shown.leading_features()
+    weights = shown.components[:SHOWN_COMPONENTS][:, features]
     figure, axes = _figure(height=1.5 + 0.25 * len(features))
     from matplotlib.colors import LinearSegmentedColormap
 
-    reach = float(np.abs(shown).max()) or 1.0
+    reach = float(np.abs(weights).max()) or 1.0
     colours = LinearSegmentedColormap.from_list("loadings", ["#8f4200", "#f0efec", "#1b5a94"])
-    image = axes.imshow(shown.T, cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
+    image = axes.imshow(weights.T, cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
     # Names are text and never mathematics, whatever dollar signs they hold.
-    axes.set_yticks(range(len(features)), [reading.names[j] for j in features], parse_math=False)
-    axes.set_xticks(range(shown.shape[0]), [str(i + 1) for i in range(shown.shape[0])])
+    axes.set_yticks(range(len(features)), [shown.names[j] for j in features], parse_math=False)
+    axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
     axes.set(xlabel="component")
     figure.colorbar(image, label="loading")
     return figure
 
 
-def _count(reading: Reading, n_components: int | None) -> int:
-    most = min(SHOWN_EIGENVALUES, len(reading.names))
+def _count(known: int, n_components: int | None) -> int:
+    most = min(SHOWN_EIGENVALUES, known)
     return most if n_components is None else integer_between("n_components", n_components, 1, most)
 
 

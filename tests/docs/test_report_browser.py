@@ -7,11 +7,12 @@ import shutil
 import subprocess
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
+from eigenveil import Guarantee, PrivacyLedger, RowBound
+from eigenveil.origin import RegressionRequest
 from eigenveil.report import render_report
+from made_releases import drawn
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
@@ -56,10 +57,12 @@ def page(tmp_path_factory) -> str:
     names += [f"feature_{i}" for i in range(26)]
     rows = generator.normal(size=(4000, 2)) @ generator.normal(size=(2, 30)) + 0.3 * generator.normal(size=(4000, 30))
     ledger = PrivacyLedger(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=5.0, delta=1e-5)
-    ledger.spend(PrivatePCA(2, epsilon=1.0, norm_bound=20.0).fit(rows).guarantee_, "an earlier release of this study")
-    model = PrivateCovariance(epsilon=2.0, delta=1e-6, norm_bound=20.0, ledger=ledger)
-    model.fit(pd.DataFrame(rows, columns=names))
-    return render_report(model.release_, ledger=ledger, title="A long title of a report on a study of many features")
+    ledger.spend(Guarantee(1.0), "an earlier release of this study")
+    # A regression has every section there is.
+    request = RegressionRequest(29)
+    bound = RowBound(20.0)
+    release = drawn("gaussian", rows, epsilon=2.0, bound=bound, names=names, request=request, ledger=ledger)
+    return render_report(release, ledger=ledger, title="A long title of a report on a study of many features")
 
 
 def in_chromium(path, profile, *options: str) -> tuple[str, str]:

@@ -6,10 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from eigenveil import Guarantee, PrivatePCA, Release
+from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.report.reading import read
+from eigenveil.origin import SparseRequest
+from eigenveil.report.shown import read
 from helpers import refused
+from made_releases import directions_by_hand, drawn, with_origin
 
 pytest.importorskip("matplotlib", reason="plots are an extra")
 
@@ -22,7 +24,7 @@ PLOTS = {plot.__name__: plot for plot in (plots.scree, plots.explained_variance,
 def release() -> Release:
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(3000, 5)) * [3.0, 2.0, 1.0, 0.3, 0.1]
-    return PrivatePCA(3, epsilon=2.0, norm_bound=6.0).fit(rows).release_
+    return drawn("matrix_laplace", rows, epsilon=2.0, bound=RowBound(6.0), names=None, n_components=3)
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
@@ -35,14 +37,14 @@ def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
 
 def test_scree_shows_estimates_intervals_and_the_edge(release):
     axes = plots.scree(release, n_components=3).axes[0]
-    reading = read(release)
+    shown = read(release)
     lines = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_allclose(lines["estimate"].get_ydata(), reading.eigenvalues[:3])
-    np.testing.assert_allclose(lines["as released"].get_ydata(), np.maximum(reading.released_eigenvalues[:3], 0))
-    assert lines["noise edge"].get_ydata()[0] == reading.edge
+    np.testing.assert_allclose(lines["estimate"].get_ydata(), shown.eigenvalues[:3])
+    np.testing.assert_allclose(lines["as released"].get_ydata(), np.maximum(shown.released_eigenvalues[:3], 0))
+    assert lines["noise edge"].get_ydata()[0] == shown.edge
     segments = np.array(axes.collections[0].get_segments())
-    np.testing.assert_allclose(segments[:, :, 1], reading.intervals[:3])
-    assert axes.get_ylim()[1] > reading.intervals[:3].max()
+    np.testing.assert_allclose(segments[:, :, 1], shown.intervals[:3])
+    assert axes.get_ylim()[1] > shown.intervals[:3].max()
 
 
 def test_explained_variance_shows_the_shares(release):
@@ -51,9 +53,17 @@ def test_explained_variance_shows_the_shares(release):
     np.testing.assert_allclose(heights, read(release).shares)
 
 
+def test_explained_variance_of_sparse_components_has_a_bar_for_each():
+    release = drawn("matrix_laplace", epsilon=4.0, request=SparseRequest(2))
+    heights = [bar.get_height() for bar in plots.explained_variance(release).axes[0].patches]
+    np.testing.assert_allclose(heights, release.explained_variance_ratio)
+    with refused(InvalidParameterError):
+        plots.explained_variance(release, n_components=3)
+
+
 def test_loadings_show_the_components_with_names_as_they_are():
     names = ["$x_", "b", "c$\\frac"]
-    release = Release({"components": np.eye(2, 3)}, Guarantee(1.0), {"feature_names": names})
+    release = directions_by_hand(np.eye(2, 3), feature_names=tuple(names))
     figure = plots.loadings(release)
     figure._repr_png_()
     np.testing.assert_allclose(np.asarray(figure.axes[0].images[0].get_array()), np.eye(2, 3).T)
@@ -61,7 +71,7 @@ def test_loadings_show_the_components_with_names_as_they_are():
 
 
 def test_a_subspace_has_no_eigenvalues_to_plot(release):
-    subspace = Release({"components": np.eye(2, 3)}, Guarantee(1.0), {"mechanism": "ppca"})
+    subspace = drawn("ppca", n_components=2)
     for plot in (plots.scree, plots.explained_variance):
         with refused(InvalidDataError):
             plot(subspace)
@@ -69,10 +79,17 @@ def test_a_subspace_has_no_eigenvalues_to_plot(release):
         plots.scree(release, n_components=6)
 
 
-def test_matplotlib_loads_with_the_first_plot_and_pyplot_never():
+def test_without_known_components_there_are_no_loadings_to_plot():
+    foreign = with_origin(drawn("eigenvector_sampling", bound=RowBound(8.0, constant=8.0)), law="a law of tomorrow")
+    with refused(InvalidDataError):
+        plots.loadings(foreign)
+
+
+def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path):
+    path = directions_by_hand(np.eye(2, 3)).save(tmp_path / "a.npz")
     code = (
-        "import sys, numpy as np; from eigenveil import Guarantee, Release, plots; print('matplotlib' in sys.modules);"
-        "plots.loadings(Release({'components': np.eye(2, 3)}, Guarantee(1.0)));"
+        "import sys; from eigenveil import load_release, plots; print('matplotlib' in sys.modules);"
+        f"plots.loadings(load_release({str(path)!r}));"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

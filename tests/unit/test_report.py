@@ -6,89 +6,72 @@ import math
 import re
 import subprocess
 import sys
-import warnings
 from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pytest
 import typer
 from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from eigenveil import (
-    Guarantee,
-    PrivacyLedger,
-    PrivateCovariance,
-    PrivatePCA,
-    PrivateRidge,
-    PrivateSparsePCA,
-    Relation,
-    Release,
-    RowBound,
-)
+from eigenveil import Guarantee, PrivacyLedger, Relation, Release, RowBound
 from eigenveil.cli.report import report
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
-from eigenveil.estimators.local_pca import LocalPCA
 from eigenveil.guarantee import Numerics, chance, odds_factor
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
-from eigenveil.report.charts import LEVELS, belief_range
+from eigenveil.report.drawing import LEVELS
+from eigenveil.report.guarantee_card import belief_range
 from eigenveil.report.markup import number
-from eigenveil.report.reading import read
-from eigenveil.sources import second_moments
+from eigenveil.report.shown import read
+from eigenveil.rows.differences import PairDirections
 from helpers import refused
+from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
-NAMES = ["age", "income", "rent", "savings", "visits", "pulse"]
 HOSTILE = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>\u202e{{7*7}}"
 VOID = {"meta", "br"}
 
 
-def table(n: int = 3000) -> pd.DataFrame:
-    generator = np.random.default_rng(5)
-    weights = np.array([[3.0, 2, 1, 0, 0, 0], [0, 0, 0, 1, 1, -1]])
-    rows = generator.normal(size=(n, 2)) @ weights + 0.3 * generator.normal(size=(n, 6))
-    return pd.DataFrame(rows, columns=NAMES)
-
-
-def released(estimator: object, *targets: object) -> Release:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a swamped release warns, and is shown all the same
-        return estimator.fit(table(), *targets).release_
-
-
 def swamped() -> Release:
     """Noise alone, made small: as it is drawn, it passes its own edge in one release of twenty."""
-    release = released(PrivatePCA(2, epsilon=0.001, norm_bound=8.0, mechanism="laplace"))
-    arrays = {**release.arrays, "covariance": release.arrays["covariance"] / 10}
-    return Release(arrays, release.guarantee, release.provenance)
+    release = drawn("laplace", epsilon=0.001, n_components=2)
+    return Release({"matrix": release.integers["matrix"] // 10}, release.unit, release.guarantee, release.origin)
 
 
-def mechanism_release(name: str, **options: object) -> Release:
-    return MECHANISMS[name](epsilon=1.0, n_features=6, **options).release(second_moments(table(), RowBound(8.0)))
+def local() -> Release:
+    with pytest.MonkeyPatch.context() as patch:
+        return local_release(patch)
 
 
+CENTRED = RowBound(8.0, constant=8.0)
 KINDS = {
-    "gaussian": lambda: released(PrivatePCA(3, epsilon=2.0, delta=1e-6, norm_bound=8.0, mechanism="gaussian")),
-    "centred": lambda: released(PrivatePCA(2, norm_bound=8.0, center=True)),
-    "chosen privately": lambda: released(PrivatePCA(2, epsilon=4.0, standardize=True)),
-    "pairs": lambda: released(PrivatePCA(2, rows="pairs", epsilon=8.0)),
-    "add_remove": lambda: released(PrivatePCA(2, norm_bound=8.0, relation="add_remove")),
+    "gaussian": lambda: drawn("gaussian", epsilon=2.0, n_components=3),
+    "centred": lambda: drawn("matrix_laplace", bound=CENTRED, request=ComponentsRequest(2), estimator="PrivatePCA"),
+    "chosen privately": lambda: drawn(
+        "matrix_laplace",
+        epsilon=3.2,
+        guarantee=Guarantee(4.0, parts=(Guarantee(0.4), Guarantee(0.4), Guarantee(3.2))),
+        chosen_privately=("feature_scale", "norm_bound"),
+    ),
+    "pairs": lambda: drawn(
+        "matrix_laplace", PairDirections().push(table()), bound=RowBound(1.0, rows="pairs"), epsilon=8.0, n_components=2
+    ),
+    "add_remove": lambda: drawn("matrix_laplace", relation="add_remove", n_components=2),
     "swamped": lambda: swamped(),
-    "subspace": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="ppca")),
-    "sampled": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="eigenvector_sampling")),
-    "sparse": lambda: released(PrivateSparsePCA(1, norm_bound=8.0)),
-    "covariance": lambda: released(PrivateCovariance(norm_bound=8.0, center=True)),
-    "ridge": lambda: released(PrivateRidge(norm_bound=8.0), np.ones(3000)),
-    "local": lambda: released(LocalPCA(2, epsilon=4.0, norm_bound=8.0)),
-    "seeded": lambda: released(PrivatePCA(2, norm_bound=8.0, random_state=0)),
-    "none": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="none")),
-    "random": lambda: released(PrivatePCA(2, norm_bound=8.0, mechanism="random_projection")),
-    "wishart": lambda: mechanism_release("wishart", calibration="paper", allow_unsound=True),
-    "by hand": lambda: Release({"covariance": np.diag([2.0, 1.0, -0.1])}, Guarantee(1.0), {"mechanism": "elsewhere"}),
-    "one feature": lambda: Release({"components": np.eye(1)}, Guarantee(30.0)),
+    "subspace": lambda: drawn("ppca", n_components=2),
+    "sampled": lambda: drawn("eigenvector_sampling", n_components=2),
+    "sparse": lambda: drawn("matrix_laplace", request=SparseRequest(1), estimator="PrivateSparsePCA"),
+    "covariance": lambda: drawn("gaussian", bound=CENTRED, request=Request(), estimator="PrivateCovariance"),
+    "ridge": lambda: drawn("gaussian", bound=CENTRED, request=RegressionRequest(1), estimator="PrivateRidge"),
+    "local": lambda: local(),
+    "seeded": lambda: drawn("matrix_laplace", n_components=2, seed=0),
+    "none": lambda: drawn("none", n_components=2),
+    "random": lambda: drawn("random_projection", n_components=2),
+    "wishart": lambda: drawn("wishart", calibration="paper", allow_unsound=True),
+    "by hand": lambda: by_hand({"matrix": np.diag([20, 10, -1])}, unit=0.1),
+    "one feature": lambda: directions_by_hand(np.eye(1), Guarantee(30.0)),
 }
 
 
@@ -100,6 +83,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
+        self.places: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == [], self.open
@@ -115,9 +99,13 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append(data)
+        self.places.append(self.open[-1] if self.open else "")
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
+
+    def under(self, tag: str) -> list[str]:
+        return [text for text, place in zip(self.texts, self.places, strict=True) if place == tag]
 
     @property
     def text(self) -> str:
@@ -162,26 +150,15 @@ def test_every_kind_of_release_becomes_an_accessible_page_that_loads_nothing(kin
 @pytest.mark.parametrize("kind", KINDS)
 def test_figures_follow_what_was_released(kind, releases, pages):
     text = pages[kind]
-    has_matrix = releases[kind].covariance is not None
+    has_matrix = kind not in ("subspace", "random", "one feature")
     assert ('id="scree-title"' in text) == has_matrix
     assert ('id="shares-title"' in text) == has_matrix
     assert 'id="loadings-title"' in text
-    assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge"))
+    assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge", "by hand"))
     knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
     assert ("noise edge" in text) == knows_noise or kind == "sampled"
+    assert ('id="regression"' in text) == (kind == "ridge")
     assert ("95 % from" in text.replace("\N{NO-BREAK SPACE}", " ")) == (knows_noise and kind != "local")
-
-
-def test_the_numbers_are_those_of_the_estimator():
-    pca = PrivatePCA(3, epsilon=2.0, norm_bound=8.0, center=True).fit(table())
-    reading = read(pca.release_)
-    np.testing.assert_allclose(reading.eigenvalues[:3], pca.explained_variance_)
-    np.testing.assert_allclose(reading.shares[:3], pca.explained_variance_ratio_)
-    np.testing.assert_allclose(reading.intervals[:3], pca.explained_variance_interval_)
-    np.testing.assert_allclose(reading.components[:3], pca.components_)
-    page = Page(render_report(pca.release_)).text
-    for value in (*pca.explained_variance_, *pca.explained_variance_interval_.ravel(), reading.edge):
-        assert number(value) in page
 
 
 def test_the_file_alone_gives_the_same_report_and_its_checksum(tmp_path, releases, pages):
@@ -228,19 +205,20 @@ def raw_values_in(page: str) -> frozenset[str]:
 
 @pytest.fixture(scope="module")
 def recognisable_releases(tmp_path_factory) -> list[tuple[Release, PrivacyLedger | None]]:
-    frame = pd.DataFrame(RECOGNISABLE, columns=NAMES[:5])
-    common = {"norm_bound": 3e8, "random_state": 3}
-    models = [
-        PrivatePCA(3, epsilon=50.0, **common),
-        PrivatePCA(3, epsilon=50.0, center=True, **common),
-        PrivatePCA(2, mechanism="ppca", **common),
-        PrivatePCA(2, mechanism="eigenvector_sampling", **common),
-        PrivateCovariance(epsilon=10.0, delta=1e-6, mechanism="gaussian", **common),
-        LocalPCA(2, epsilon=20.0, **common),
+    def release(law: str, constant: float | None = None, **options) -> Release:
+        bound = RowBound(3e8, constant=constant)
+        return drawn(law, RECOGNISABLE, bound=bound, names=NAMES[:5], seed=3, **options)
+
+    found = [
+        (release("matrix_laplace", epsilon=50.0, n_components=3), None),
+        (release("matrix_laplace", 3e8, epsilon=50.0, request=ComponentsRequest(3)), None),
+        (release("ppca", n_components=2), None),
+        (release("eigenvector_sampling", n_components=2), None),
+        (release("gaussian", epsilon=10.0, request=Request()), None),
+        # Not centred: an intercept would have eight digits itself, and agree with one of 1,500 entries by chance.
+        (release("gaussian", epsilon=10.0, request=RegressionRequest(4)), None),
+        (release("gaussian", epsilon=10.0, request=SparseRequest(2)), None),
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [(model.fit(frame).release_, None) for model in models]
     ledger = PrivacyLedger(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=100.0)
     ledger.spend(Guarantee(1.0), "PrivatePCA.fit")
     return [*found, (found[0][0], ledger)]
@@ -267,12 +245,12 @@ def test_no_raw_value_of_the_data_appears(recognisable_releases):
 def test_control_a_planted_raw_value_is_found(plant, recognisable_releases):
     release, _ = recognisable_releases[2]
     assert raw_values_in(render_report(release, title=plant(float(RECOGNISABLE[17, 2]))))
-    renamed = {**release.provenance, "feature_names": [plant(float(RECOGNISABLE[:, 1].mean())), *"abcd"]}
-    assert raw_values_in(render_report(Release(release.arrays, release.guarantee, renamed)))
+    renamed = with_origin(release, feature_names=(plant(float(RECOGNISABLE[:, 1].mean())), *"abcd"))
+    assert raw_values_in(render_report(renamed))
 
 
 def test_control_a_report_on_the_rows_themselves_is_caught():
-    leak = Release({"components": RECOGNISABLE[:3]}, Guarantee(1.0))
+    leak = by_hand({"matrix": np.diag(np.rint(100 * RECOGNISABLE[0]))}, unit=0.01)
     assert raw_values_in(render_report(leak))
 
 
@@ -282,18 +260,18 @@ def test_control_a_report_on_the_rows_themselves_is_caught():
 def test_hostile_names_stay_text(tmp_path):
     ledger = PrivacyLedger(tmp_path / "l", epsilon=5.0)
     ledger.spend(Guarantee(1.0), HOSTILE)
-    provenance = {
-        "feature_names": [HOSTILE, "b", "c"],
-        "mechanism": HOSTILE,
-        "estimator": HOSTILE,
-        "created": HOSTILE,
-        "package_version": HOSTILE,
-        "chosen_privately": [HOSTILE],
-        "refused": {HOSTILE: 3},
-        "ledger_entry": HOSTILE,
-    }
-    guarantee = Guarantee(1.0, caveats=(HOSTILE,), parts=(Guarantee(0.5), Guarantee(0.5)))
-    release = Release({"components": np.eye(2, 3), "covariance": np.eye(3)}, guarantee, provenance)
+    release = by_hand(
+        {"matrix": np.eye(3)},
+        Guarantee(1.0, caveats=(HOSTILE,), parts=(Guarantee(0.5), Guarantee(0.5))),
+        law=HOSTILE,
+        feature_names=(HOSTILE, "b", "c"),
+        estimator=HOSTILE,
+        created=HOSTILE,
+        package_version=HOSTILE,
+        chosen_privately=(HOSTILE,),
+        collection=Collection("f", {HOSTILE: 3}),
+        ledger_entry=HOSTILE,
+    )
     for text in (render_report(release, ledger=ledger, title=HOSTILE), release._repr_html_()):
         page = Page(text)
         assert len(page.all("script")) == text.count("<script>") <= 1
@@ -324,6 +302,17 @@ def test_the_guarantee_is_told_in_odds(pages):
     assert "Exact numerics" in page
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_names_the_law_and_the_unit_of_privacy(kind, releases, pages):
+    page = Page(pages[kind])
+    told = dict(zip(page.under("dt"), page.under("dd"), strict=True))
+    assert told["Law"] == releases[kind].origin.law
+    assert told["Unit of privacy"] == f"one {releases[kind].guarantee.unit.value}" == "one row"
+    assert "Unit of privacy: one row." in page.text
+    own_words = page.text.replace("The published Wishart mechanism", "")
+    assert "mechanism" not in own_words.lower()
+
+
 def test_what_weakens_the_guarantee_is_said(pages):
     def words(kind: str) -> str:
         return Page(pages[kind]).text
@@ -333,9 +322,7 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "released without any protection" in words("none")
     assert "Not private" not in words("gaussian")
     wishart = words("wishart")
-    assert (
-        "The paper behind this mechanism states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
-    )
+    assert "The paper behind this law states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
     assert "The published Wishart mechanism is not pure" in wishart
     assert "convergence is checked by tests and not proved" in words("subspace")
     assert "whether one person's data are included" in words("add_remove")
@@ -349,32 +336,32 @@ def test_what_weakens_the_guarantee_is_said(pages):
 
 def test_many_features_are_cut_and_it_is_said():
     generator = np.random.default_rng(0)
-    release = Release({"components": np.linalg.qr(generator.normal(size=(500, 10)))[0].T}, Guarantee(1.0))
+    release = directions_by_hand(np.linalg.qr(generator.normal(size=(500, 10)))[0].T)
     page = Page(render_report(release)).text
     assert "Shown are the 24 of 500 features with the largest loadings." in page
     assert "Shown are the first 6 of 10 components" in page
 
 
 def test_intervals_are_left_out_where_they_take_long(monkeypatch):
-    monkeypatch.setattr("eigenveil.report.reading.INTERVAL_FEATURES", 5)
-    reading = read(released(PrivatePCA(2, norm_bound=8.0)))
-    assert reading.intervals is None
-    assert any("left out above 5 features" in note for note in reading.notes)
+    monkeypatch.setattr("eigenveil.report.shown.INTERVAL_FEATURES", 5)
+    shown = read(drawn("matrix_laplace"))
+    assert shown.intervals is None
+    assert any("left out above 5 features" in note for note in shown.notes)
 
 
 def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
     ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
     ledger.spend(Guarantee(0.5), "an earlier release")
-    pca = PrivatePCA(2, norm_bound=8.0, ledger=ledger).fit(table())
-    page = Page(render_report(pca.release_, ledger=ledger)).text
-    assert "PrivatePCA.fit (this release)" in page
+    release = drawn("matrix_laplace", ledger=ledger)
+    page = Page(render_report(release, ledger=ledger)).text
+    assert "matrix_laplace release (this release)" in page
     assert "an earlier release" in page
     assert "Spent so far: epsilon = 1.5. One more release may have epsilon = 1.5." in page
     other = PrivacyLedger(tmp_path / "other.ledger", epsilon=3.0)
     other.spend(Guarantee(0.1), "first")
     other.spend(Guarantee(0.1), "second")
-    assert "This release is not among the entries" in Page(render_report(pca.release_, ledger=other)).text
-    assert "entry 2 of a ledger that is not part of this report" in Page(render_report(pca.release_)).text
+    assert "This release is not among the entries" in Page(render_report(release, ledger=other)).text
+    assert "entry 2 of a ledger that is not part of this report" in Page(render_report(release)).text
 
 
 @given(st.floats(0.0, 26.0))
@@ -417,7 +404,7 @@ def test_notebooks_show_the_guarantee_in_words(relation, numerics):
 
 def test_notebooks_show_what_was_released(releases):
     shown = Page(releases["gaussian"]._repr_html_()).text
-    for text in ("covariance", "6 x 6", "3 x 6", "gaussian", "3000", "7.39"):
+    for text in ("matrix", "6 x 6", "gaussian", "3000", "7.39"):
         assert text in shown
 
 
@@ -465,24 +452,22 @@ def test_write_report_writes_one_file(tmp_path, releases):
 
 
 def test_what_cannot_be_shown_is_refused(tmp_path):
-    for arrays in ({}, {"components": np.full((1, 2), np.nan)}, {"covariance": np.ones((2, 3))}):
+    for integers in ({}, {"matrix": np.ones((2, 3))}):
         with refused(InvalidDataError):
-            render_report(Release(arrays, Guarantee(1.0)))
-    with refused(InvalidDataError):
-        render_report(Release({"covariance": np.eye(3), "components": np.eye(2)}, Guarantee(1.0)))
-    path = Release({"components": np.eye(2)}, Guarantee(1.0)).save(tmp_path / "a.npz")
+            render_report(by_hand(integers))
+    path = directions_by_hand(np.eye(2)).save(tmp_path / "a.npz")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with refused(ReleaseFileError):
         render_report(path)
 
 
-@pytest.mark.parametrize("change", [{"epsilon": -1}, {"n_features": 7}, {"unknown": 1}])
-def test_parameters_that_do_not_fit_leave_the_noise_unknown(change, releases):
+@pytest.mark.parametrize("change", [{"epsilon": -1}, {"unknown": 1}, {"calibration": "of tomorrow"}])
+def test_parameters_that_this_version_does_not_know_leave_the_noise_unknown(change, releases):
     release = releases["gaussian"]
-    altered = {**release.provenance, "parameters": {**release.provenance["parameters"], **change}}
-    reading = read(Release(release.arrays, release.guarantee, altered))
-    assert reading.edge is None
-    assert "not known" in reading.notes[0]
+    altered = with_origin(release, parameters={**release.origin.parameters, **change})
+    shown = read(altered)
+    assert shown.edge is None
+    assert "not known" in shown.notes[0]
 
 
 def run_command(*arguments: str):
@@ -493,7 +478,7 @@ def run_command(*arguments: str):
 
 def test_the_command_writes_beside_the_release(tmp_path):
     ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
-    PrivatePCA(2, norm_bound=8.0, ledger=ledger).fit(table()).release_.save(tmp_path / "a.npz")
+    drawn("matrix_laplace", ledger=ledger).save(tmp_path / "a.npz")
     done = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "study.ledger"), "--title", "A study")
     assert done.exit_code == 0, done.output
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
@@ -514,7 +499,7 @@ def test_a_report_needs_no_plotting_package(tmp_path, releases):
 
 def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
-    file = Release({"components": np.eye(1, 3)}, Guarantee(1.0)).save(tmp_path / "release.npz")
+    file = directions_by_hand(np.eye(1, 3)).save(tmp_path / "release.npz")
     for target in (file, tmp_path / "." / "release.npz", ledger.path):
         before = target.read_bytes()
         with pytest.raises(InvalidParameterError):
@@ -523,7 +508,7 @@ def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
 
 
 def test_an_interrupted_report_leaves_the_old_one_and_nothing_else(tmp_path, monkeypatch):
-    release = Release({"components": np.eye(1, 3)}, Guarantee(1.0), {"mechanism": "example"})
+    release = directions_by_hand(np.eye(1, 3))
     target = write_report(release, tmp_path / "report.html")
     old = target.read_bytes()
 

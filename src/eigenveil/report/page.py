@@ -8,12 +8,13 @@ from pathlib import Path
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..release import Release, load_release, whole_file
+from ..release_file import whole_file
+from ..releases import Release, load_release
 from ..version import __version__
-from . import sections
+from . import origin_sections, value_sections
+from .guarantee_card import banner, guarantee_card
 from .markup import Html, element
-from .promise import banner, promise
-from .reading import read
+from .shown import read
 
 
 def write_report(
@@ -59,27 +60,28 @@ def render_report(
     else:
         content, file_name = load_release(release), Path(release).name
         digest = hashlib.sha256(Path(release).read_bytes()).hexdigest()
-    reading = read(content)
+    shown = read(content)
     kind = "Private release" if content.guarantee.is_private else "Release"
-    heading = title or f"{kind} by {content.provenance.get('estimator') or 'eigenveil'}"
+    heading = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"
     body = element(
         "div",
         element(
             "header",
-            element("div", element("h1", heading), element("p", sections.subtitle(content, reading), class_="soft")),
+            element("div", element("h1", heading), element("p", origin_sections.subtitle(content), class_="soft")),
             element("button", "Dark theme", type="button", id="theme", hidden=""),
         ),
         element(
             "main",
             banner(content.guarantee),
-            promise(content.guarantee),
-            sections.facts(content, reading),
-            sections.spectrum(reading),
-            sections.correlations(reading),
-            sections.loadings(reading),
-            sections.notes(reading),
-            sections.history(content, ledger),
-            sections.use(content, file_name, digest),
+            guarantee_card(content.guarantee),
+            origin_sections.facts(content),
+            value_sections.spectrum(shown),
+            value_sections.regression(shown),
+            value_sections.correlations(shown),
+            value_sections.loadings(shown),
+            value_sections.notes(shown),
+            origin_sections.history(content, ledger),
+            origin_sections.use(content, file_name, digest),
             id="main",
         ),
         element(

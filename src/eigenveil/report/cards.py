@@ -6,8 +6,8 @@ from typing import Any
 from .markup import Html, element
 
 
-def section(identifier: str, title: str, *children: Any) -> Html:
-    """Return a card with a heading."""
+def card(identifier: str, title: str, *children: Any) -> Html:
+    """Return a section of the page with a heading."""
     heading = element("h2", title, id=identifier)
     return element("section", heading, children, class_="card", aria_labelledby=identifier)
 
