@@ -1,4 +1,4 @@
-"""docs/command_line.md names every command and every option, and nothing that is not there; its opening runs."""
+"""docs/reference/command_line.md names every command and every option, and nothing else; its opening runs."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from eigenveil.cli import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
 SHARED = ("pca", "covariance", "ridge")
 
 

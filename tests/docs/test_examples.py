@@ -1,0 +1,62 @@
+"""The skeleton of a new law runs, is true, and is what docs/how_to/add_a_law.md quotes."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivatePCA, load_release
+from eigenveil.laws import LAWS
+from eigenveil.report import render_report
+from eigenveil.theory import plan
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "new_law.py"
+PAGE = ROOT / "docs" / "how_to" / "add_a_law.md"
+BEGIN, END = "<!-- from examples/new_law.py -->", "<!-- end of examples/new_law.py -->"
+
+
+@pytest.fixture
+def new_law(monkeypatch):
+    spec = importlib.util.spec_from_file_location("new_law", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(LAWS, "new_law", module.NewLaw)
+    return module.NewLaw
+
+
+def test_the_example_runs():
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
+    assert "planned: 5-differentially private" in done.stdout
+    assert "shares of variance" in done.stdout
+
+
+def test_the_page_quotes_the_example():
+    text = EXAMPLE.read_text(encoding="utf-8")
+    quoted = text[text.index("import math") : text.index("def main")].rstrip()
+    between = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
+    assert between == f"```python\n{quoted}\n```"
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_its_promise_is_true(new_law, relation):
+    """It is the law `laplace`, whose noise is tested by its distribution."""
+    mine, known = (law(epsilon=0.7, n_features=6, relation=relation) for law in (new_law, LAWS["laplace"]))
+    assert mine.noise_scale() == known.noise_scale()
+    assert mine.guarantee() == known.guarantee()
+    assert np.array_equal(mine.noise(np.random.default_rng(0), 2.0**32), known.noise(np.random.default_rng(0), 2.0**32))
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_the_house_takes_it_from_the_table(new_law, tmp_path):
+    rows = np.random.default_rng(1).normal(size=(500, 4))
+    model = PrivatePCA(2, epsilon=5.0, norm_bound=4.0, law="new_law").fit(rows)
+    loaded = load_release(model.release_.save(tmp_path / "r.npz"))
+    assert isinstance(loaded.law, new_law)
+    assert np.array_equal(loaded.covariance, model.covariance_)
+    assert "new_law" in render_report(loaded)
+    forecasts = plan(n_rows=500, n_features=4, n_components=2, epsilon=5.0, repeats=4)
+    assert forecasts["new_law"].mean > 0
