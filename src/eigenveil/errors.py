@@ -5,6 +5,8 @@ from private data: an error text is a release like any other. Validators here se
 """
 
 import math
+import sys
+import warnings
 from fractions import Fraction
 from numbers import Integral, Real
 
@@ -47,6 +49,14 @@ class ReleaseFileError(EigenveilError):
 
 class NoiseWarning(UserWarning):
     """The released values are mostly noise; known from released values alone."""
+
+
+def warn_caller(sentence: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here, however deep inside it was noticed."""
+    package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (package, "functools"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, category, stacklevel=level)
 
 
 def _real(name: str, value: object) -> float:

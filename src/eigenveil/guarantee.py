@@ -1,7 +1,10 @@
-"""What a release promises: `Relation`, `Numerics` and `Guarantee`.
+"""What a release promises: `Relation`, `Unit`, `Numerics` and `Guarantee`.
 
 A guarantee is a function of public parameters and never of data. It is a frozen record, kept apart from the
 code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
+
+What never changes meaning: the words of `Relation`, `Unit` and `Numerics`, and the fields that `Guarantee.to_dict`
+writes. A field may be added, with a default that says what a record without it meant.
 """
 
 import html
@@ -28,6 +31,13 @@ class Relation(StrEnum):
     def parse(cls, value: object) -> Self:
         """Return the relation named by `value` (a `Relation` or its text)."""
         return cls(one_of("relation", value, tuple(cls)))
+
+
+class Unit(StrEnum):
+    """Whose data a promise is about: what the two neighbouring data sets differ in."""
+
+    ROW = "row"
+    """One row of the table."""
 
 
 class Numerics(StrEnum):
@@ -72,6 +82,8 @@ class Guarantee:
         The (epsilon, delta) that the paper behind the mechanism states, where it differs from the truth.
     reproducible : bool
         Drawn from a seed: anyone who knows it can undo the noise, so nothing is private.
+    unit : Unit
+        Whose data the promise is about.
 
     Examples
     --------
@@ -90,10 +102,12 @@ class Guarantee:
     caveats: tuple[str, ...] = ()
     claimed: tuple[float, float] | None = None
     reproducible: bool = False
+    unit: Unit = Unit.ROW
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", Relation.parse(self.relation))
         object.__setattr__(self, "numerics", Numerics(self.numerics))
+        object.__setattr__(self, "unit", Unit(self.unit))
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InvalidParameterError(f"epsilon must be at least 0, got {self.epsilon!r}.")
         probability_below_one("delta", self.delta)
@@ -147,6 +161,7 @@ class Guarantee:
             "caveats": list(self.caveats),
             "claimed": None if self.claimed is None else [repr(float(number)) for number in self.claimed],
             "reproducible": self.reproducible,
+            "unit": self.unit.value,
         }
 
     @classmethod
@@ -163,6 +178,7 @@ class Guarantee:
             caveats=tuple(str(caveat) for caveat in fields["caveats"]),
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=bool(fields["reproducible"]),
+            unit=Unit(fields.get("unit", Unit.ROW)),  # records of version 0.1 have none
         )
 
     def in_words(self) -> tuple[str, ...]:

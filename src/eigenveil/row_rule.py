@@ -102,6 +102,21 @@ class RowRule:
         """The value of one unit of the integer second moment, in squared units of the scaled row."""
         return (self.norm / 2.0**self.bits) ** 2
 
+    @property
+    def reach_squared(self) -> float:
+        """The square of the longest row, its constant included, in squared units of the scaled row."""
+        return self.limit_squared * self.unit_squared
+
+    @property
+    def constant_value(self) -> float:
+        """The appended constant as it stands on the grid, in units of the scaled row."""
+        return self.constant_units * self.norm / 2.0**self.bits
+
+    @property
+    def rule(self) -> "RowRule":
+        """The public record alone, without the code that reads rows."""
+        return RowRule(**asdict(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         return asdict(self)

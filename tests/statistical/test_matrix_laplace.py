@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil import Relation, RowBound, SecondMoments
-from eigenveil.mechanisms import MECHANISMS
-from eigenveil.randomness import secure_generator, seeded_generator
+from eigenveil import Relation, RowBound, SecondMoments, release
+from eigenveil.laws import LAWS
+from eigenveil.randomness import seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import chi_square_difference_cdf, folded, follows
 
@@ -14,13 +14,13 @@ D = 200
 
 
 def make(relation="replace", epsilon=0.8, d=D):
-    return MECHANISMS["matrix_laplace"](epsilon=epsilon, n_features=d, n_components=1, relation=relation)
+    return LAWS["matrix_laplace"](epsilon=epsilon, n_features=d, n_components=1, relation=relation)
 
 
 @pytest.fixture(scope="module")
 def noise():
-    mechanism, generator = make(), seeded_generator(20261115)
-    return np.array([mechanism.noise(generator) for _ in range(N // D)])
+    law, generator = make(), seeded_generator(20261115)
+    return np.array([law.noise(generator) for _ in range(N // D)])
 
 
 def diagonal(noise):
@@ -59,8 +59,8 @@ def test_repeated_noise_is_caught(noise):
 
 
 def test_one_feature_is_the_ordinary_laplace_mechanism():
-    mechanism, generator = make(epsilon=2.0, d=1), seeded_generator(7)
-    sample = [mechanism.noise(generator)[0, 0] for _ in range(N // 10)]
+    law, generator = make(epsilon=2.0, d=1), seeded_generator(7)
+    sample = [law.noise(generator)[0, 0] for _ in range(N // 10)]
     law = scipy.stats.laplace(scale=1.0).cdf  # 2/epsilon
     assert follows(sample, law)
     assert follows(np.abs(sample), folded(law))
@@ -72,22 +72,20 @@ def test_the_released_matrix_carries_that_noise(relation, scale):
     """Through `release`, from the secure generator, on the integer grid, minus the known data."""
     d, bound = 100, RowBound(3.0, bits=10)
     moments = SecondMoments(bound, d).update(np.eye(d))
-    mechanism = make(relation, epsilon=1.0, d=d)
+    law = make(relation, epsilon=1.0, d=d)
     sample = []
     for _ in range(300):
-        release = mechanism.release(moments, secure_generator())
-        noisy = release.covariance * release.provenance["n_rows"] / bound.unit_squared
-        assert np.abs(noisy - np.rint(noisy)).max() < 1e-3  # integers, up to the final division
-        sample.append(np.diag(np.rint(noisy) - moments.gram) / bound.limit_squared)
-    law = chi_square_difference_cdf(d + 1, scale)
-    assert follows(sample, law)
-    assert not follows(np.abs(sample) * 1.1, folded(law))
+        noisy = release(law, moments).integers["matrix"]
+        sample.append(np.diag(noisy - moments.gram) / bound.limit_squared)
+    cdf = chi_square_difference_cdf(d + 1, scale)
+    assert follows(sample, cdf)
+    assert not follows(np.abs(sample) * 1.1, folded(cdf))
 
 
 def test_the_private_count_is_discrete_laplace():
     moments = SecondMoments(RowBound(1.0), 1).update(np.ones((1000, 1)))
-    mechanism = make(Relation.ADD_REMOVE, epsilon=1.0, d=1)
-    counts = [mechanism.release(moments, seeded_generator(seed)).provenance["n_rows"] for seed in range(4000)]
+    law = make(Relation.ADD_REMOVE, epsilon=1.0, d=1)
+    counts = [release(law, moments, generator=seeded_generator(seed)).n_rows for seed in range(4000)]
     decay = np.exp(-1 / 20)  # a twentieth of epsilon
     values = np.arange(-60, 61)
     expected = (1 - decay) / (1 + decay) * decay ** np.abs(values)

@@ -1,7 +1,6 @@
-"""The noise of every additive mechanism has the law it claims, and a change of scale of 5 % is caught.
+"""The noise of every additive law has the law it claims, and a change of scale of 5 % is caught.
 
-Each claim names scalar functionals of the noise with known distribution functions. `test_every_additive_mechanism_has_a
-_claim` keeps the table complete.
+Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.stats
 
 from contract.catalogue import CASES, IDS, make
 from eigenveil import Relation
-from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
+from eigenveil.laws import LAWS
 from eigenveil.randomness import seeded_generator
 from statistical.constants import PERTURB, N
 from statistical.laws import chi_square_difference_cdf, folded, follows
@@ -19,19 +18,19 @@ GRID = 2.0**32  # noise is discrete on the integer grid of 16 bits, and continuo
 D = 400
 
 
-def diagonals(mechanism, generator):
+def diagonals(law, generator):
     """Independent diagonal entries, and independent entries beside the diagonal (index pairs without a common row)."""
     diagonal, beside = [], []
     for _ in range(N // D):
-        noise = mechanism.noise(generator, GRID) / GRID
+        noise = law.noise(generator, GRID) / GRID
         diagonal.append(np.diag(noise))
         beside.append(noise[np.arange(0, D, 2), np.arange(1, D, 2)])
     return {"diagonal": np.ravel(diagonal), "off-diagonal": np.ravel(beside)}
 
 
-def norms(mechanism, generator):
+def norms(law, generator):
     """Radius, and the share of one coordinate in it: uniform directions make that a Beta law."""
-    draws = np.array([mechanism.noise(generator) for _ in range(N // 2)])
+    draws = np.array([law.noise(generator) for _ in range(N // 2)])
     radius = np.linalg.norm(draws, axis=(1, 2))
     return {
         "radius": radius,
@@ -40,39 +39,39 @@ def norms(mechanism, generator):
     }
 
 
-def gaussian_laws(mechanism):
-    diagonal, beside = mechanism._scales()
+def gaussian_laws(law):
+    diagonal, beside = law._scales()
     return {
         "diagonal": scipy.stats.norm(scale=diagonal).cdf,
         "off-diagonal": scipy.stats.norm(scale=beside).cdf,
     }
 
 
-def laplace_laws(mechanism):
-    law = scipy.stats.laplace(scale=mechanism.noise_scale()).cdf
-    return {"diagonal": law, "off-diagonal": law}
+def laplace_laws(law):
+    cdf = scipy.stats.laplace(scale=law.noise_scale()).cdf
+    return {"diagonal": cdf, "off-diagonal": cdf}
 
 
-def frobenius_laws(mechanism):
-    numbers = mechanism.n_features * (mechanism.n_features + 1) / 2
+def frobenius_laws(law):
+    numbers = law.n_features * (law.n_features + 1) / 2
     share = scipy.stats.beta(0.5, (numbers - 1) / 2).cdf
     return {
-        "radius": scipy.stats.gamma(numbers, scale=mechanism.noise_scale()).cdf,
+        "radius": scipy.stats.gamma(numbers, scale=law.noise_scale()).cdf,
         "share of the diagonal": share,
         "share beside it": share,
     }
 
 
-def matrix_laplace_laws(mechanism):
-    c, degrees = mechanism.noise_scale(), mechanism.n_features + 1
+def matrix_laplace_laws(law):
+    c, degrees = law.noise_scale(), law.n_features + 1
     return {
         "diagonal": chi_square_difference_cdf(degrees, c),
         "off-diagonal": chi_square_difference_cdf(2 * degrees, c / 2),
     }
 
 
-def wishart_laws(mechanism):
-    degrees, c = mechanism._law
+def wishart_laws(law):
+    degrees, c = law.degrees_and_scale
     return {
         "diagonal": scipy.stats.chi2(degrees, scale=c).cdf,
         # x.y = (|x + y|^2 - |x - y|^2)/4 for independent Gaussian rows of `degrees` numbers.
@@ -102,9 +101,9 @@ PARAMETERS = [
 @pytest.mark.parametrize(("name", "calibration", "relation"), PARAMETERS)
 def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration, relation):
     d, functionals, laws = CLAIMS[name]
-    mechanism = make(name, calibration, relation, d=d, epsilon=0.7)
-    samples = functionals(mechanism, seeded_generator(20261115))
-    for part, cdf in laws(mechanism).items():
+    law = make(name, calibration, relation, d=d, epsilon=0.7)
+    samples = functionals(law, seeded_generator(20261115))
+    for part, cdf in laws(law).items():
         sample = samples[part]
         assert follows(sample, cdf), part
         if part == "off-diagonal":  # a symmetric law: folding it shows a change of scale twice as well
@@ -118,18 +117,18 @@ def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration
             assert not follows(sample * (1 - PERTURB), cdf), part
 
 
-def test_every_additive_mechanism_has_a_claim():
-    additive = {name for name, mechanism in MECHANISMS.items() if issubclass(mechanism, AdditiveMechanism)}
+def test_every_law_that_adds_noise_has_a_claim():
+    additive = {name for name, law in LAWS.items() if law.adds_noise}
     assert additive == set(CLAIMS)
 
 
 @pytest.mark.parametrize(("name", "calibration", "relation"), [case for case, _ in ADDITIVE])
 def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, calibration, relation):
     d = 30
-    mechanism = make(name, calibration, relation, d=d)
-    draws = np.array([mechanism.noise(seeded_generator(seed), GRID) / GRID for seed in range(300)])
+    law = make(name, calibration, relation, d=d)
+    draws = np.array([law.noise(seeded_generator(seed), GRID) / GRID for seed in range(300)])
     beside = draws[:, np.triu_indices(d, 1)[0], np.triu_indices(d, 1)[1]]
     # 130,500 numbers, nearly independent: the relative error of their standard deviation is about 0.3 % (1 %).
-    assert np.isclose(np.sqrt(np.mean(beside**2)), mechanism.off_diagonal_sd, rtol=0.03)
-    error = mechanism.off_diagonal_sd * 2 / np.sqrt(300 * d)
-    assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - mechanism.noise_mean) < 8 * error
+    assert np.isclose(np.sqrt(np.mean(beside**2)), law.off_diagonal_sd, rtol=0.03)
+    error = law.off_diagonal_sd * 2 / np.sqrt(300 * d)
+    assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - law.noise_mean) < 8 * error

@@ -19,8 +19,8 @@ from eigenveil.errors import InvalidParameterError
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
-    "import os, sys; from eigenveil import release; "
-    "release.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
+    "import os, sys; from eigenveil import release_file; "
+    "release_file.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
 )
 
 
@@ -205,9 +205,9 @@ def test_colour_is_for_terminals_only(table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("eigenveil pca --mechanism mat", ["matrix_laplace"]),
+        ("eigenveil pca --law mat", ["matrix_laplace"]),
         ("eigenveil cov", ["covariance"]),
-        ("eigenveil local params --mechanism one", ["one_bit"]),
+        ("eigenveil local params --law one", ["one_bit"]),
     ],
 )
 def test_completion(words, offered):
@@ -235,7 +235,7 @@ def test_json_has_no_infinity(capsys):
 
 def test_every_command_has_a_help_page():
     listed = re.findall(r"^│ (\w+) ", invoke("--help").output, flags=re.MULTILINE)
-    assert {"demo", "pca", "covariance", "ridge", "plan", "mechanisms", "ledger", "local", "report"} <= set(listed)
+    assert {"demo", "pca", "covariance", "ridge", "plan", "laws", "ledger", "local", "report"} <= set(listed)
     for command in listed:
         assert "Usage:" in invoke(command, "--help").output
 

@@ -1,4 +1,4 @@
-"""`eigenveil ledger` and `eigenveil mechanisms`."""
+"""`eigenveil ledger` and `eigenveil laws`."""
 
 import json
 
@@ -7,9 +7,8 @@ from typer.testing import CliRunner
 
 from eigenveil import Guarantee, PrivacyLedger
 from eigenveil.cli import app
-from eigenveil.cli.mechanisms import NOTES
 from eigenveil.errors import BudgetError, EigenveilError, InvalidParameterError
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.laws import LAWS
 from helpers import assert_one_sentence
 
 
@@ -64,32 +63,29 @@ def test_ledger_errors(tmp_path):
     invoke("ledger", "show", tmp_path / "text", fails=EigenveilError)
 
 
-def test_the_table_of_mechanisms_is_the_table_of_mechanisms():
-    cards = {card["name"]: card for card in json.loads(invoke("mechanisms", "--json"))}
-    assert list(cards) == list(MECHANISMS)
-    assert set(NOTES) <= set(MECHANISMS)
+def test_the_printed_table_is_the_table_of_laws():
+    cards = {card["name"]: card for card in json.loads(invoke("laws", "--json"))}
+    assert list(cards) == list(LAWS)
     assert cards["gaussian"]["privacy"] == "(epsilon, delta)"
     assert cards["matrix_laplace"]["privacy"] == "epsilon"
     assert cards["none"]["privacy"] == "none"
-    assert cards["ppca"]["releases"] == "directions"
+    assert cards["ppca"]["releases"] == "subspace"
     assert cards["ppca"]["numerics"] == "idealized for one component, empirical for more"
-    assert cards["eigenvector_sampling"]["releases"] == "matrix, eigenvalues, directions"
-    printed = invoke("mechanisms")
-    assert all(name in printed for name in MECHANISMS)
+    assert cards["eigenvector_sampling"]["releases"] == "directions"
+    printed = invoke("laws")
+    assert all(name in printed for name in LAWS)
 
 
-def test_a_new_mechanism_describes_itself(monkeypatch):
-    class Newcomer(MECHANISMS["matrix_laplace"]):
-        """Something new.
-
-        And more.
-        """
+def test_a_new_law_describes_itself(monkeypatch):
+    class Newcomer(LAWS["matrix_laplace"]):
+        """Something new."""
 
         name = "newcomer"
+        use_when = "something is new"
 
-    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
-    card = json.loads(invoke("mechanisms", "--json"))[-1]
-    assert (card["name"], card["use_when"]) == ("newcomer", "Something new.")
+    monkeypatch.setitem(LAWS, "newcomer", Newcomer)
+    card = json.loads(invoke("laws", "--json"))[-1]
+    assert (card["name"], card["use_when"]) == ("newcomer", "something is new")
 
 
 @pytest.mark.parametrize("command", ["create", "show", "history", "check"])

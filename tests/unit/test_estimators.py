@@ -50,7 +50,7 @@ SPENDING = {
     "bounds": ({"bounds": (-3, 3)}, [1.0]),
     "center": ({"norm_bound": 3.0, "center": True}, [1.0]),
     "pairs": ({"rows": "pairs"}, [1.0]),
-    "approximate": ({"delta": 1e-6, "mechanism": "gaussian"}, [0.1, 0.9]),
+    "approximate": ({"delta": 1e-6, "law": "gaussian"}, [0.1, 0.9]),
 }
 
 
@@ -66,7 +66,7 @@ def test_every_way_to_fit_spends_exactly_its_budget_in_one_entry(case, tmp_path)
     assert [part.epsilon for part in pca.guarantee_.parts or (pca.guarantee_,)] == parts
     assert len(ledger.entries()) == 1
     assert ledger.entries()[0].guarantee == pca.guarantee_
-    assert pca.release_.provenance["ledger_entry"] == 1
+    assert pca.release_.origin.ledger_entry == 1
     pca.fit(gaussian_rows(2000))  # spends again
     assert ledger.spent[0] == 2 * pca.guarantee_.epsilon
     with pytest.raises(BudgetError):
@@ -87,7 +87,7 @@ def test_bad_rows_spend_nothing(case, tmp_path):
 
 
 def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
-    from eigenveil.estimators import base
+    from eigenveil import gate
 
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
 
@@ -95,7 +95,7 @@ def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
         assert len(ledger.entries()) == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "choose_magnitudes", die)
+    monkeypatch.setattr(gate, "choose_magnitudes", die)
     with pytest.raises(KeyboardInterrupt):
         PrivatePCA(2, ledger=ledger).fit(gaussian_rows(200))
 
@@ -122,9 +122,9 @@ def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     """Else a second try would count the first rows twice, and one person would change the sum by twice as much."""
-    from eigenveil.sources import arrays
+    from eigenveil.sources import tables
 
-    monkeypatch.setattr(arrays, "batch_rows", lambda n_features: 3)  # batches of 48 rows
+    monkeypatch.setattr(tables, "batch_rows", lambda n_features: 3)
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan
@@ -253,7 +253,7 @@ def test_intervals_and_warnings_speak_of_released_values_only():
     interval = pca.explained_variance_interval_
     assert interval.shape == (2, 2)
     assert np.all(interval[:, 0] <= interval[:, 1])
-    swamped = PrivatePCA(2, epsilon=0.01, norm_bound=3.0, mechanism="matrix_laplace")
+    swamped = PrivatePCA(2, epsilon=0.01, norm_bound=3.0, law="matrix_laplace")
     with pytest.warns(NoiseWarning, match="more rows") as warned:
         [swamped.fit(gaussian_rows(100)) for _ in range(30)]
     assert len(warned) > 10  # pure noise passes the edge of its own law now and then
@@ -265,23 +265,23 @@ def test_intervals_and_warnings_speak_of_released_values_only():
 def test_sampled_directions_are_the_components():
     X = gaussian_rows(300)
     for k in (1, 3, 6):
-        pca = PrivatePCA(k, norm_bound=3.0, mechanism="eigenvector_sampling").fit(X)
+        pca = PrivatePCA(k, norm_bound=3.0, law="eigenvector_sampling").fit(X)
         assert np.array_equal(pca.components_, pca.release_.components)
-        assert np.allclose(pca.explained_variance_, np.maximum(pca.release_.arrays["eigenvalues"], 0))
+        assert np.allclose(pca.explained_variance_, pca.release_.explained_variance)
         assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("mechanism", ["ppca", "random_projection"])
-def test_subspace_mechanisms_have_no_covariance(mechanism):
-    pca = PrivatePCA(2, norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+@pytest.mark.parametrize("law", ["ppca", "random_projection"])
+def test_subspace_laws_have_no_covariance(law):
+    pca = PrivatePCA(2, norm_bound=3.0, law=law).fit(gaussian_rows(300))
     assert pca.covariance_ is None
     assert pca.explained_variance_ is None
     with pytest.raises(InvalidParameterError, match="no covariance"):
         pca.get_covariance()
     with pytest.raises(InvalidParameterError, match="releases no"):
-        PrivateCovariance(norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+        PrivateCovariance(norm_bound=3.0, law=law).fit(gaussian_rows(300))
     with pytest.raises(InvalidParameterError, match="no eigenvalues"):
-        PrivatePCA(0.9, norm_bound=3.0, mechanism=mechanism).fit(gaussian_rows(300))
+        PrivatePCA(0.9, norm_bound=3.0, law=law).fit(gaussian_rows(300))
 
 
 def test_the_covariance_is_psd_and_closer_than_the_raw_release():
@@ -292,7 +292,7 @@ def test_the_covariance_is_psd_and_closer_than_the_raw_release():
     for seed in range(20):
         model = PrivateCovariance(epsilon=1.0, norm_bound=5.0, random_state=seed).fit(X)
         assert np.linalg.eigvalsh(model.covariance_)[0] > -1e-9
-        raw.append(frobenius_error(truth, model.release_.covariance))
+        raw.append(frobenius_error(truth, model.release_.scaled_matrix))
         shrunk.append(frobenius_error(truth, model.covariance_))
     assert np.mean(shrunk) < 0.8 * np.mean(raw)
 
@@ -346,7 +346,7 @@ def test_sparse_components_find_the_support():
         {"epsilon": 0},
         {"delta": 1},
         {"norm_bound": -1},
-        {"mechanism": "magic"},
+        {"law": "magic"},
         {"relation": "sideways"},
         {"rows": "triples"},
         {"n_components": 0},
@@ -376,11 +376,11 @@ def test_bad_parameters_are_one_sentence_and_spend_nothing(options, tmp_path):
         PrivateRidge(target=7, norm_bound=1.0),
         PrivateRidge(target="no such", norm_bound=1.0),
         PrivateRidge(target="no such"),
-        PrivateRidge(target=0, norm_bound=1.0, mechanism="eigenvector_sampling"),
+        PrivateRidge(target=0, norm_bound=1.0, law="eigenvector_sampling"),
         PrivateSparsePCA(1, penalty=-1.0, norm_bound=1.0),
         PrivateSparsePCA(1, tol=0.0, norm_bound=1.0),
         PrivateSparsePCA(1, max_iter=0, norm_bound=1.0),
-        PrivateSparsePCA(1, norm_bound=1.0, mechanism="eigenvector_sampling"),
+        PrivateSparsePCA(1, norm_bound=1.0, law="eigenvector_sampling"),
     ],
     ids=repr,
 )
@@ -401,8 +401,8 @@ def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(PrivateCovariance, "_moments", interrupted)
+        patched.setattr("eigenveil.estimators.base.collected_moments", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(np.eye(50))
     assert len(model.ledger.entries()) == 1
-    assert model.set_params(ledger=None).fit(np.eye(50)).release_.provenance["ledger_entry"] is None
+    assert model.set_params(ledger=None).fit(np.eye(50)).release_.origin.ledger_entry is None

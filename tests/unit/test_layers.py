@@ -1,4 +1,8 @@
-"""The layer rule of docs/architecture.md, read from the syntax tree of every module."""
+"""The layer rules of docs/explanation/architecture.md, read from the syntax tree of every module.
+
+Private data stops at the gate. Nothing to the right of it can reach `rows`, `moments` or `sources`, directly or through
+another module: imports inside functions count, and so do names that a package loads lazily.
+"""
 
 import ast
 from pathlib import Path
@@ -8,93 +12,212 @@ import pytest
 import eigenveil
 
 PACKAGE = Path(eigenveil.__file__).parent
+NUMBERS = {"errors", "guarantee", "lazy", "version"}
+PRIVATE = {"rows", "moments", "sources", "gate", "estimators", "cli"}
+# What each part of the package imports by itself.
 ALLOWED = {
     "errors": set(),
     "version": set(),
+    "lazy": set(),
     "randomness": {"errors"},
     "guarantee": {"errors"},
     "metrics": {"errors"},
-    "rows": {"errors"},
-    "pairs": {"errors", "rows"},
-    "magnitudes": {"errors", "rows"},
-    "moments": {"errors", "rows"},
-    "sources": {"errors", "rows", "moments"},
-    "accounting": {"errors", "guarantee"},
+    "row_rule": {"errors"},
+    "rows": {"errors", "row_rule"},
+    "moments": {"errors", "row_rule", "rows"},
+    "sources": {"errors", "row_rule", "rows", "moments"},
+    "accounting": NUMBERS,
     "samplers": {"errors", "randomness"},
-    "release": {"errors", "guarantee"},
     "postprocess": {"errors"},
-    "mechanisms": {
-        "accounting",
-        "errors",
-        "guarantee",
-        "magnitudes",
-        "moments",
-        "postprocess",
-        "randomness",
-        "release",
-        "rows",
-        "samplers",
-        "version",
-    },
+    "laws": NUMBERS | {"accounting", "postprocess", "randomness", "samplers"},
+    "origin": {"errors", "row_rule"},
+    "matrix_reading": {"errors", "laws", "origin", "postprocess"},
+    "reading": {"errors", "laws", "matrix_reading", "origin", "postprocess"},
+    "release_format_1": {"guarantee", "laws", "origin", "row_rule"},
+    "release_file": {"errors", "guarantee", "origin", "release_format_1"},
+    "releases": {"errors", "guarantee", "matrix_reading", "origin", "reading", "release_file"},
 }
+ALLOWED["gate"] = NUMBERS | {
+    "accounting", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows",
+}  # fmt: skip
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
-ALLOWED["local"] = ALLOWED["mechanisms"] - {"moments", "magnitudes"} | {"rows"}
-# Planning knows mechanisms by their public parameters; it has no way to a row.
-ALLOWED["theory"] = {
-    "accounting",
-    "errors",
-    "guarantee",
-    "mechanisms",
-    "metrics",
-    "postprocess",
-    "randomness",
-    "samplers",
-}
-# An audit makes its own neighbouring data sets, and runs mechanisms and whole estimators on them.
-ALLOWED["audit"] = ALLOWED["mechanisms"] | {"estimators", "local", "mechanisms", "rows"}
-# A report reads release files and ledgers; the laws of the noise are public.
-ALLOWED["report"] = {
-    "accounting",
-    "errors",
-    "guarantee",
-    "local",
-    "mechanisms",
-    "postprocess",
-    "release",
-    "version",
-}
-ALLOWED["plots"] = {"errors", "release", "report"}
+ALLOWED["local"] = NUMBERS | {"accounting", "laws", "origin", "randomness", "releases", "row_rule", "rows"}
+# Planning knows laws by their public parameters.
+ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "randomness", "samplers"}
+# An audit makes its own neighbouring data sets, and runs laws on them.
+ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
+# A report reads release files and ledgers.
+ALLOWED["report"] = NUMBERS | {"accounting", "origin", "reading", "release_file", "releases"}
+ALLOWED["plots"] = {"errors", "releases", "report"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
+# Only what runs on a client, or plays clients, may reach the rows of the local model.
+CLIENT_SIDE = {"local.client", "local.simulation"}
 
 
-def imported_layers(source: str, module: tuple[str, ...]) -> set[str]:
-    """Return the top-level parts of eigenveil that a module imports, absolutely or relatively."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+def sources():
+    """Return the text of every module by its dotted name below the package; a package is its `__init__`."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts)] = file.read_text(encoding="utf-8")
+    return found
+
+
+SOURCES = sources()
+
+
+def only_for_types(tree):
+    """Return the nodes below `if TYPE_CHECKING`, which never run."""
+    below = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            below |= {id(inner) for statement in node.body for inner in ast.walk(statement)}
+    return below
+
+
+def imported_paths(text, module):
+    """Return the dotted paths, below the package, that a module imports."""
+    tree = ast.parse(text)
+    skipped = only_for_types(tree)
+    here = ["eigenveil", *module.split(".")]
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if isinstance(node, ast.Import):
             paths = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = list(module[: len(module) - node.level]) if node.level else []
+            base = here[: len(here) - node.level] if node.level else []
             stem = base + (node.module.split(".") if node.module else [])
             paths = [[*stem, alias.name] for alias in node.names]
         else:
             continue
-        found |= {path[1] for path in paths if path[0] == "eigenveil" and len(path) > 1}
-    return found - {module[1]}
+        yield from (".".join(path[1:]) for path in paths if path[0] == "eigenveil" and len(path) > 1)
 
 
-def modules() -> list[tuple[str, ...]]:
-    files = sorted(PACKAGE.rglob("*.py"))
-    return [("eigenveil", *file.relative_to(PACKAGE).with_suffix("").parts) for file in files]
+def lazy_homes(package):
+    """Return the names that a package loads lazily, by the module they live in."""
+    for node in ast.walk(ast.parse(SOURCES.get(package, ""))):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "_HOMES":
+            return ast.literal_eval(node.value)
+    return {}
 
 
-@pytest.mark.parametrize("module", modules(), ids=".".join)
-def test_module_imports_only_its_lower_layers(module):
-    layer = module[1]
-    if layer in JOIN_BOTH_HALVES:
+def modules_of(path):
+    """Return the modules that run when a dotted path is imported: its packages, itself, and a lazy name's home."""
+    parts, found = path.split("."), {"__init__"}
+    for length in range(1, len(parts) + 1):
+        stem = ".".join(parts[:length])
+        found |= {name for name in (stem, f"{stem}.__init__") if name in SOURCES}
+    package = ".".join([*parts[:-1], "__init__"])
+    home = lazy_homes(package).get(parts[-1])
+    return found if home is None else found | modules_of(".".join([*parts[:-1], home]))
+
+
+IMPORTS = {
+    module: set().union(*(modules_of(path) for path in imported_paths(text, module))) - {module}
+    for module, text in SOURCES.items()
+}
+
+
+def reachable(start, imports=IMPORTS):
+    """Return every module that runs, sooner or later, because of `start`."""
+    found, waiting = set(), {start}
+    while waiting:
+        module = waiting.pop()
+        found.add(module)
+        waiting |= imports[module] - found
+    return found
+
+
+def layer(module):
+    return module.partition(".")[0]
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_imports_only_its_lower_layers(module):
+    if layer(module) in JOIN_BOTH_HALVES:
         return
-    source = PACKAGE.joinpath(*module[1:]).with_suffix(".py").read_text(encoding="utf-8")
-    assert imported_layers(source, module) <= ALLOWED[layer]
+    direct = {path.partition(".")[0] for path in imported_paths(SOURCES[module], module)} - {layer(module)}
+    assert direct <= ALLOWED[layer(module)]
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"}])
+def test_nothing_right_of_the_gate_can_reach_a_row(module):
+    reached = {layer(other) for other in reachable(module)} & PRIVATE
+    assert reached == ({"rows"} if module in CLIENT_SIDE else set())
+
+
+def test_a_law_meets_private_sums_at_the_gate_only():
+    """`gram` is the private sum: it is read where it is made, and where a law draws."""
+    readers = {
+        module
+        for module, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and node.attr in ("gram", "_gram")
+    }
+    assert readers == {"moments", "gate"}
+
+
+def test_estimators_are_known_to_others_by_their_public_methods():
+    """No module outside `estimators/` calls a method of an estimator that begins with an underscore."""
+    private = {
+        node.name
+        for module, text in SOURCES.items()
+        if layer(module) == "estimators"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__")
+    }
+    callers = {
+        (module, node.attr)
+        for module, text in SOURCES.items()
+        if layer(module) in ("cli", "audit", "theory", "report")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and node.attr in private and getattr(node.value, "id", "self") != "self"
+    }
+    assert not callers
+    assert {"_release", "_planned"} <= private
+
+
+# A theorem names the laws it is about, `auto` those it chooses from, and old files hold the names of their time.
+MAY_NAME = ("laws.", "theory.bounds.", "release_format_1")
+
+
+def compared_names(text):
+    """Return the names of laws and estimators that a comparison, a match or a table holds as text."""
+    from eigenveil.laws import LAWS
+
+    names = {*LAWS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))}
+    tables = ast.Compare | ast.MatchValue | ast.Tuple | ast.Set | ast.Dict | ast.List
+    held = (inner for node in ast.walk(ast.parse(text)) if isinstance(node, tables) for inner in ast.walk(node))
+    return names & {node.value for node in held if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if not module.startswith(MAY_NAME)])
+def test_no_law_and_no_estimator_is_asked_by_its_name(module):
+    if not module.endswith("__init__"):  # lists of public names
+        assert compared_names(SOURCES[module]) == set()
+
+
+def test_control_a_ladder_of_names_is_seen():
+    assert compared_names('a == "laplace" or b in ("PrivateRidge", "x")') == {"laplace", "PrivateRidge"}
+
+
+def test_modules_are_of_a_size_to_be_read():
+    long = {module for module, text in SOURCES.items() if text.count("\n") > 300}
+    assert long <= {"moments"}
+
+
+def test_no_circle_of_imports():
+    """Packages are entered through their `__init__`, which loads lazily, so circles are of modules."""
+    graph = {module: {other for other in found if not other.endswith("__init__")} for module, found in IMPORTS.items()}
+    circles = [module for module, found in graph.items() if any(module in reachable(other, graph) for other in found)]
+    assert not circles
+
+
+def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
+    local = {module: text for module, text in SOURCES.items() if module.startswith(("local.", "laws.local."))}
+    hidden = {module for module, text in local.items() if "TYPE_CHECKING" in text and not module.endswith("__init__")}
+    assert not hidden
 
 
 @pytest.mark.parametrize(
@@ -104,9 +227,16 @@ def test_module_imports_only_its_lower_layers(module):
         "from eigenveil.rows import RowBound",
         "import eigenveil.sources.files",
         "from .. import moments",
+        "from eigenveil import SecondMoments",
         "def late():\n    from ..sources import second_moments",
+        "from ..gate import release",
+        "from eigenveil import release",
+        "from ..local.client import encode",
+        "from ..local import encode",
     ],
 )
-def test_the_rule_catches_a_reach_for_rows(statement):
-    found = imported_layers(statement, ("eigenveil", "postprocess", "spectrum"))
-    assert found & {"rows", "moments", "sources"}
+def test_control_a_reach_for_rows_is_seen(statement):
+    module = "postprocess.spectrum"
+    added = set().union(*(modules_of(path) for path in imported_paths(statement, module)))
+    imports = {**IMPORTS, module: IMPORTS[module] | added}
+    assert {layer(other) for other in reachable("report.page", imports)} & PRIVATE

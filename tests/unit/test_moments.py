@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil import moments as moments_module
+from eigenveil import release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil.laws import LAWS
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
 from helpers import refused
@@ -507,12 +508,12 @@ def test_moments_whose_update_was_broken_off_are_of_no_use(d):
 
     with pytest.raises(KeyboardInterrupt):
         moments.update_from(interrupted())
-    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=d)
+    law = LAWS["laplace"](epsilon=1.0, n_features=d)
     for use in (lambda: moments.update(np.eye(2, d)), lambda: moments + moments, lambda: moments.gram):
         with refused(InvalidDataError):
             use()
     with refused(InvalidDataError):
-        mechanism.check(moments)
+        release(law, moments)
 
 
 def test_an_interrupted_wide_update_is_seen(monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 UNINVITED = {"dask", "distributed", "pyspark", "pandas", "polars", "matplotlib"}
 RELEASE = """
 import numpy as np
-from eigenveil import RowBound
-from eigenveil.mechanisms import MECHANISMS
+from eigenveil import RowBound, release
+from eigenveil.laws import LAWS
 from eigenveil.sources import second_moments
-MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=3).release(second_moments(np.eye(3), RowBound(1.0)))
+release(LAWS["matrix_laplace"](epsilon=1.0, n_features=3), second_moments(np.eye(3), RowBound(1.0)))
 """
 FIT = """
 import numpy as np

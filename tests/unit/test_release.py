@@ -1,8 +1,10 @@
 """Release files: written whole, read back exactly, refused when anything changed."""
 
+import io
 import json
 import math
 import os
+import pickle
 import zipfile
 
 import numpy as np
@@ -11,6 +13,11 @@ import pytest
 from eigenveil import Guarantee, PrivatePCA, Relation, Release, load_release
 from eigenveil.errors import InvalidParameterError, ReleaseFileError
 from eigenveil.guarantee import Numerics
+from eigenveil.origin import Origin
+from eigenveil.release_file import release_bytes
+from eigenveil.row_rule import RowRule
+
+PARAMETERS = {"epsilon": 1.0, "n_features": 4, "n_components": 2, "relation": "add_remove"}
 
 
 @pytest.fixture
@@ -24,18 +31,23 @@ def release():
         caveats=("A caveat.",),
         reproducible=True,
     )
-    rng = np.random.default_rng(0)
-    arrays = {"covariance": rng.normal(size=(4, 4)), "components": rng.normal(size=(2, 4))}
-    return Release(arrays, guarantee, {"mechanism": "test", "feature_names": ["a", "b", "c", "d"], "n": 3})
+    half = np.random.default_rng(0).integers(-(2**60), 2**60, size=(4, 4))
+    integers = {"matrix": half + half.T, "count": np.array(2**53 + 1)}
+    origin = Origin("matrix_laplace", PARAMETERS, RowRule(2.0), feature_names=("a", "b", "c", "d"))
+    return Release(integers, {"matrix": RowRule(2.0).unit_squared, "count": 1.0}, guarantee, origin)
 
 
-def test_round_trip_is_exact(release, tmp_path):
+def test_round_trip_is_exact_to_the_last_bit(release, tmp_path):
     again = load_release(release.save(tmp_path / "r.npz"))
     assert again.guarantee == release.guarantee
-    assert dict(again.provenance) == dict(release.provenance)
+    assert again.origin == release.origin
     assert again.feature_names == ("a", "b", "c", "d")
-    for name, value in release.arrays.items():
-        assert np.array_equal(again.arrays[name], value)
+    assert again.n_rows == 2**53 + 1
+    assert dict(again.unit) == dict(release.unit)
+    assert set(again.integers) == set(release.integers)
+    for name, value in release.integers.items():
+        assert again.integers[name].dtype == np.int64
+        assert np.array_equal(again.integers[name], value)
 
 
 def test_the_same_release_gives_the_same_bytes(release, tmp_path):
@@ -45,8 +57,15 @@ def test_the_same_release_gives_the_same_bytes(release, tmp_path):
 
 def test_any_numpy_opens_it_without_pickle(release, tmp_path):
     with np.load(release.save(tmp_path / "r.npz"), allow_pickle=False) as archive:
-        assert np.array_equal(archive["covariance"], release.covariance)
-        assert json.loads(archive["release.json"])["format"] == 1
+        assert np.array_equal(archive["matrix"], release.integers["matrix"])
+        assert json.loads(archive["release.json"])["format"] == 2
+
+
+def test_a_pickle_is_the_release_and_nothing_that_was_computed_from_it(release):
+    again = pickle.loads(pickle.dumps(release))
+    assert again.origin == release.origin
+    assert np.array_equal(again.integers["matrix"], release.integers["matrix"])
+    assert set(vars(again)) == {"integers", "unit", "guarantee", "origin"}
 
 
 def test_every_changed_byte_is_refused(release, tmp_path):
@@ -78,27 +97,42 @@ def test_appended_bytes_are_refused(release, tmp_path):
 
 def rewritten(release, change) -> bytes:
     """Return the file of a release whose header was changed and whose digest is right."""
-    header = {"format": 1, "guarantee": release.guarantee.to_dict(), "provenance": {}}
-    change(header)
-    import io
+    from eigenveil.release_file import _COMMENT_LENGTH, _comment_for
 
-    from eigenveil.release import _COMMENT_LENGTH, _comment_for
-
+    content = io.BytesIO(release_bytes(release.integers, release.unit, release.guarantee, release.origin))
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("release.json", json.dumps(header))
+    with zipfile.ZipFile(content) as old, zipfile.ZipFile(buffer, "w") as archive:
+        for name in old.namelist():
+            text = old.read(name)
+            if name == "release.json":
+                header = json.loads(text)
+                change(header)
+                text = json.dumps(header).encode()
+            archive.writestr(name, text)
         archive.comment = b" " * _COMMENT_LENGTH
     body = buffer.getvalue()[:-_COMMENT_LENGTH]
     return body + _comment_for(body)
 
 
+def test_control_a_header_rewritten_without_a_change_is_read(release, tmp_path):
+    path = tmp_path / "r.npz"
+    path.write_bytes(rewritten(release, lambda header: None))
+    assert load_release(path).origin == release.origin
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda header: header.update(format=2), "format 2"),
+        (lambda header: header.update(format=3), "format 3"),
         (lambda header: header.pop("guarantee"), "follow the format"),
+        (lambda header: header.pop("unit"), "follow the format"),
+        (lambda header: header["unit"].pop("matrix"), "follow the format"),
         (lambda header: header["guarantee"].update(epsilon="-1"), "follow the format"),
         (lambda header: header["guarantee"].update(relation="sideways"), "follow the format"),
+        (lambda header: header["origin"].update(rows={"norm": -1.0}), "follow the format"),
+        (lambda header: header["origin"].update(request={"kind": "wish"}), "follow the format"),
+        (lambda header: header["origin"].update(request=7), "follow the format"),
+        (lambda header: header.update(format=1), "follow the format"),
     ],
 )
 def test_a_foreign_header_is_refused(release, tmp_path, change, says):
@@ -131,16 +165,22 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(release, tmp_path, monk
 
 def test_a_release_cannot_be_changed(release):
     with pytest.raises(ValueError, match="read-only"):
-        release.arrays["covariance"][0, 0] = 0
+        release.integers["matrix"][0, 0] = 0
     with pytest.raises(TypeError):
-        release.arrays["more"] = np.eye(2)
+        release.integers["more"] = np.eye(2)
     with pytest.raises(TypeError):
-        release.provenance["mechanism"] = "other"
+        release.unit["matrix"] = 2.0
+    with pytest.raises(TypeError):
+        release.origin.parameters["epsilon"] = 2.0
+    with pytest.raises(AttributeError):
+        release.guarantee = Guarantee(0.0)
 
 
-def test_provenance_must_be_plain_json():
+def test_an_origin_must_be_plain_json(release, tmp_path):
+    odd = Release(release.integers, release.unit, Guarantee(1.0), Origin("x", {"bad": object()}, RowRule(1.0)))
     with pytest.raises(InvalidParameterError, match="JSON"):
-        Release({}, Guarantee(1.0), {"bad": object()})
+        odd.save(tmp_path / "r.npz")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_seeded_release_says_that_it_is_not_private(tmp_path):

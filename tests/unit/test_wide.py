@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import CapacityError
-from eigenveil.mechanisms import MECHANISMS, base
-from eigenveil.mechanisms.base import with_last_bits
+from eigenveil.gate import release
+from eigenveil.laws import LAWS, additive
+from eigenveil.laws.additive import with_last_bits
 from eigenveil.moments import SecondMoments
 from eigenveil.postprocess import spectrum
 from eigenveil.randomness import secure_generator, seeded_generator
@@ -72,8 +73,8 @@ def test_a_width_beyond_memory_is_refused_before_anything_is_allocated():
 def test_noise_beyond_float64_keeps_its_last_bit(name):
     """Noise that was rounded above 2^53 would be even there, and the last bit of the sum would be that of the data."""
     delta = 1e-6 if name == "gaussian" else 0.0
-    mechanism = MECHANISMS[name](epsilon=0.01, delta=delta, n_features=60)
-    noise = mechanism.noise(seeded_generator(3), 2.0**48)
+    law = LAWS[name](epsilon=0.01, delta=delta, n_features=60)
+    noise = law.noise(seeded_generator(3), 2.0**48)
     large = noise[np.triu_indices(60)]
     large = large[np.abs(large) > 2**53]
     assert large.size > 1000
@@ -84,8 +85,8 @@ def test_noise_beyond_float64_keeps_its_last_bit(name):
 @pytest.mark.parametrize("name", ["matrix_laplace", "frobenius", "wishart"])
 def test_the_last_bit_of_the_data_is_hidden_where_noise_is_beyond_float64(name):
     delta = 1e-6 if name == "wishart" else 0.0
-    mechanism = MECHANISMS[name](epsilon=0.1, delta=delta, n_features=60)
-    noise = mechanism.noise(seeded_generator(3), 2.0**48)
+    law = LAWS[name](epsilon=0.1, delta=delta, n_features=60)
+    noise = law.noise(seeded_generator(3), 2.0**48)
     upper = np.triu_indices(60)
     coarse, filled = noise[upper], with_last_bits(noise, seeded_generator(4))
     assert np.array_equal(filled, filled.T)
@@ -99,11 +100,11 @@ def test_the_last_bit_of_the_data_is_hidden_where_noise_is_beyond_float64(name):
 
 def test_a_release_takes_the_path_with_last_bits(monkeypatch):
     taken = []
-    monkeypatch.setattr(base, "with_last_bits", lambda *given: taken.append(1) or with_last_bits(*given))
+    monkeypatch.setattr(additive, "with_last_bits", lambda *given: taken.append(1) or with_last_bits(*given))
     for bits, times in ((16, 0), (24, 1)):
         moments = SecondMoments(RowBound(1.0, bits=bits), 5).update(np.eye(5))
-        release = MECHANISMS["matrix_laplace"](epsilon=0.1, n_features=5).release(moments, seeded_generator(0))
-        assert np.array_equal(release.covariance, release.covariance.T)
+        drawn = release(LAWS["matrix_laplace"](epsilon=0.1, n_features=5), moments, generator=seeded_generator(0))
+        assert np.array_equal(drawn.integers["matrix"], drawn.integers["matrix"].T)
         assert len(taken) == times
 
 

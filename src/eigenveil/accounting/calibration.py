@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from ..errors import positive_number, probability_below_one
+from ..guarantee import Guarantee
 
 FloatArray = NDArray[np.float64]
 
@@ -120,6 +121,37 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return rho
 
 
+def implied_epsilon(epsilon: float, delta: float, other_delta: float) -> float:
+    """Return the least epsilon that (epsilon, delta)-privacy implies at another delta.
+
+    Every such law is a post-processing of one that, with probability delta, tells everything, and else answers by
+    randomized response at epsilon (Kairouz, Oh and Viswanath 2015). Below `delta` nothing is implied.
+
+    Examples
+    --------
+    >>> implied_epsilon(1.0, 0.0, 0.0), implied_epsilon(1.0, 1e-6, 0.0)
+    (1.0, inf)
+    >>> round(implied_epsilon(1.0, 1e-6, 0.01), 3)
+    0.986
+    """
+    if other_delta < delta or not math.isfinite(epsilon):
+        return math.inf
+    if other_delta == delta:
+        return epsilon
+    share = (other_delta - delta) / (1 - delta)
+    # log(e^epsilon - share (1 + e^epsilon)), without overflow.
+    left = 1 - share * (1 + math.exp(-epsilon))
+    return max(0.0, epsilon + math.log(left)) if left > 0 else 0.0
+
+
+def guaranteed_epsilon(guarantee: Guarantee, delta: float) -> float:
+    """Return the least epsilon that a guarantee implies at another delta, by its rho too where it has one."""
+    implied = implied_epsilon(guarantee.epsilon, guarantee.delta, delta)
+    if guarantee.rho is None or delta == 0:
+        return implied
+    return min(implied, zcdp_epsilon(guarantee.rho, delta))
+
+
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of real Gaussian noise of standard deviation 1 on a change of l2 norm `mu`, exactly.
 
@@ -174,4 +206,4 @@ def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float)
     order expansion of the cell integral, sum (q - p)^2/p <= 1/(140 s^4). For n independent numbers the total
     variation distance is then at most sqrt(n)/(23 s^2), paid once on either side of the inequality.
     """
-    return (1 + math.exp(epsilon)) * math.sqrt(n_numbers) / (23 * least_scale**2)
+    return (1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**2)

@@ -1,6 +1,6 @@
 """The one table of sensitivities: how far C = sum of x x' moves when one row of norm at most 1 changes.
 
-Written as exact fractions (squares where the number itself is irrational); docs/guarantee.md has the proofs
+Written as exact fractions (squares where the number itself is irrational); docs/explanation/guarantee.md has the proofs
 and tests search for counterexamples. Rows on the integer grid have q'q <= 4^bits, so every entry here holds
 for the integer statistic after multiplying by 4^bits.
 """

@@ -9,9 +9,9 @@ from .audit import audit
 from .common import Debug, run
 from .demo import demo
 from .fitting import covariance, pca
+from .laws import laws
 from .ledger import ledger_app
 from .local import local_app
-from .mechanisms import mechanisms
 from .plan import plan
 from .report import report
 from .ridge import ridge
@@ -22,7 +22,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, pca, covariance, ridge, plan, audit, mechanisms, report):
+for command in (demo, pca, covariance, ridge, plan, audit, laws, report):
     app.command()(command)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
@@ -49,5 +49,5 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; docs/command_line.md lists the exit codes."""
+    """Run the command line; docs/reference/command_line.md lists the exit codes."""
     run(app)

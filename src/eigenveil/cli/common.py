@@ -57,7 +57,7 @@ def _finite(value: Any) -> Any:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when all of it has been written."""
-    from eigenveil.release import whole_file as written_whole  # not at the top: it needs NumPy
+    from eigenveil.release_file import whole_file as written_whole  # not at the top: it needs NumPy
 
     try:
         with written_whole(path) as file:

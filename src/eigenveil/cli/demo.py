@@ -34,7 +34,7 @@ def demo(
     from eigenveil.report import write_report
 
     digits = load_digits().data
-    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, mechanism="matrix_laplace").fit(digits)
+    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, law="matrix_laplace").fit(digits)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,7 +53,7 @@ def demo(
                 "report": str(page),
                 "data": str(table),
                 "guarantee": guarantee_fields(pca.guarantee_),
-                "mechanism": pca.mechanism_,
+                "law": pca.law_,
                 "captured_variance": {"private": shares[0], "not_private": shares[1]},
                 "next": commands,
             }
@@ -96,7 +96,7 @@ def _next_commands(folder: Path, release: Path, table: Path) -> list[str]:
         f"eigenveil pca {table} -k 3 --epsilon 0.5 --bounds 0:16 --ledger {ledger} --output {mine}",
         f"eigenveil ridge {mine} --target pixel_4_4",
         f"eigenveil report {mine}",
-        "eigenveil mechanisms",
+        "eigenveil laws",
         "eigenveil --help",
     ]
 
@@ -110,7 +110,7 @@ def _show(
     commands: list[str],
 ) -> None:
     console.print(f"Handwritten digits: {shape[0]} rows of {shape[1]} pixels")
-    console.print(f"Released: {pca.n_components_} components and the second moment, by {pca.mechanism_}")
+    console.print(f"Released: {pca.n_components_} components and the second moment, by {pca.law_}")
     console.print(f"Guarantee: {pca.guarantee_}")
     table = Table(title="Variance captured, share of the total")
     for heading in ("components", "private", "not private"):

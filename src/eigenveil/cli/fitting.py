@@ -4,6 +4,7 @@ import io
 import sys
 import warnings
 from contextlib import redirect_stderr
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from .tables import Table, open_data, public_bounds, told_for_commands
 
 Data = Annotated[
     list[str],
-    typer.Argument(help="CSV (.gz, .xz), Parquet or .npy files: the parts of one table. Patterns are expanded."),
+    typer.Argument(help="Files that are the parts of one table, such as CSV or Parquet. Patterns are expanded."),
 ]
 Rows = Annotated[
     str,
@@ -39,7 +40,7 @@ def pca(
     table = open_data(data, options)
     from eigenveil.estimators import PrivatePCA  # seconds of import time, after the files were found
 
-    model = PrivatePCA(components, rows=rows, **estimator_parameters(table, options))
+    model = PrivatePCA(components, rows=rows, **estimator_parameters(PrivatePCA, table, options))
     notes = fit_and_save(model, table, options)
     if notes is None:
         return
@@ -70,7 +71,7 @@ def covariance(data: Data, options: FitOptions, rows: Rows = "clip") -> None:
     table = open_data(data, options)
     from eigenveil.estimators import PrivateCovariance  # seconds of import time, after the files were found
 
-    model = PrivateCovariance(rows=rows, **estimator_parameters(table, options))
+    model = PrivateCovariance(rows=rows, **estimator_parameters(PrivateCovariance, table, options))
     notes = fit_and_save(model, table, options)
     if notes is None:
         return
@@ -82,7 +83,7 @@ def covariance(data: Data, options: FitOptions, rows: Rows = "clip") -> None:
         grid.add_column("feature")
         grid.add_column("location", justify="right")
         grid.add_column("root of the diagonal", justify="right")
-        roots = model.covariance_.diagonal() ** 0.5 / model.scale_
+        roots = model.covariance_.diagonal() ** 0.5
         for name, location, root in list(zip(table.names, model.location_, roots, strict=True))[:_SHOWN_FEATURES]:
             grid.add_row(name, f"{location:.4g}", f"{root:.4g}")
         if len(table.names) > _SHOWN_FEATURES:
@@ -90,20 +91,16 @@ def covariance(data: Data, options: FitOptions, rows: Rows = "clip") -> None:
         _print(grid, model, options)
 
 
-def estimator_parameters(table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return what every estimator is made with."""
+def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> dict[str, Any]:
+    """Return what an estimator is made with."""
     if options.epsilon is None:
         raise typer.BadParameter("say what may be spent; there is no default.", param_hint="--epsilon")
     if not options.dry_run:
         ledger = [] if options.ledger is None else [str(options.ledger)]
         check_output(options.output, options.overwrite, table.paths + ledger)
+    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
     return {
-        "epsilon": options.epsilon,
-        "delta": options.delta,
-        "relation": options.relation,
-        "mechanism": options.mechanism,
-        "standardize": options.standardize,
-        "center": options.center,
+        **{name: getattr(options, name) for name in handed_on},
         "ledger": open_ledger(options.ledger),
         **public_bounds(table, options),
     }
@@ -111,16 +108,17 @@ def estimator_parameters(table: Table, options: FitOptions) -> dict[str, Any]:
 
 def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
-    plan = confirm_spend(model, table.source.n_features, options)
+    plan = model.plan(table.source.n_features)
+    shown = confirm_spend(plan, model.ledger, options)
     if options.dry_run:
         if options.as_json:
-            print_json(plan)
+            print_json(shown)
         return None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # The progress bar looks for a terminal on stderr; quiet takes it away.
         with redirect_stderr(io.StringIO() if options.quiet else sys.stderr), told_for_commands():
-            model.fit(table.source)
+            model.fit(table.source, plan=plan)
         model.release_.save(options.output)  # first of all: it has been paid for
     # Those of other packages are not ours to vouch for: they could quote a cell.
     ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning))
@@ -132,17 +130,17 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
 
 def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> dict[str, Any]:
     """Return what `--json` tells about every release."""
-    provenance = model.release_.provenance
+    origin = model.release_.origin
     return {
         "command": command,
         "release": str(options.output),
         "guarantee": guarantee_fields(model.guarantee_),
-        "mechanism": model.mechanism_,
+        "law": model.law_,
         "n_rows": model.n_samples_,
         "norm_bound": model.norm_bound_,
         "scale": model.scale_.tolist(),
-        "feature_names": provenance["feature_names"],
-        "ledger_entry": provenance["ledger_entry"],
+        "feature_names": None if origin.feature_names is None else list(origin.feature_names),
+        "ledger_entry": origin.ledger_entry,
         "warnings": notes,
     }
 
@@ -156,7 +154,7 @@ def _print(grid: Grid, model: Any, options: FitOptions) -> None:
     console = output_console()
     console.print(grid)
     console.print(f"Guarantee: {model.guarantee_}", soft_wrap=True)
-    console.print(f"Mechanism: {model.mechanism_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
+    console.print(f"Law: {model.law_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
     for caveat in model.guarantee_.caveats:
         console.print(f"Caveat: {caveat}", soft_wrap=True)
     console.print(f"Written to {options.output}; `eigenveil report {options.output}` shows it.", soft_wrap=True)

@@ -1,4 +1,7 @@
-"""The options that `pca`, `covariance` and `ridge` share, written once."""
+"""The options that `pca`, `covariance` and `ridge` share, written once.
+
+A field with the name of an estimator's parameter is handed on to it; `public_bounds` reads those with a column in them.
+"""
 
 import functools
 import inspect
@@ -14,11 +17,18 @@ from .common import AsJson, Quiet
 _Options = TypeVar("_Options")
 
 
-def mechanism_names(incomplete: str) -> list[str]:
-    """Complete the name of a mechanism for the shell."""
-    from eigenveil.mechanisms import MECHANISMS
+def law_names(incomplete: str) -> list[str]:
+    """Complete the name of a law for the shell."""
+    from eigenveil.laws import LAWS
 
-    return [name for name in ("auto", *MECHANISMS) if name.startswith(incomplete)]
+    return [name for name in ("auto", *LAWS) if name.startswith(incomplete)]
+
+
+def engine_names(incomplete: str) -> list[str]:
+    """Complete the name of an engine for the shell."""
+    from eigenveil.sources.engines import ENGINES
+
+    return [name for name in ENGINES if name.startswith(incomplete)]
 
 
 @dataclass(kw_only=True)
@@ -28,10 +38,9 @@ class FitOptions:
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend; there is no default.")] = None
     delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0
     relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace"
-    mechanism: Annotated[
-        str,
-        typer.Option(help="auto, or a name that `eigenveil mechanisms` lists.", autocompletion=mechanism_names),
-    ] = "auto"
+    law: Annotated[str, typer.Option(help="auto, or a name that `eigenveil laws` lists.", autocompletion=law_names)] = (
+        "auto"
+    )
     norm_bound: Annotated[
         float | None,
         typer.Option(help="Public bound on the norm of a row; chosen privately, with a tenth of epsilon, if left out."),
@@ -50,7 +59,7 @@ class FitOptions:
     center: Annotated[bool, typer.Option("--center", help="Work about the mean, which is released too.")] = False
     columns: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions in .npy files."),
+        typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions where they have none."),
     ] = None
     categories: Annotated[
         list[str] | None,
@@ -61,7 +70,12 @@ class FitOptions:
     missing: Annotated[
         float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
     ] = None
-    engine: Annotated[str | None, typer.Option(help="dask | spark: read and add up Parquet or CSV files there.")] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Engine to read and add up the files on, by the name of its extra.", autocompletion=engine_names
+        ),
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write (.npz).")] = Path("release.npz")
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is already there.")] = False
     ledger: Annotated[

@@ -1,7 +1,6 @@
 """Before a command spends: what it will spend, computed without data, and the question whether it may."""
 
 import sys
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,49 +15,8 @@ from .options import FitOptions
 
 if TYPE_CHECKING:
     from eigenveil.accounting.ledger import PrivacyLedger
+    from eigenveil.estimators.spend_plan import SpendPlan
     from eigenveil.guarantee import Guarantee
-
-_MANY_ROWS = 2**40
-_CHOICES = {"feature_scale": "the sizes of the features", "norm_bound": "the norm bound"}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a fit will promise, by the mechanisms it may use, and the parts of epsilon for private choices."""
-
-    guarantees: "dict[str, Guarantee]"
-    choices: dict[str, float]
-
-    @property
-    def guarantee(self) -> "Guarantee":
-        """The one that says least: the mechanisms of one plan differ in their numerics."""
-        return max(self.guarantees.values(), key=lambda guarantee: (guarantee.epsilon, guarantee.numerics.gap))
-
-
-def plan_spend(estimator: Any, n_features: int) -> Plan:
-    """Return what a fit will spend, from public parameters alone.
-
-    With ``mechanism="auto"`` the choice may turn on the number of rows, once: then there are two mechanisms.
-    Everything that can be refused without rows is refused here.
-    """
-    from eigenveil.accounting.calibration import decimal_below, exact
-    from eigenveil.accounting.composition import compose
-    from eigenveil.errors import positive_number
-    from eigenveil.guarantee import Guarantee, Numerics
-    from eigenveil.moments import SecondMoments
-
-    relation = estimator._relation()
-    preparation = estimator._preparation(n_features)
-    costs = preparation.cost(exact(positive_number("epsilon", estimator.epsilon)))
-    parts = {name: Guarantee(decimal_below(cost), 0.0, relation, Numerics.EXACT) for name, cost in costs.items()}
-    probe = SecondMoments(estimator._row_bound(replace(preparation, norm=preparation.norm or 1.0)), n_features)
-    found = {}
-    for n_rows in (1, _MANY_ROWS):
-        probe.n_rows = n_rows
-        mechanism = estimator._mechanism(probe, parts)
-        mechanism.check(probe)
-        found[mechanism.name] = compose([*parts.values(), mechanism.guarantee()])
-    return Plan(found, {name: part.epsilon for name, part in parts.items()})
 
 
 def open_ledger(path: Path | None) -> "PrivacyLedger | None":
@@ -86,18 +44,18 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
     }
 
 
-def confirm_spend(estimator: Any, n_features: int, options: FitOptions) -> dict[str, Any]:
+def confirm_spend(plan: "SpendPlan", ledger: "PrivacyLedger | None", options: FitOptions) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
     Returns the plan for JSON. Nothing has been read but the schema.
     """
-    plan = plan_spend(estimator, n_features)
-    for name, guarantee in plan.guarantees.items():
+    guarantees = plan.guarantees
+    for name, guarantee in guarantees.items():
         if not guarantee.is_private:
-            raise InvalidParameterError(f"The mechanism {name} is not private; it is for comparisons in Python only.")
-        if estimator.ledger is not None:
-            estimator.ledger.check(guarantee)
-    accounts = None if estimator.ledger is None else ledger_fields(estimator.ledger, plan.guarantee)
+            raise InvalidParameterError(f"The law {name} is not private; it is for comparisons in Python only.")
+        if ledger is not None:
+            ledger.check(guarantee)
+    accounts = None if ledger is None else ledger_fields(ledger, plan.guarantee)
     asks = not (options.yes or options.dry_run) and somebody_answers()
     # --json --dry-run prints the plan as its result.
     if asks or not (options.quiet or (options.dry_run and options.as_json)):
@@ -106,9 +64,9 @@ def confirm_spend(estimator: Any, n_features: int, options: FitOptions) -> dict[
         ask()
     return {
         "guarantee": guarantee_fields(plan.guarantee),
-        "mechanisms": list(plan.guarantees),
-        "private_choices": plan.choices,
-        "n_features": n_features,
+        "laws": list(guarantees),
+        "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
+        "n_features": plan.n_features,
         "ledger": accounts,
     }
 
@@ -161,14 +119,15 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _show(plan: Plan, options: FitOptions, accounts: dict[str, Any] | None) -> None:
+def _show(plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None) -> None:
+    from eigenveil.estimators.preparation import CHOICES
+
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))
-    names = " or ".join(plan.guarantees)
-    several = len(plan.guarantees) > 1
-    table.add_row("mechanism", f"{names}, by the number of rows, which is public" if several else names)
-    for name, epsilon in plan.choices.items():
-        table.add_row("of which", f"epsilon {epsilon:.4g} to choose {_CHOICES[name]} privately")
+    names = (f"{law.name} from {rows:,} rows on" if rows else law.name for rows, law in plan.laws)
+    table.add_row("law", ", ".join(names))
+    for name, part in plan.choices.items():
+        table.add_row("of which", f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately")
     for caveat in plan.guarantee.caveats:
         table.add_row("caveat", caveat)
     if accounts is None:

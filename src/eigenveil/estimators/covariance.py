@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidParameterError
-from ..mechanisms import Mechanism, ReleasedMatrix
-from ..postprocess import RidgeFit, ridge_from_covariance
-from ..rows import RowBound
+from ..reading import Regression
+from ..releases import Release
 from .base import MomentsEstimator
+from .preparation import FloatArray
 
 
 class PrivateCovariance(MomentsEstimator):
@@ -20,10 +19,12 @@ class PrivateCovariance(MomentsEstimator):
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
-        Positive semidefinite, shrunk with the known noise law, of the scaled features.
+        Positive semidefinite, shrunk with the known noise law, in the units of the features.
+    correlation_ : ndarray of shape (n_features, n_features)
+        The same with its diagonal brought to 1.
     location_ : ndarray of shape (n_features,)
         The released mean with ``center=True``, else the middle of the bounds or zero.
-    scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
+    scale_, norm_bound_, guarantee_, release_, law_, n_samples_
         As in `PrivatePCA`; `release_` holds the raw matrix.
 
     Examples
@@ -34,13 +35,16 @@ class PrivateCovariance(MomentsEstimator):
     ((4, 4), True)
     """
 
-    def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
-        shift = np.zeros(self.n_features_in_) if bound.shift is None else np.asarray(bound.shift)
-        self.location_ = shift + matrix.mean / self.scale_
-        self.covariance_ = matrix.shrunk
+    def _interpret(self, release: Release) -> None:
+        self.location_ = release.mean
+        self.covariance_ = np.asarray(release.covariance)
 
-    def regress(self, target: int | str, features: Sequence[int | str] | None = None) -> RidgeFit:
+    @property
+    def correlation_(self) -> FloatArray | None:
+        """`covariance_` with its diagonal brought to 1."""
+        return self.release_.correlation
+
+    def regress(self, target: int | str, features: Sequence[int | str] | None = None) -> Regression:
         """Regress one column on others, from the released matrix and at no further privacy cost.
 
         Parameters
@@ -51,15 +55,4 @@ class PrivateCovariance(MomentsEstimator):
             The columns to predict from; all others by default.
         """
         check_is_fitted(self)
-        positions = None if features is None else [self._position(feature) for feature in features]
-        return ridge_from_covariance(
-            self._matrix.value, self._position(target), positions, noise_draw=self._matrix.noise_draw
-        )
-
-    def _position(self, column: int | str) -> int:
-        if isinstance(column, str):
-            names = list(getattr(self, "feature_names_in_", ()))
-            if column not in names:
-                raise InvalidParameterError(f"There is no feature {column!r}.")
-            return names.index(column)
-        return int(column)
+        return self.release_.regress(target, features)

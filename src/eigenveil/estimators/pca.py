@@ -1,22 +1,20 @@
 """`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, integer_between
-from ..mechanisms import Mechanism, ReleasedMatrix
-from ..moments import SecondMoments
-from ..postprocess import eigenvalue_intervals
-from ..rows import RowBound
-from .base import FloatArray, MomentsEstimator
+from ..laws import CentralLaw
+from ..origin import ComponentsRequest, Request
+from ..releases import Release
+from .base import MomentsEstimator
+from .components import ComponentsMixin
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
+class PrivatePCA(ComponentsMixin, MomentsEstimator):
     """Principal components of sensitive rows, with a differential privacy guarantee.
 
     Parameters
@@ -42,12 +40,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
         Find the sizes of the features privately, with a fifth of epsilon, and divide by them.
     center : bool
         Components about the mean in place of the origin. The mean is part of the same release.
-    mechanism : str
-        ``"auto"`` or a name from `eigenveil.mechanisms.MECHANISMS`.
+    law : str
+        ``"auto"`` or a name from `eigenveil.laws.LAWS`.
+    law_options : dict, optional
+        Further keyword arguments of the law.
     relation : {"replace", "add_remove"}
         The neighbouring relation.
-    mechanism_options : dict, optional
-        Further keyword arguments of the mechanism.
     ledger : PrivacyLedger, optional
         Where the spend is recorded before anything is sampled.
     random_state : None, int or numpy.random.Generator
@@ -58,12 +56,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
     components_ : ndarray of shape (n_components, n_features)
         Directions, most important first (in no order for "ppca"), of the scaled features.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,) or None
-        Eigenvalues, freed of the bias that the noise has, and their share of the total. None where the mechanism
-        releases no eigenvalues.
+        Eigenvalues, freed of the bias that the noise has, and their share of the total. None where the law releases
+        no eigenvalues.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
         95 % intervals for the eigenvalues of the rows as they were used, from the known noise; free of privacy cost.
-    covariance_ : ndarray of shape (n_features, n_features) or None
-        The released matrix, shrunk to be positive semidefinite.
+    covariance_, correlation_ : ndarray of shape (n_features, n_features) or None
+        The released matrix, shrunk to be positive semidefinite, in the units of the features; and the same with its
+        diagonal brought to 1.
     mean_ : ndarray of shape (n_features,)
         What `transform` subtracts: the released mean with ``center=True``, else the middle of the bounds or zero.
     scale_ : ndarray of shape (n_features,)
@@ -72,7 +71,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
         The bound that was used.
     guarantee_ : Guarantee
     release_ : Release
-    mechanism_ : str
+    law_ : str
+        The law that drew the release.
     n_samples_ : int or None
         Number of rows; under "add_remove" its released noisy value.
 
@@ -86,7 +86,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
     1-differentially private (replace one row), rounded numerics
     """
 
-    _wants_matrix = False
+    _needs = "directions"
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
         epsilon: float = 1.0,
         delta: float = 0.0,
         rows: str = "clip",
+        standardize: bool = False,
+        center: bool = False,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | None = None,
         feature_scale: float | Sequence[float] | None = None,
-        standardize: bool = False,
-        center: bool = False,
-        mechanism: str = "auto",
+        law: str = "auto",
+        law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        mechanism_options: dict[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -110,20 +110,20 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
             epsilon=epsilon,
             delta=delta,
             rows=rows,
+            standardize=standardize,
+            center=center,
             norm_bound=norm_bound,
             bounds=bounds,
             feature_scale=feature_scale,
-            standardize=standardize,
-            center=center,
-            mechanism=mechanism,
+            law=law,
+            law_options=law_options,
             relation=relation,
-            mechanism_options=mechanism_options,
             ledger=ledger,
             random_state=random_state,
         )
         self.n_components = n_components
 
-    def _fraction(self) -> float | None:
+    def _share(self) -> float | None:
         """Return the wanted share of variance, where n_components is one."""
         k = self.n_components
         if isinstance(k, float | np.floating):
@@ -132,95 +132,26 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstim
             return float(k)
         return None
 
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
+        del feature_names
+        share = self._share()
+        if share is None and self.n_components is not None:
+            return ComponentsRequest(integer_between("n_components", self.n_components, 1, n_features))
+        return ComponentsRequest(share)
+
+    def _check_law(self, law: CentralLaw) -> None:
+        super()._check_law(law)
+        if self._share() is not None and law.releases == "subspace":
+            raise InvalidParameterError(
+                f"{law.name} releases no eigenvalues to choose n_components from; give a number."
+            )
+
     def _directions_wanted(self) -> int | None:
-        needs_matrix = self._wants_matrix or self.center or self.n_components is None or self._fraction() is not None
-        return None if needs_matrix else integer_between("n_components", self.n_components, 1)
+        return None if self.n_components is None or self._share() is not None else int(self.n_components)
 
-    def _released_components(self, moments: SecondMoments, name: str) -> int | None:
-        d = moments.n_features
-        if self._fraction() is not None:
-            if name in ("ppca", "random_projection"):
-                raise InvalidParameterError(
-                    f"{name} releases no eigenvalues to choose n_components from; give a number."
-                )
-            return None
-        k = d if self.n_components is None else integer_between("n_components", self.n_components, 1, d)
-        # With the constant column the leading directions of the wider matrix are not the components.
-        return None if self.center else k
+    def _directions_released(self, d: int) -> int | None:
+        return self._directions_wanted()
 
-    def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        d = self.n_features_in_
-        self._matrix: ReleasedMatrix | None = None
-        self.mean_ = np.zeros(d) if bound.shift is None else np.asarray(bound.shift)
-        if self.release_.covariance is None:
-            self.components_ = np.array(self.release_.components)
-        else:
-            self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
-            self.mean_ = self.mean_ + matrix.mean / self.scale_
-            self.components_ = matrix.top_components(self._chosen_components(matrix))
-        self.n_components_ = self.components_.shape[0]
-
-    def _chosen_components(self, matrix: ReleasedMatrix) -> int:
-        share = self._fraction()
-        if share is None:
-            return int(self.n_features_in_) if self.n_components is None else int(self.n_components)
-        ratio = np.cumsum(matrix.eigenvalues) / max(matrix.eigenvalues.sum(), np.finfo(float).tiny)
-        return min(int(np.searchsorted(ratio, share)) + 1, int(ratio.size))
-
-    @property
-    def covariance_(self) -> FloatArray | None:
-        """The released matrix, shrunk; None where only a subspace was released."""
-        return None if self._matrix is None else self._matrix.shrunk
-
-    @property
-    def explained_variance_(self) -> FloatArray | None:
-        """De-biased eigenvalues of the components; None where none were released."""
-        return None if self._matrix is None else self._matrix.eigenvalues[: self.n_components_]
-
-    @property
-    def explained_variance_ratio_(self) -> FloatArray | None:
-        """Shares of the components in the total; None where no eigenvalues were released."""
-        if self._matrix is None:
-            return None
-        total = float(self._matrix.eigenvalues.sum())
-        return self._matrix.eigenvalues[: self.n_components_] / (total if total > 0 else 1.0)
-
-    @property
-    def explained_variance_interval_(self) -> FloatArray:
-        """95 % intervals for the eigenvalues, by simulation of the public noise law."""
-        check_is_fitted(self)
-        if self._matrix is None or not self._matrix.has_noise_law:
-            raise AttributeError(f"{self.mechanism_} releases no matrix with a known noise law to draw intervals from.")
-        return eigenvalue_intervals(self._matrix.value, self._matrix.noise_draw, n_components=self.n_components_)
-
-    def transform(self, X: Any) -> FloatArray:
-        """Project rows on the components; the projections of private rows are private data themselves."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        directions = (self.components_ * self.scale_).T.astype(X.dtype)
-        projected = X @ directions
-        if self.mean_.any():
-            projected = projected - (self.mean_ @ directions).astype(X.dtype)
-        return np.asarray(projected)
-
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Map projections back to the space of the features."""
-        check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
-        return np.asarray(X @ (self.components_ / self.scale_).astype(X.dtype) + self.mean_.astype(X.dtype))
-
-    def get_covariance(self) -> FloatArray:
-        """Return the released matrix, shrunk, of the scaled features."""
-        check_is_fitted(self)
-        if self._matrix is None:
-            raise InvalidParameterError(f"{self.mechanism_} releases a subspace and no covariance.")
-        return self._matrix.shrunk
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+    def _interpret(self, release: Release) -> None:
+        self.components_, self.mean_ = release.components, release.mean
+        self.n_components_ = len(self.components_)

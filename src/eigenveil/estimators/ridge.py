@@ -1,6 +1,6 @@
 """`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
-from ..guarantee import Guarantee
-from ..mechanisms import AdditiveMechanism, Mechanism, ReleasedMatrix
-from ..moments import SecondMoments
-from ..postprocess import ridge_from_covariance
-from ..rows import RowBound
-from .base import FloatArray, MomentsEstimator, _rows_pass_once
+from ..origin import RegressionRequest, Request
+from ..releases import Release
+from .base import MomentsEstimator, rows_pass_once
+from .preparation import FloatArray
+from .spend_plan import SpendPlan
 
 
 class PrivateRidge(RegressorMixin, MomentsEstimator):
@@ -33,7 +32,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table.
     center : bool
         Fit an intercept.
-    epsilon, delta, standardize, mechanism, relation, mechanism_options, ledger, random_state
+    epsilon, delta, standardize, law, law_options, relation, ledger, random_state
         As in `PrivatePCA`.
 
     Attributes
@@ -43,7 +42,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     r2_ : float
         Share of the target's variation that the fit explains, from the same release.
     alpha_ : float
-    guarantee_, release_, mechanism_, norm_bound_
+    guarantee_, release_, law_, norm_bound_
         As in `PrivatePCA`.
 
     Examples
@@ -55,6 +54,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     array([ 1. , -0.5])
     """
 
+    _needs = "noise"
+
     def __init__(
         self,
         alpha: float | None = None,
@@ -62,35 +63,35 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         target: int | str | None = None,
         epsilon: float = 1.0,
         delta: float = 0.0,
+        standardize: bool = False,
+        center: bool = False,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | None = None,
         feature_scale: float | Sequence[float] | None = None,
-        standardize: bool = False,
-        center: bool = False,
-        mechanism: str = "auto",
+        law: str = "auto",
+        law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        mechanism_options: dict[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
+            standardize=standardize,
+            center=center,
             norm_bound=norm_bound,
             bounds=bounds,
             feature_scale=feature_scale,
-            standardize=standardize,
-            center=center,
-            mechanism=mechanism,
+            law=law,
+            law_options=law_options,
             relation=relation,
-            mechanism_options=mechanism_options,
             ledger=ledger,
             random_state=random_state,
         )
         self.alpha = alpha
         self.target = target
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, plan: SpendPlan | None = None) -> Self:
         """Fit from rows and targets and spend the budget; a second call spends it again.
 
         Parameters
@@ -99,6 +100,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             The features, or the whole table where `target` names its column.
         y : array of shape (n_samples,), optional
             The targets.
+        plan : SpendPlan, optional
+            What `plan` gave for these rows [x, y], where it was asked before.
         """
         if y is None:
             if self.target is None:
@@ -106,19 +109,19 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
                     f"{type(self).__name__} requires y to be passed, but the target y is None; give y, or the "
                     "target column by target=."
                 )
-            return self._fit_source(X)
+            return self._fit_source(X, plan)
         if self.target is not None:
             raise InvalidParameterError("Give either y or target, not both.")
         names = getattr(X, "columns", None)
         X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         column = y[:, None]
         table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
-        self._fit_source(table)
+        self._fit_source(table, plan)
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
-    @available_if(_rows_pass_once)
+    @available_if(rows_pass_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is not None:
@@ -133,48 +136,28 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         self.n_features_in_ = self._collected.n_features - 1
         return self
 
-    def _mechanism(self, moments: SecondMoments, parts: dict[str, Guarantee]) -> Mechanism:
-        # Asked before every spend, so what the regression could not use is refused here.
-        if self.alpha is not None:
-            positive_number("alpha", self.alpha)
-        if isinstance(self.target, str):
-            if moments.feature_names is not None and self.target not in moments.feature_names:
-                raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
-        elif self.target is not None:
-            integer_between("target", self.target, 0, moments.n_features - 1)
-        mechanism = super()._mechanism(moments, parts)
-        if not isinstance(mechanism, AdditiveMechanism):
-            raise InvalidParameterError("Ridge regression needs a mechanism that adds noise; choose another one.")
-        return mechanism
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
+        alpha = None if self.alpha is None else positive_number("alpha", self.alpha)
+        if self.target is None:
+            return RegressionRequest(n_features - 1, alpha)
+        if not isinstance(self.target, str):
+            return RegressionRequest(integer_between("target", self.target, 0, n_features - 1), alpha)
+        if feature_names is None:
+            return RegressionRequest(alpha=alpha)
+        if self.target not in feature_names:
+            raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
+        return RegressionRequest(feature_names.index(self.target), alpha)
 
-    def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        matrix = ReleasedMatrix(self.release_, mechanism)
-        if not matrix.has_noise_law:
-            raise InvalidParameterError("Ridge regression needs a mechanism that adds noise; choose another one.")
-        width = self.n_features_in_
-        target = self._target_position(width)
-        fit = ridge_from_covariance(matrix.value, target, noise_draw=matrix.noise_draw, alpha=self.alpha)
-        features = list(fit.features)
-        shift = np.zeros(width) if bound.shift is None else np.asarray(bound.shift)
-        mean = shift + matrix.mean / self.scale_
-        self.coef_ = fit.coef * self.scale_[features] / self.scale_[target]
-        self.intercept_ = float(mean[target] - self.coef_ @ mean[features])
-        self.r2_, self.alpha_ = fit.r2, fit.alpha
+    def _interpret(self, release: Release) -> None:
+        fit = release.regression
+        assert fit is not None
+        self.coef_, self.intercept_, self.r2_, self.alpha_ = fit.coef, fit.intercept, fit.r2, fit.alpha
         # From here on the estimator is about the features alone.
-        self.n_features_in_ = width - 1
+        features = list(fit.features)
+        self.n_features_in_ = len(features)
         self.scale_ = self.scale_[features]
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
-
-    def _target_position(self, width: int) -> int:
-        if self.target is None:
-            return width - 1
-        if isinstance(self.target, str):
-            names = list(getattr(self, "feature_names_in_", ()))
-            if self.target not in names:
-                raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
-            return names.index(self.target)
-        return int(self.target)
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions; those for private rows are private data themselves."""

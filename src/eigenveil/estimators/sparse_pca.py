@@ -1,15 +1,14 @@
 """`PrivateSparsePCA`: principal components that use few features."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..accounting.ledger import PrivacyLedger
-from ..errors import InvalidParameterError, integer_between, positive_number
-from ..mechanisms import MECHANISMS, AdditiveMechanism, Mechanism, ReleasedMatrix
-from ..postprocess import fantope_components
-from ..rows import RowBound
-from .base import FloatArray
+from ..errors import integer_between
+from ..origin import Request, SparseRequest
+from ..releases import Release
 from .pca import PrivatePCA
 
 
@@ -44,7 +43,7 @@ class PrivateSparsePCA(PrivatePCA):
     array([0, 1, 2])
     """
 
-    _wants_matrix = True
+    _needs = "noise"
 
     def __init__(
         self,
@@ -56,14 +55,14 @@ class PrivateSparsePCA(PrivatePCA):
         epsilon: float = 1.0,
         delta: float = 0.0,
         rows: str = "clip",
-        norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | None = None,
-        feature_scale: Any = None,
         standardize: bool = False,
         center: bool = False,
-        mechanism: str = "auto",
+        norm_bound: float | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        feature_scale: float | Sequence[float] | None = None,
+        law: str = "auto",
+        law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        mechanism_options: dict[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -72,14 +71,14 @@ class PrivateSparsePCA(PrivatePCA):
             epsilon=epsilon,
             delta=delta,
             rows=rows,
+            standardize=standardize,
+            center=center,
             norm_bound=norm_bound,
             bounds=bounds,
             feature_scale=feature_scale,
-            standardize=standardize,
-            center=center,
-            mechanism=mechanism,
+            law=law,
+            law_options=law_options,
             relation=relation,
-            mechanism_options=mechanism_options,
             ledger=ledger,
             random_state=random_state,
         )
@@ -87,43 +86,14 @@ class PrivateSparsePCA(PrivatePCA):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _released_components(self, moments: Any, name: str) -> int | None:
-        # Asked before every spend, so what the projection could not use is refused here.
-        integer_between("n_components", self.n_components, 1, moments.n_features)
-        if self.penalty not in (None, 0):
-            positive_number("penalty", self.penalty)
-        positive_number("tol", self.tol)
-        integer_between("max_iter", self.max_iter, 1)
-        if not issubclass(MECHANISMS[name], AdditiveMechanism):
-            raise InvalidParameterError("Sparse PCA needs a mechanism that adds noise; choose another one.")
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
+        del feature_names
+        k = integer_between("n_components", self.n_components, 1, n_features)
+        return SparseRequest(k, self.penalty, self.tol, self.max_iter)
+
+    def _directions_wanted(self) -> int | None:
         return None
 
-    def _interpret(self, mechanism: Mechanism, bound: RowBound) -> None:
-        self._matrix = matrix = ReleasedMatrix(self.release_, mechanism)
-        if not matrix.has_noise_law:
-            raise InvalidParameterError("Sparse PCA needs a mechanism that adds noise; choose another one.")
-        shift = np.zeros(self.n_features_in_) if bound.shift is None else np.asarray(bound.shift)
-        self.mean_ = shift + matrix.mean / self.scale_
-        result = fantope_components(
-            matrix.value,
-            integer_between("n_components", self.n_components, 1),
-            penalty=self.penalty,
-            noise_sd=matrix.noise_sd,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self.components_, self.support_, self.n_iter_ = result.components, result.support, result.n_iter
-        self.n_components_ = self.components_.shape[0]
-
-    @property
-    def explained_variance_(self) -> FloatArray:
-        """Variance of the shrunk release along the components."""
-        assert self._matrix is not None
-        return np.asarray(np.einsum("ki,ij,kj->k", self.components_, self._matrix.shrunk, self.components_))
-
-    @property
-    def explained_variance_ratio_(self) -> FloatArray:
-        """Shares of the components in the trace of the shrunk release."""
-        assert self._matrix is not None
-        total = float(np.trace(self._matrix.shrunk))
-        return self.explained_variance_ / (total if total > 0 else 1.0)
+    def _interpret(self, release: Release) -> None:
+        super()._interpret(release)
+        self.support_, self.n_iter_ = release.sparse.support, release.sparse.n_iter

@@ -1,8 +1,9 @@
 """Post-processing of released values: free of privacy cost, and unable to reach a row."""
 
-from .fantope import SparseComponents, fantope_components
+from .fantope import SparseComponents, fantope_components, screened_components
+from .intervals import eigenvalue_intervals
 from .ridge import RidgeFit, ridge_from_covariance
-from .shrinkage import NoiseDraw, Shrunk, eigenvalue_intervals, noise_edge, project_psd, shrink
+from .shrinkage import NoiseDraw, Shrunk, noise_edge, project_psd, shrink
 from .spectrum import sorted_eigh, top_components
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "noise_edge",
     "project_psd",
     "ridge_from_covariance",
+    "screened_components",
     "shrink",
     "sorted_eigh",
     "top_components",

@@ -12,7 +12,7 @@ from .shrinkage import NoiseDraw, noise_edge, released_matrix, shrink
 
 FloatArray = NDArray[np.float64]
 
-# The share of the noise edge that regularizes a well shrunk block; by experiment, see docs/postprocessing.md.
+# The share of the noise edge that regularizes a well shrunk block; by experiment: docs/explanation/postprocessing.md.
 EDGE_SHARE = 0.3
 
 

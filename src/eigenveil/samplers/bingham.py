@@ -7,7 +7,7 @@ at q = d, so a proposal is accepted with log-probability
 
     (d − q)/2 + (d/2)·ln(q/d)  ≤  0.
 
-This holds for *any* b > 0, which only moves the acceptance rate; docs/samplers.md derives it. Because
+This holds for *any* b > 0, which only moves the acceptance rate; docs/explanation/samplers.md derives it. Because
 y = D^{−1/2} z for a standard normal z, q = ‖z‖²/‖y‖² needs no difference of large numbers.
 """
 

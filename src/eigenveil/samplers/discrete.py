@@ -19,8 +19,8 @@ from ..errors import integer_between, positive_number
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-# Far above the rounding of a uniform word (2^-53) and of exp(-g) below (a few times 2^-51; docs/samplers.md), far
-# below what would make exact decisions frequent.
+# Far above the rounding of a uniform word (2^-53) and of exp(-g) below (a few times 2^-51;
+# docs/explanation/samplers.md), far below what would make exact decisions frequent.
 TOLERANCE = 2.0**-44
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40

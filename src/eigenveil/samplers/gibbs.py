@@ -1,7 +1,7 @@
 """The Gibbs kernels of the matrix Bingham law, on several chains at once.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
-exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/samplers.md has the derivations.
+exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/explanation/samplers.md has the derivations.
 
 `ColumnKernel` redraws a whole column exactly. Given the other columns W its law is Bingham on the unit sphere
 of W's complement, of dimension m = d − k + 1. The proposal is the direction of a Gaussian with precision
@@ -213,7 +213,7 @@ class BlockKernel:
 
     Each part alone leaves the law unchanged, and each alone would do. The column moves over the whole sphere
     at once; but it leaves slowly what is tilted between eigenvalues much closer than the rest, where the
-    planes need one turn. docs/samplers.md compares the two.
+    planes need one turn. docs/explanation/samplers.md compares the two.
     """
 
     def __init__(self, gaps: FloatArray, k: int) -> None:

@@ -49,7 +49,7 @@ def default_updates(d: int, k: int, method: str = "block") -> int:
     """Return the number of updates run by default, a function of d and k alone.
 
     For the block method it is 20 + ⌈16·log₂(1 + min(k, d − k))⌉: at least 1.8 times what chains from the
-    uniform law needed to settle at any spectrum tried, up to a concentration of 1e12 (docs/samplers.md).
+    uniform law needed to settle at any spectrum tried, up to a concentration of 1e12 (docs/explanation/samplers.md).
 
     Examples
     --------

@@ -1,0 +1,77 @@
+"""What estimators with components share: everything about them is read off the release, in one place."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..errors import InvalidParameterError
+from ..releases import Release
+
+FloatArray = NDArray[np.float64]
+
+
+class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Components, their variances, and projections on them, of central and local estimators alike."""
+
+    release_: Release
+    components_: FloatArray
+
+    @property
+    def covariance_(self) -> FloatArray | None:
+        """The released matrix, shrunk, in the units of the features; None where only a subspace was released."""
+        return self.release_.covariance
+
+    @property
+    def correlation_(self) -> FloatArray | None:
+        """`covariance_` with its diagonal brought to 1."""
+        return self.release_.correlation
+
+    @property
+    def explained_variance_(self) -> FloatArray | None:
+        """Variances of the components, of the scaled features; None where none were released."""
+        return self.release_.explained_variance
+
+    @property
+    def explained_variance_ratio_(self) -> FloatArray | None:
+        """Shares of the components in the total; None where no variances were released."""
+        return self.release_.explained_variance_ratio
+
+    @property
+    def explained_variance_interval_(self) -> FloatArray:
+        """95 % intervals for the eigenvalues, by simulation of the public noise law."""
+        intervals = self.release_.explained_variance_interval
+        if intervals is None:
+            law = self.release_.origin.law
+            raise AttributeError(f"{law} releases no matrix with a known noise law to draw intervals from.")
+        return intervals
+
+    def transform(self, X: Any) -> FloatArray:
+        """Project rows on the components; the projections of private rows are private data themselves."""
+        check_is_fitted(self)
+        return self.release_.transform(
+            validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        )
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        check_is_fitted(self)
+        return self.release_.inverse_transform(check_array(X, dtype=[np.float64, np.float32]))
+
+    def get_covariance(self) -> FloatArray:
+        """Return the released matrix, shrunk, in the units of the features."""
+        check_is_fitted(self)
+        if self.covariance_ is None:
+            raise InvalidParameterError(f"{self.release_.origin.law} releases a subspace and no covariance.")
+        return self.covariance_
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

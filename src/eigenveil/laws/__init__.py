@@ -1,0 +1,32 @@
+"""Laws: what is drawn, under which promise. Public, functions of parameters, and free of data.
+
+`LAWS` is the one table. A new law is its file, one line in `table.py`, its test and one docs line; estimators, command
+line, plan, audit and report take it from the table and from the facts that it declares. Names are loaded when they are
+asked for: a client that makes one local report does not load the central laws.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .additive import AdditiveLaw
+    from .base import Law
+    from .central import CentralLaw
+    from .choosing import choose_law
+    from .sampled import SamplingLaw
+    from .table import LAWS, law_from
+
+__all__ = ["LAWS", "AdditiveLaw", "CentralLaw", "Law", "SamplingLaw", "choose_law", "law_from"]
+
+_HOMES = {
+    "LAWS": "table",
+    "AdditiveLaw": "additive",
+    "CentralLaw": "central",
+    "Law": "base",
+    "SamplingLaw": "sampled",
+    "choose_law": "choosing",
+    "law_from": "table",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

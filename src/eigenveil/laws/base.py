@@ -1,0 +1,108 @@
+"""What every law is, central or local: facts that it declares, a guarantee without data, a privacy curve."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.calibration import guaranteed_epsilon
+from ..guarantee import Guarantee, Numerics
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Integers = Mapping[str, IntArray]
+"""What leaves, by name: "matrix", "directions", "quotients", "count"; in the local model "sums" and "ones"."""
+Values = Mapping[str, FloatArray]
+"""The same as numbers, for rows of norm at most 1."""
+Releases = Literal["matrix", "directions", "subspace"]
+
+IN_UNITS_OF_C = frozenset({"matrix", "quotients"})
+"""What is counted in squared units of the rows; the rest has the same unit whatever the rows are."""
+
+
+class Law(ABC):
+    """A random law that turns private numbers into public ones, known by its parameters alone.
+
+    What a law can do is declared on it and never asked by its name.
+
+    Attributes
+    ----------
+    name : str
+        Its key in the table.
+    needs_delta : bool
+        Whether it is calibrated to a delta above 0; the others are pure.
+    releases : {"matrix", "directions", "subspace"}
+        What leaves: a second moment; directions with their variances, from which one is rebuilt; or a subspace alone.
+    numerics : Numerics
+        What the running code adds to the mathematics, at its worst over all parameters.
+    source : str
+        Who proposed it: paper and theorem.
+    use_when : str
+        One line for those who choose.
+    adds_noise : bool
+        Whether what leaves is the second moment plus noise that `simulated_noise` can draw again.
+    """
+
+    name: ClassVar[str]
+    needs_delta: ClassVar[bool] = False
+    releases: ClassVar[Releases]
+    numerics: ClassVar[Numerics]
+    source: ClassVar[str]
+    use_when: ClassVar[str]
+    adds_noise: ClassVar[bool] = False
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return what one release promises; a function of the parameters alone."""
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the least epsilon proved at another delta: by the privacy curve where a law knows its own."""
+        return guaranteed_epsilon(self.guarantee(), delta)
+
+    # What released values say.
+
+    def second_moment(self, values: Values, n_rows: int) -> FloatArray | None:
+        """Return A, the mean of x x' over rows of norm at most 1, as released values tell it; None for a subspace."""
+        del values, n_rows
+        return None
+
+    def directions(self, values: Values) -> FloatArray | None:
+        """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
+        del values
+        return None
+
+    def variances(self, values: Values, n_rows: int) -> FloatArray | None:
+        """Return released variances of all directions for rows of norm 1, in their order; None where none left."""
+        del values, n_rows
+        return None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the first direction is the most important one."""
+        return self.releases != "subspace"
+
+    def noise_sd(self, n_rows: int) -> float | None:
+        """Return the standard deviation beside the diagonal of `second_moment`; None where it is not known."""
+        del n_rows
+        return None
+
+    @property
+    def rotation_invariant(self) -> bool:
+        """Whether its noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        return False
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        raise NotImplementedError(f"{self.name} adds no noise.")
+
+    @classmethod
+    def privacy(cls) -> str:
+        """Return the kind of promise in words, for tables."""
+        return "(epsilon, delta)" if cls.needs_delta else "epsilon"
+
+    @classmethod
+    def numerics_in_words(cls) -> str:
+        """Return `numerics`, and what it depends on, for tables."""
+        return cls.numerics.value

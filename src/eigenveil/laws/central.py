@@ -1,0 +1,189 @@
+"""What every central law is: parameters in, a guarantee without data, and a draw from integers to integers."""
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..accounting.calibration import exact, float_above
+from ..errors import (
+    InvalidParameterError,
+    integer_between,
+    one_of,
+    positive_number,
+    probability_below_one,
+)
+from ..guarantee import Relation
+from ..samplers.discrete import discrete_laplace
+from .base import FloatArray, IntArray, Integers, Law, Values
+
+COUNT_SHARE = Fraction(1, 20)
+"""Where the number of rows is private, this share of epsilon pays for a noisy count to divide by."""
+DIRECTION_UNIT = 2.0**-24
+"""Directions leave as integers of this unit."""
+
+
+class CentralLaw(Law):
+    """A private way to release principal components, or the second moment they come from.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of one release.
+    delta : float
+        0 is pure differential privacy.
+    n_features : int
+        Width of a row, d.
+    n_components : int, optional
+        Number of directions to release, k; all of them by default.
+    relation : Relation or str
+        The neighbouring relation.
+    calibration : {"tight", "paper"}, optional
+        Our constants, or those of the paper that proposed the law; by default the first that the law has, ours where
+        there are two.
+
+    Attributes
+    ----------
+    calibrations : tuple of str
+        The constants that there are.
+    unsound_calibrations : tuple of str
+        Those of them that do not give what was stated for them: a law is made with them only by who says
+        ``allow_unsound=True``.
+    baseline : bool
+        Whether it serves comparisons only, and is never recommended.
+    simulates_up_to : int
+        The width beyond which a simulation takes minutes.
+    """
+
+    calibrations: ClassVar[tuple[str, ...]] = ("tight",)
+    unsound_calibrations: ClassVar[tuple[str, ...]] = ()
+    baseline: ClassVar[bool] = False
+    simulates_up_to: ClassVar[int] = 10**9
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        n_features: int,
+        n_components: int | None = None,
+        relation: Relation | str = Relation.REPLACE,
+        calibration: str | None = None,
+    ) -> None:
+        self.epsilon = positive_number("epsilon", epsilon)
+        self.delta = probability_below_one("delta", delta)
+        self.n_features = integer_between("n_features", n_features, 1)
+        k = self.n_features if n_components is None else n_components
+        self.n_components = integer_between("n_components", k, 1, self.n_features)
+        self.relation = Relation.parse(relation)
+        self.calibration = one_of("calibration", calibration or self.calibrations[0], self.calibrations)
+        reason = self.refusal(self.delta, self.calibration)
+        if reason is not None:
+            raise InvalidParameterError(reason)
+
+    @classmethod
+    def uses_delta(cls, calibration: str) -> bool:
+        """Return whether the law with these constants is calibrated to a delta."""
+        del calibration
+        return cls.needs_delta
+
+    @classmethod
+    def refusal(cls, delta: float, calibration: str | None = None) -> str | None:
+        """Return in one sentence why the law cannot be made with this delta; None where it can."""
+        uses_delta = cls.uses_delta(calibration or cls.calibrations[0])
+        if uses_delta and delta == 0:
+            return f"{cls.name} needs a delta above 0; give one, or choose a pure law such as matrix_laplace."
+        if not uses_delta and delta > 0:
+            return f"{cls.name} is pure and has no use for delta = {delta:g}; set delta=0 or choose another law."
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters in JSON types; `law_from` makes the same law of them."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_features": self.n_features,
+            "n_components": self.n_components,
+            "relation": self.relation.value,
+            "calibration": self.calibration,
+        }
+
+    @abstractmethod
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw what leaves.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (d, d), int64
+            The sum of q q' over integer rows of squared norm at most `grid`: C times `grid`.
+        grid : int
+            The square of the largest norm of an integer row.
+        n_rows : int
+            Number of rows; it leaves for free where the relation makes it public, and is paid for elsewhere.
+        generator : numpy.random.Generator
+        """
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse a grid that the law does not fit; public numbers alone, before any budget is spent."""
+        del grid
+
+    # Where rows are private to the number.
+
+    @property
+    def matrix_epsilon(self) -> Fraction:
+        """What is left of epsilon for the matrix: all of it, or less a share for the private count."""
+        share = COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
+        return exact(self.epsilon) * (1 - share)
+
+    def draw_count(self, n_rows: int, grid: int, generator: np.random.Generator) -> Integers:
+        """Return the noisy number of rows under add/remove, and nothing under replace, where it is public."""
+        del grid
+        if self.relation is Relation.REPLACE:
+            return {}
+        scale = float_above(1 / (exact(self.epsilon) - self.matrix_epsilon))
+        return {"count": np.array(max(1, n_rows + int(discrete_laplace(scale, 1, generator)[0])))}
+
+    def count_log_density(self, values: Values, n_rows: int) -> FloatArray | float:
+        """Return the log density of released counts at a number of rows, up to a constant."""
+        if "count" not in values:
+            return 0.0
+        rate = float(exact(self.epsilon) - self.matrix_epsilon)
+        return np.asarray(-rate * np.abs(values["count"] - n_rows))
+
+    # What planning and audits ask.
+
+    @property
+    def strength(self) -> float | None:
+        """The factor of C in the exponent of a law that samples directions; None for the others.
+
+        Audits search data whose leading eigenvalues are tied up to its inverse, where such laws leak most.
+        """
+        return None
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the directions of `size` releases on a *public* matrix C, shape (size, k, d), for planning.
+
+        C is assumed, a sum over rows of norm at most 1. Nothing is spent or recorded, so it must never be private.
+        """
+        raise InvalidParameterError(f"{self.name} has no simulation to plan with.")
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return the expected loss of captured variance to first order, and the noise in units of the gap.
+
+        `eigenvalues` are those of A, descending, with a gap after number k. None where no formula is known.
+        """
+        del eigenvalues, n_rows
+        return None
+
+    def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray | None:
+        """Return the log density of released values, stacked along the first axis, on data of second moment C.
+
+        Up to a constant; minus infinity where they are impossible; None where it is not known.
+        """
+        del values, C, n_rows
+        return None
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({fields})"

@@ -1,0 +1,47 @@
+"""Laws that sample directions: what leaves is drawn near the leading eigenvectors, without a noisy matrix."""
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+
+from .base import FloatArray, IntArray, Values
+from .central import DIRECTION_UNIT, CentralLaw
+
+
+class SamplingLaw(CentralLaw):
+    """Draws directions with density that grows with the variance along them."""
+
+    simulates_up_to = 300
+
+    @property
+    @abstractmethod
+    def strength(self) -> float:
+        """The factor of C in the exponent of the density."""
+
+    def directions(self, values: Values) -> FloatArray:
+        """Return the drawn directions as orthonormal rows."""
+        return orthonormal(values["directions"])
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return k(d - k)/(2 n s), s the factor of C in the exponent."""
+        k, d = self.n_components, eigenvalues.size
+        gap = float(eigenvalues[k - 1] - eigenvalues[k])
+        rate = 2 * n_rows * self.strength
+        return k * (d - k) / rate, d / (rate * gap) if gap > 0 else math.inf
+
+
+def integer_directions(directions: FloatArray) -> IntArray:
+    """Return directions as integers of `DIRECTION_UNIT`, as they leave."""
+    return np.rint(directions / DIRECTION_UNIT).astype(np.int64)
+
+
+def orthonormal(rows: FloatArray) -> FloatArray:
+    """Return rows that were rounded to the grid of directions as orthonormal ones, first come first kept."""
+    factor, triangle = np.linalg.qr(rows.T)
+    return np.asarray((factor * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T)
+
+
+def quadratic_forms(directions: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return u'Mu for every direction of every release of a stack."""
+    return np.asarray(np.einsum("nki,ij,nkj->nk", directions, matrix, directions, optimize=True))

@@ -1,0 +1,197 @@
+"""`Origin`: where a release comes from, typed, so that whoever has it knows everything that `fit` knew.
+
+All of it is public. The records are written to release files: a field may be added with a default that says what a
+file without it meant, and none may change its meaning.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from .errors import integer_between, positive_number
+from .row_rule import RowRule
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for; by itself, the matrix or all directions."""
+
+    kind: ClassVar[str] = "matrix"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class ComponentsRequest(Request):
+    """Principal components.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        How many; or the share of variance to explain; or all.
+    """
+
+    kind: ClassVar[str] = "components"
+    n_components: int | float | None = None
+
+
+@dataclass(frozen=True)
+class SparseRequest(Request):
+    """Sparse principal components, by Fantope projection.
+
+    Parameters
+    ----------
+    n_components : int
+    penalty : float, optional
+        Weight of the l1 norm; by default from the known noise.
+    tol, max_iter : float, int
+        Accuracy of the optimization.
+    screen : int, optional
+        Solve on this many features only, those with the largest entries beside the diagonal.
+    """
+
+    kind: ClassVar[str] = "sparse_components"
+    n_components: int = 1
+    penalty: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 500
+    screen: int | None = None
+
+    def __post_init__(self) -> None:
+        # Made before anything is drawn, so what the solver could not use is refused before it is paid for.
+        integer_between("n_components", self.n_components, 1)
+        if self.penalty not in (None, 0):
+            positive_number("penalty", self.penalty)
+        positive_number("tol", self.tol)
+        integer_between("max_iter", self.max_iter, 1)
+        if self.screen is not None:
+            integer_between("screen", self.screen, 1)
+
+
+@dataclass(frozen=True)
+class RegressionRequest(Request):
+    """A ridge regression of one column on all others.
+
+    Parameters
+    ----------
+    target : int
+        Position of the column to predict.
+    alpha : float, optional
+        Regularization on the scale of one row; by default from the known noise.
+    """
+
+    kind: ClassVar[str] = "regression"
+    target: int = -1
+    alpha: float | None = None
+
+
+REQUESTS = {kind.kind: kind for kind in (Request, ComponentsRequest, SparseRequest, RegressionRequest)}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Facts about a collection in the local model.
+
+    Parameters
+    ----------
+    fingerprint : str
+        Of the protocol that clients and server agreed on.
+    refused : mapping of str to int
+        Reports that were not counted, by reason.
+    simulated : bool
+        Whether one process held all rows and played all clients.
+    """
+
+    fingerprint: str
+    refused: Mapping[str, int] = field(default_factory=dict)
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The public facts about the making of a release.
+
+    Parameters
+    ----------
+    law : str
+        Name of the law that drew it.
+    parameters : mapping
+        Public parameters of the law, in JSON types; for the local model those of the protocol.
+    rows : RowRule
+        How rows became integers.
+    n_rows : int, optional
+        The number of rows, of pairs or of reports, where it is public. Where it is private, a noisy "count" is among
+        the integers of the release, or nothing is told.
+    feature_names : tuple of str, optional
+    model : {"central", "local"}
+        Who was trusted with rows: a custodian, or nobody.
+    estimator : str, optional
+        The estimator that asked.
+    request : Request
+        What was asked for.
+    chosen_privately : tuple of str
+        Parameters that were found privately, at a part of the budget each.
+    collection : Collection, optional
+        For the local model.
+    ledger_entry : int, optional
+        Where it was paid for.
+    created, package_version : str
+    """
+
+    law: str
+    parameters: Mapping[str, Any]
+    rows: RowRule
+    n_rows: int | None = None
+    feature_names: tuple[str, ...] | None = None
+    model: str = "central"
+    estimator: str | None = None
+    request: Request = field(default_factory=Request)
+    chosen_privately: tuple[str, ...] = ()
+    collection: Collection | None = None
+    ledger_entry: int | None = None
+    created: str = ""
+    package_version: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
+
+    @property
+    def centred(self) -> bool:
+        """Whether a constant was appended to the rows, so that the mean is part of the release."""
+        return self.rows.constant is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            **known,
+            "parameters": dict(self.parameters),
+            "rows": self.rows.to_dict(),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "request": self.request.to_dict(),
+            "chosen_privately": list(self.chosen_privately),
+            "collection": None if self.collection is None else asdict(self.collection),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the origin that `to_dict` wrote."""
+        known = dict(content)
+        request = dict(known["request"])
+        names, collection = known["feature_names"], known["collection"]
+        return cls(
+            **{
+                **known,
+                "rows": RowRule(**known["rows"]),
+                "feature_names": None if names is None else tuple(names),
+                "request": REQUESTS[request.pop("kind")](**request),
+                "chosen_privately": tuple(known["chosen_privately"]),
+                "collection": None if collection is None else Collection(**collection),
+            }
+        )

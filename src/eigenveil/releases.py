@@ -1,0 +1,95 @@
+"""`Release`: what left the private side, with its guarantee and its origin. It reads itself.
+
+What left is integers, and the public value of one of them. Every other number is a function of these, of the public law
+and of the public rule of the rows, so no rounding of floating point can tell anything.
+"""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from .errors import ReleaseFileError
+from .guarantee import Guarantee
+from .matrix_reading import IntArray
+from .origin import Origin
+from .reading import Reading
+from .release_file import read_release, release_bytes, whole_file
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Reading):
+    """What leaves the private side: integers, their unit, the guarantee they carry, and where they come from.
+
+    Its attributes say what it holds in the user's units: `covariance`, `mean`, `correlation`, `scale`, `components`,
+    `explained_variance`, `regression`, ... See `eigenveil.reading.Reading`.
+
+    Parameters
+    ----------
+    integers : mapping of str to int64 array
+        What left, by name: "matrix", or "directions" with or without "quotients" (variances along them, then what they
+        leave of the trace); "count" is a noisy number of rows; in the local model "sums" and "ones" of the reports.
+    unit : mapping of str to float
+        The value of one, by the same names.
+    guarantee : Guarantee
+        What is promised to every person in the data.
+    origin : Origin
+        Public facts about its making.
+    """
+
+    integers: Mapping[str, IntArray]
+    unit: Mapping[str, float]
+    guarantee: Guarantee
+    origin: Origin
+
+    def __post_init__(self) -> None:
+        integers = {name: np.asarray(value, dtype=np.int64).view() for name, value in self.integers.items()}
+        for value in integers.values():
+            value.flags.writeable = False
+        object.__setattr__(self, "integers", MappingProxyType(integers))
+        object.__setattr__(self, "unit", MappingProxyType({name: float(one) for name, one in self.unit.items()}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release, (dict(self.integers), dict(self.unit), self.guarantee, self.origin)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the release to one file, whole or not at all; see `load_release`."""
+        target = Path(path)
+        try:
+            with whole_file(target) as file:
+                file.write(release_bytes(self.integers, self.unit, self.guarantee, self.origin))
+        except OSError as error:
+            raise ReleaseFileError(f"The release cannot be written to {target}: {error.strerror}.") from error
+        return target
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in sorted(self.integers.items()))
+        return f"Release({shapes}; {self.guarantee})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was released, by which law, and the guarantee."""
+        facts = {
+            **{name: " x ".join(map(str, value.shape)) or "number" for name, value in sorted(self.integers.items())},
+            "law": self.origin.law,
+            "rows": self.n_rows,
+            "created": self.origin.created or None,
+        }
+        rows = "".join(
+            f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in facts.items()
+            if value is not None
+        )
+        return f"<div><strong>Release</strong><table>{rows}</table>{self.guarantee._repr_html_()}</div>"
+
+
+def load_release(path: str | PathLike[str]) -> Release:
+    """Read a release file and return it, or raise `ReleaseFileError` if a single bit of it changed.
+
+    Files of format 1 (version 0.1) are read too: docs/reference/release_file.md says what they do not tell.
+    """
+    return Release(*read_release(Path(path)))

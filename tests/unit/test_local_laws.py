@@ -1,0 +1,89 @@
+"""The table of local laws: facts that each declares, and what each says of sums."""
+
+import numpy as np
+import pytest
+
+from eigenveil.errors import InvalidParameterError
+from eigenveil.guarantee import Numerics
+from eigenveil.laws import Law
+from eigenveil.laws.local import LOCAL_LAWS, LocalLaw, local_law_from
+from eigenveil.local import LocalProtocol, law_of
+from eigenveil.local.simulation import simulated_totals
+from helpers import refused
+
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
+
+
+def protocol_for(law: str, **more) -> LocalProtocol:
+    return LocalProtocol(5, 2.0, ALL[law], law=law, **more)
+
+
+@pytest.mark.parametrize("name", LOCAL_LAWS)
+def test_every_law_declares_its_facts(name):
+    kind = LOCAL_LAWS[name]
+    assert issubclass(kind, LocalLaw)
+    assert issubclass(kind, Law)
+    assert kind.name == name
+    assert kind.releases == "matrix"
+    assert isinstance(kind.numerics, Numerics)
+    assert kind.numerics == law_of(protocol_for(name)).guarantee().numerics
+    assert not kind.adds_noise
+    for text in (kind.source, kind.use_when):
+        assert 0 < len(text) < 100
+    assert kind.privacy() == ("(epsilon, delta)" if kind.needs_delta else "epsilon")
+    assert "Formal guarantee" in (kind.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", LOCAL_LAWS)
+@pytest.mark.parametrize("row_norms", ["any", "unit"])
+def test_a_law_comes_back_from_its_parameters_and_from_a_protocol(name, row_norms):
+    protocol = protocol_for(name, row_norms=row_norms, norm_bound=3.0, shift=[0.1] * 5, purpose="trial")
+    law = law_of(protocol)
+    for again in (local_law_from(law.parameters()), local_law_from(protocol.to_dict())):
+        assert type(again) is type(law)
+        assert again.parameters() == law.parameters()
+        assert again.guarantee() == law.guarantee()
+        assert again.off_diagonal_sd == law.off_diagonal_sd
+    assert name in law.parameters().values()
+    assert f"row_norms={row_norms!r}" in repr(law)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"law": "laplace"}, {"law": None}, {"law": "gaussian"}, {"law": ["one_bit"]}]
+)
+def test_an_unknown_law_is_refused(parameters):
+    with refused(InvalidParameterError):
+        local_law_from({"n_features": 5, "epsilon": 1.0, **parameters})
+
+
+@pytest.mark.parametrize("name", LOCAL_LAWS)
+def test_second_moment_of_released_values(name):
+    protocol = protocol_for(name)
+    law, generator = law_of(protocol), np.random.default_rng(0)
+    totals = simulated_totals(protocol, generator.standard_normal((400, 5)), generator)
+    values = {"sums": totals.sums.astype(float), "ones": np.array(float(totals.ones))}
+    moment = law.second_moment(values, 400)
+    assert np.array_equal(moment, law.estimate(totals))
+    np.testing.assert_allclose(law.second_moment({"matrix": 400 * moment}, 400), moment, rtol=1e-14)
+    assert law.noise_sd(400) == pytest.approx(law.off_diagonal_sd / 20)
+    assert law.directions(values) is law.variances(values, 400) is None
+
+
+def test_privacy_curves():
+    for name in LOCAL_LAWS:
+        law = law_of(protocol_for(name))
+        stated = law.guarantee()
+        assert law.epsilon_at(stated.delta) <= stated.epsilon
+        assert law.epsilon_at(1e-3) < stated.epsilon
+    # The paper's noise has no finite epsilon without a delta, and more at a smaller one, by its exact curve.
+    paper = law_of(protocol_for("gaussian_paper"))
+    assert paper.epsilon_at(0.0) == np.inf
+    assert np.isfinite(paper.epsilon_at(1e-9))
+    assert paper.epsilon_at(1e-9) > paper.guarantee().epsilon
+
+
+def test_a_law_to_read_with_is_cheap():
+    """Whoever opens a wide release makes its law; the places of the entries of a report wait until one is made."""
+    law = local_law_from({"law": "gaussian", "n_features": 3000, "epsilon": 1.0, "delta": 1e-6})
+    assert law.noise_sd(10) > 0
+    assert not any(isinstance(value, np.ndarray) for value in vars(law).values())

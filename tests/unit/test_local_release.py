@@ -1,0 +1,157 @@
+"""What a release of the local model says: the same from a file as from the estimator, in the units of the features."""
+
+import hashlib
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from eigenveil import Guarantee, load_release
+from eigenveil.errors import InvalidParameterError
+from eigenveil.estimators import local_pca as estimator_module
+from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
+from eigenveil.laws.local import LOCAL_LAWS
+from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of, simulate
+from eigenveil.origin import ComponentsRequest, SparseRequest
+from helpers import refused
+
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
+
+
+def rows_for(n=3000, d=6):
+    return np.random.default_rng(0).standard_normal((n, d)) * np.r_[3.0, 2.0, np.full(d - 2, 0.3)] / 4
+
+
+@pytest.mark.parametrize("law", ALL)
+def test_a_file_says_what_the_estimator_said(law, tmp_path):
+    pca = LocalPCA(2, epsilon=6.0, delta=ALL[law], norm_bound=1.5, law=law).fit(rows_for())
+    back = load_release(pca.release_.save(tmp_path / "local.npz"))
+    assert np.array_equal(back.covariance, pca.covariance_)
+    assert np.array_equal(back.components, pca.components_)
+    assert np.array_equal(back.explained_variance, pca.explained_variance_)
+    assert np.array_equal(back.explained_variance_ratio, pca.explained_variance_ratio_)
+    assert np.array_equal(back.mean, pca.mean_)
+    assert np.array_equal(back.transform(rows_for(5)), pca.transform(rows_for(5)))
+    assert back.guarantee == pca.guarantee_
+    assert back.origin.to_dict() == json.loads(json.dumps(pca.release_.origin.to_dict()))
+    assert (back.origin.model, back.origin.law, back.origin.estimator) == ("local", pca.law_, "LocalPCA")
+    assert back.origin.request == ComponentsRequest(2)
+    assert back.origin.collection.simulated
+    assert back.origin.collection.fingerprint == pca.protocol_.fingerprint
+    assert {name: value.dtype for name, value in back.integers.items()} == {"sums": np.int64, "ones": np.int64}
+    sd = law_of(pca.protocol_).off_diagonal_sd * 1.5**2 / np.sqrt(3000)
+    assert back.noise_sd == pytest.approx(sd)
+
+
+def test_a_file_says_what_the_sparse_estimator_said(tmp_path):
+    sparse = LocalSparsePCA(1, epsilon=8.0, norm_bound=1.5, screen=4, penalty=0.01, max_iter=2000).fit(rows_for())
+    back = load_release(sparse.release_.save(tmp_path / "sparse.npz"))
+    assert back.origin.request == SparseRequest(1, penalty=0.01, screen=4, max_iter=2000)
+    assert np.array_equal(back.components, sparse.components_)
+    assert np.array_equal(back.explained_variance, sparse.explained_variance_)
+    assert (back.sparse.penalty, back.sparse.n_iter) == (sparse.penalty_, sparse.n_iter_) == (0.01, sparse.n_iter_)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"penalty": -1.0},
+        {"penalty": np.nan},
+        {"penalty": "auto"},
+        {"screen": 0},
+        {"screen": 2.5},
+        {"tol": 0.0},
+        {"max_iter": 0},
+        {"n_components": 7},
+        {"n_components": 0},
+    ],
+)
+def test_what_the_solver_cannot_use_is_refused_before_anything_is_drawn(parameters, monkeypatch):
+    monkeypatch.setattr(estimator_module, "simulated_totals", lambda *_: pytest.fail("something was drawn"))
+    with refused(InvalidParameterError):
+        LocalSparsePCA(norm_bound=1.0, **parameters).fit(rows_for(20))
+
+
+def test_names_of_features_are_kept():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rows_for(50), columns=list("abcdef"))
+    assert LocalPCA(1, norm_bound=1.0).fit(frame).release_.feature_names == tuple("abcdef")
+    assert LocalPCA(1, norm_bound=1.0).fit(rows_for(50)).release_.feature_names is None
+
+
+def test_shift_and_scale_of_the_protocol_are_part_of_the_units():
+    """Rows in other units, told to the protocol, give the second moment of the rows in their own units."""
+    rows, scale, shift = rows_for(), np.array([1.0, 2.0, 0.5, 1.0, 4.0, 1.0]), np.arange(6.0)
+    plain = simulate(LocalProtocol(6, 8.0, norm_bound=1.5), rows, np.random.default_rng(1), 2)
+    protocol = LocalProtocol(6, 8.0, norm_bound=1.5, shift=shift, scale=scale)
+    other = simulate(protocol, rows / scale + shift, np.random.default_rng(1), 2)
+    np.testing.assert_allclose(other.scaled_covariance, plain.covariance, atol=1e-3)
+    np.testing.assert_allclose(other.covariance, other.scaled_covariance / np.outer(scale, scale))
+    assert np.array_equal(other.mean, shift)
+    assert np.array_equal(plain.mean, np.zeros(6))
+    np.testing.assert_allclose(
+        other.transform(rows / scale + shift), rows @ other.components.T, atol=1e-12
+    )  # about the shift, in scaled units
+
+
+def test_a_collection_and_its_file(tmp_path):
+    protocol = LocalProtocol(6, 8.0, norm_bound=1.5)
+    collection = Aggregator(protocol)
+    collection.add_many([*encode_many(protocol, rows_for(200)), b"junk"])
+    release = collection.release(n_components=2)
+    assert not release.origin.collection.simulated
+    assert release.origin.rows.reach_squared == 1.5**2
+    back = load_release(release.save(tmp_path / "collected.npz"))
+    assert back.origin.collection.refused == {"malformed": 1}
+    assert back.n_rows == 200
+    assert np.array_equal(back.covariance, release.covariance)
+    np.testing.assert_allclose(back.covariance, 1.5**2 * law_of(protocol).estimate(collection.totals))
+
+
+def written_by_version_0_1(covariance: np.ndarray, components: np.ndarray, n_rows: int) -> bytes:
+    """A local release as version 0.1 wrote it: floats, an untyped provenance, a checksum in the zip comment."""
+    parameters = {
+        "format": 1, "n_features": 3, "epsilon": 4.0, "delta": 0.0, "norm_bound": 3.0, "mechanism": "double_cap",
+        "row_norms": "any", "trace_share": 0.05, "shift": None, "scale": [1.0, 2.0, 1.0], "purpose": "winter trial",
+    }  # fmt: skip
+    provenance = {
+        "package_version": "0.1.0", "model": "local", "mechanism": "double_cap", "parameters": parameters,
+        "fingerprint": "ab" * 32, "n_rows": n_rows, "refused": {"malformed": 2}, "simulated": False,
+        "feature_names": None, "created": "2025-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    guarantee = Guarantee(4.0, numerics="idealized", caveats=("Local model.",)).to_dict()
+    del guarantee["unit"]  # which version 0.1 did not have
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("release.json", json.dumps({"format": 1, "guarantee": guarantee, "provenance": provenance}))
+        for name, value in (("covariance", covariance), ("components", components)):
+            content = io.BytesIO()
+            np.save(content, value)
+            archive.writestr(f"{name}.npy", content.getvalue())
+        archive.comment = b" " * 71
+    body = buffer.getvalue()[:-71]
+    return body + b"sha256:" + hashlib.sha256(body).hexdigest().encode()
+
+
+def test_a_local_release_of_format_1_is_read(tmp_path):
+    covariance = np.array([[4.0, 0.5, 0.0], [0.5, 1.0, -0.25], [0.0, -0.25, -0.125]])
+    vectors = np.linalg.eigh(covariance)[1][:, ::-1].T
+    path = tmp_path / "old.npz"
+    path.write_bytes(written_by_version_0_1(covariance, vectors[:2], 500))
+    release = load_release(path)
+    # The grid of the rows, 2^-16 of the norm bound, is the only rounding.
+    np.testing.assert_allclose(release.scaled_covariance, covariance, atol=1e-10)
+    np.testing.assert_allclose(release.covariance, covariance / np.outer([1, 2, 1], [1, 2, 1]), atol=1e-10)
+    np.testing.assert_allclose(np.abs(np.sum(release.components * vectors[:2], axis=1)), 1.0, atol=1e-9)
+    np.testing.assert_allclose(release.explained_variance, np.linalg.eigvalsh(covariance)[:0:-1], atol=1e-9)
+    np.testing.assert_allclose(release.explained_variance_ratio, release.explained_variance / 4.875, atol=1e-9)
+    assert release.law.name == "double_cap"
+    law = law_of(LocalProtocol(3, 4.0))
+    assert release.noise_sd == pytest.approx(9 * law.off_diagonal_sd / np.sqrt(500))
+    assert (release.n_rows, release.guarantee.epsilon) == (500, 4.0)
+    assert release.origin.collection.refused == {"malformed": 2}
+    assert release.origin.parameters["law"] == "double_cap"
+    again = load_release(release.save(tmp_path / "new.npz"))
+    assert np.array_equal(again.covariance, release.covariance)

@@ -1,0 +1,294 @@
+"""What is shown is what the release reads of itself, whichever law made it and whatever was asked for."""
+
+import numpy as np
+import pytest
+
+import eigenveil
+from eigenveil import Guarantee, Release, RowBound
+from eigenveil.guarantee import Numerics, Relation
+from eigenveil.laws import LAWS, AdditiveLaw
+from eigenveil.laws.sampled import SamplingLaw, integer_directions
+from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.report import render_report
+from eigenveil.report.markup import fixed, number, percent
+from eigenveil.report.shown import SHOWN_FEATURES, Shown, read
+from made_releases import NAMES, PlainReports, drawn, local_release, quietly, table, with_origin
+
+CENTRED = RowBound(8.0, constant=8.0)
+
+
+def text_of(page: str) -> str:
+    return page.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def assert_same_numbers(release: Release, shown: Shown) -> None:
+    """What is shown agrees with the attributes of the release, and the page prints it."""
+    page = text_of(render_report(release))
+    components = quietly(lambda: release.components)
+    k = len(components)
+    np.testing.assert_array_equal(shown.components, components)
+    for value in components[:6, shown.leading_features()].ravel():
+        assert fixed(float(value), 4) in page
+    assert (shown.eigenvalues is not None) == release.has_matrix
+    if not release.has_matrix:
+        assert release.explained_variance is None
+        assert 'id="scree-title"' not in page
+        return
+    np.testing.assert_array_equal(shown.eigenvalues[:k], release.explained_variance)
+    np.testing.assert_array_equal(shown.shares[:k], release.explained_variance_ratio)
+    for value, share in zip(release.explained_variance, release.explained_variance_ratio, strict=True):
+        assert number(value) in page
+        assert percent(share) in page
+    assert (shown.intervals is None) == (release.explained_variance_interval is None)
+    if release.has_noise_law:
+        np.testing.assert_array_equal(shown.intervals[:k], release.explained_variance_interval)
+        assert shown.edge == release.estimate.edge
+        assert shown.n_visible == release.estimate.n_visible
+        np.testing.assert_array_equal(shown.alignments, release.estimate.alignments)
+        for value in (shown.edge, *release.explained_variance_interval.ravel()):
+            assert number(value) in page
+
+
+CASES = [
+    (name, relation, bound)
+    for name, law in LAWS.items()
+    for relation in Relation
+    for bound in (RowBound(8.0), CENTRED)
+    if bound.constant is None or law.releases != "subspace"
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "bound"), CASES, ids=[f"{n}-{r.value}-{b.constant and 'centred'}" for n, r, b in CASES]
+)
+def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp_path):
+    release = drawn(name, bound=bound, relation=relation, n_components=2)
+    shown = read(release)
+    assert_same_numbers(release, shown)
+    page = render_report(release)
+    from_file = eigenveil.load_release(release.save(tmp_path / "a.npz"))
+    assert render_report(from_file) == page
+    assert ("(noisy)" in page) == ("count" in release.integers and name != "none")
+    assert any("experiment, not by proof" in note for note in shown.notes) == (
+        release.has_noise_law and not release.law.rotation_invariant
+    )
+    assert any("about the origin" in note for note in shown.notes) == (release.has_matrix and bound.constant is None)
+
+
+@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if "paper" in law.calibrations])
+def test_the_constants_of_papers_are_shown_too(name):
+    options = {"allow_unsound": True} if name == "wishart" else {}
+    release = drawn(name, calibration="paper", n_components=1, **options)
+    assert_same_numbers(release, read(release))
+    assert "<dt>Calibration</dt><dd>paper</dd>" in render_report(release)
+
+
+# Laws that the report has never heard of.
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_an_unknown_law_still_gives_a_page(name):
+    release = drawn(name, n_components=2)
+    foreign = with_origin(release, law="a law of tomorrow")
+    page, shown = text_of(render_report(foreign)), read(foreign)
+    assert "a law of tomorrow" in page
+    assert "not known here" in shown.notes[0]
+    assert (shown.edge, shown.alignments, shown.intervals) == (None, None, None)
+    # Integers have the same meaning whatever the law.
+    assert ("matrix" in release.integers) == (shown.eigenvalues is not None)
+    assert shown.components.shape == (2, 6)
+    assert str(foreign.guarantee) in page
+    assert_same_numbers(foreign, shown)
+
+
+@pytest.mark.parametrize("request_", [ComponentsRequest(0.5), SparseRequest(1)], ids=["share", "sparse"])
+def test_where_an_unknown_law_leaves_no_components_the_rest_is_shown(request_):
+    sampled = drawn("eigenvector_sampling", bound=CENTRED, request=request_)
+    foreign = with_origin(sampled, law="a law of tomorrow")
+    page, shown = render_report(foreign), read(foreign)
+    assert shown.components.shape == (0, 6)
+    assert "cannot tell components" in page
+    assert "Loadings</h2>" not in page
+    assert str(foreign.guarantee) in text_of(page)
+
+
+def test_sparse_components_need_the_noise_or_a_penalty():
+    release = with_origin(drawn("gaussian", request=SparseRequest(1)), law="a law of tomorrow")
+    assert read(release).components.shape == (0, 6)
+    assert "scree-title" in render_report(release)
+    release = with_origin(drawn("gaussian", request=SparseRequest(1, penalty=0.1)), law="a law of tomorrow")
+    assert read(release).components.shape == (1, 6)
+
+
+class Uniform(AdditiveLaw):
+    """A law made up here: flat noise, private in no sense, which is not the report's to judge."""
+
+    name = "made_up_noise"
+    numerics = Numerics.IDEALIZED
+    source = "this test"
+    use_when = "never"
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, 0.0, self.relation, self.numerics)
+
+    def noise_scale(self) -> float:
+        return 20 / self.epsilon
+
+    def noise(self, generator, grid=1.0):
+        noise = generator.uniform(-1, 1, (self.n_features, self.n_features)) * self.noise_scale() * grid
+        return np.triu(noise) + np.triu(noise, 1).T
+
+    @property
+    def off_diagonal_sd(self) -> float:
+        return self.noise_scale() / np.sqrt(3)
+
+    @property
+    def noise_reach(self) -> float:
+        return self.noise_scale()
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return False
+
+
+class Axes(SamplingLaw):
+    """A law made up here that releases axes, as a subspace or in an order."""
+
+    name = "made_up_axes"
+    releases = "subspace"
+    numerics = Numerics.EXACT
+    source = "this test"
+    use_when = "never"
+    strength = 0.0
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(0.0, 0.0, self.relation, self.numerics)
+
+    def draw(self, gram, grid, n_rows, generator):
+        return {"directions": integer_directions(np.eye(self.n_components, self.n_features))}
+
+
+def test_a_new_law_is_shown_from_the_facts_that_it_declares(monkeypatch):
+    for law in (Uniform, Axes):
+        monkeypatch.setitem(LAWS, law.name, law)
+    release = drawn(Uniform.name, n_components=2)
+    shown = read(release)
+    assert_same_numbers(release, shown)
+    assert shown.intervals is not None
+    assert any("experiment, not by proof" in note for note in shown.notes)
+    monkeypatch.setattr(Uniform, "rotation_invariant", True)
+    assert not any("experiment" in note for note in read(release).notes)
+    axes = drawn(Axes.name, n_components=2)
+    shown = read(axes)
+    assert_same_numbers(axes, shown)
+    assert any("no order of importance" in note for note in shown.notes)
+    monkeypatch.setattr(Axes, "ordered", True)
+    assert not any("no order of importance" in note for note in read(axes).notes)
+    assert all(law.name in render_report(one) for law, one in ((Uniform, release), (Axes, axes)))
+
+
+# What was asked for.
+
+
+@pytest.mark.parametrize("request_", [Request(), ComponentsRequest(2), SparseRequest(2), RegressionRequest(1)])
+def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
+    release = drawn("gaussian", bound=CENTRED, request=request_)
+    shown = read(release)
+    if isinstance(request_, ComponentsRequest | SparseRequest):
+        assert shown.correlations is None
+    else:
+        np.testing.assert_array_equal(shown.correlations, release.correlation)
+        assert fixed(float(release.correlation[0, 1])) in render_report(release)
+
+
+def test_sparse_components_are_the_loadings():
+    release = drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5))
+    shown, page = read(release), text_of(render_report(release))
+    np.testing.assert_array_equal(shown.components, release.sparse.components)
+    np.testing.assert_array_equal(shown.shares, release.explained_variance_ratio)
+    np.testing.assert_array_equal(shown.eigenvalues, release.eigenvalues)
+    used = (release.sparse.components != 0).sum(axis=1)
+    assert used.tolist() == [3]  # the first group of the table; the noise is far below the penalty
+    for line, share in enumerate(release.explained_variance_ratio):
+        assert f"Component {line + 1}: {percent(share)} of variance, {used[line]} of 6 features" in page
+    assert "The components are sparse" in page
+    assert "not part of the release" not in page
+
+
+def test_the_coefficients_of_a_regression_are_shown():
+    release = drawn("gaussian", epsilon=4.0, bound=CENTRED, request=RegressionRequest(1))
+    fit, page = release.regression, text_of(render_report(release))
+    section = page[page.index('id="regression"') : page.index('id="matrix"')]
+    assert "Prediction of income from 5 features" in section
+    assert f"R² = {fixed(fit.r2)}" in section
+    for name, value in zip(["intercept", *NAMES[:1], *NAMES[2:]], [fit.intercept, *fit.coef], strict=True):
+        assert f'<th scope="row">{name}</th><td>{number(value)}</td>' in section
+    assert "the coefficients are computed from it" in page
+
+
+def test_of_many_coefficients_those_that_move_the_prediction_are_shown():
+    generator = np.random.default_rng(1)
+    spread = np.where(np.arange(40) == 7, 0.05, 1.0)
+    rows = generator.normal(size=(4000, 40)) * spread
+    rows[:, 39] = rows[:, 3] + 5.0 * rows[:, 20]
+    release = drawn("gaussian", rows, epsilon=8.0, bound=RowBound(9.0), names=None, request=RegressionRequest(39))
+    shown = read(release)
+    assert len(shown.predictors) == SHOWN_FEATURES
+    assert {3, 20} <= set(shown.predictors)
+    assert f"Shown are the {SHOWN_FEATURES} that move the prediction most" in render_report(release)
+
+
+def test_a_regression_by_an_unknown_law_is_left_out():
+    release = with_origin(drawn("gaussian", request=RegressionRequest(1)), law="a law of tomorrow")
+    assert read(release).regression is None
+    assert 'id="regression"' not in render_report(release)
+
+
+# The local model.
+
+
+def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
+    release = local_release(monkeypatch)
+    shown, page = read(release), text_of(render_report(release))
+    assert_same_numbers(release, shown)
+    assert shown.edge == pytest.approx(2 * release.noise_sd * np.sqrt(6))
+    assert shown.intervals is None
+    assert number(shown.edge) in page
+    assert "<dt>Reports</dt><dd>3,000</dd>" in page
+    assert "local: rows were private before they were collected" in page
+    assert "not freed of bias" in page
+    assert "the sum of many reports" in page
+
+
+def test_a_local_law_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
+    monkeypatch.setattr(PlainReports, "noise_sd", lambda self, n_rows: None)
+    shown = read(local_release(monkeypatch))
+    assert shown.edge is None
+    assert not any("many reports" in note for note in shown.notes)
+
+
+# The estimators show the same.
+
+
+@pytest.mark.parametrize("law", ["gaussian", "matrix_laplace"])
+def test_the_numbers_are_those_of_the_estimator(law):
+    from eigenveil import PrivatePCA
+
+    pca = PrivatePCA(3, epsilon=2.0, delta=1e-6 if LAWS[law].needs_delta else 0.0, norm_bound=8.0, law=law)
+    release = pca.fit(table()).release_
+    shown = read(release)
+    assert_same_numbers(release, shown)
+    np.testing.assert_allclose(shown.eigenvalues[:3], pca.explained_variance_)
+    np.testing.assert_allclose(shown.shares[:3], pca.explained_variance_ratio_)
+    np.testing.assert_allclose(shown.intervals[:3], pca.explained_variance_interval_)
+    np.testing.assert_allclose(shown.components, pca.components_)
+
+
+def test_a_local_estimator_has_a_report_with_an_edge():
+    from eigenveil import LocalPCA
+
+    release = quietly(lambda: LocalPCA(2, epsilon=4.0, norm_bound=8.0).fit(table())).release_
+    shown = read(release)
+    assert_same_numbers(release, shown)
+    assert shown.edge is not None
+    assert "holds against the server too" in render_report(release)
