@@ -1,6 +1,7 @@
 """Times of the samplers, and of what else does the same, as ratios measured in one run.
 
     python benchmarks/samplers.py --output samplers.json
+    python benchmarks/samplers.py --exact      # exact directions against those of floats, and nothing else
 
 diffprivlib is compared if it is installed. Each of its draws runs in a process of its own, which is ended after
 --timeout seconds.
@@ -18,6 +19,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from eigenveil.laws import LAWS
+from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
+from eigenveil.randomness import secure_generator
 from eigenveil.samplers import bingham, default_updates, matrix_bingham, wishart
 
 DIMENSIONS = (10, 50, 100, 500)
@@ -110,16 +114,55 @@ def wishart_row(d: int = 1000) -> dict[str, object]:
     return {"what": f"Wishart draw, d = {d}", "seconds": ours, "other": product, "ratio": product / ours}
 
 
+def median_seconds(calls: tuple[Callable[[], object], ...], rounds: int = 5) -> list[float]:
+    """Return the median time of each call; they take turns, so that a busy machine slows all of them."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds + 1):
+        for call, found in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            found.append(time.perf_counter() - start)
+    return [float(np.median(found[1:])) for found in times]
+
+
+def exact_rows() -> list[dict[str, object]]:
+    """Time what a release draws, in integers, against the same in floats; few rows are nearly uniform directions."""
+    rows: list[dict[str, object]] = []
+    generator, grid = secure_generator(), 2**32
+    for d, k in ((1000, 1), (500, 3)):
+        for n in (20, 12 * d, 100 * d):
+            drawn = min(n, 2 * d)  # more rows are these again
+            C = np.rint(gram(d, drawn) * (grid * n / drawn)).astype(np.int64)
+            name = "ppca" if k == 1 else "eigenvector_sampling"
+            law = LAWS[name](epsilon=1.0, n_features=d, n_components=k)
+
+            def exact(law=law, C=C, n=n):  # type: ignore[no-untyped-def]
+                return law.draw(C, grid, n, generator)
+
+            def floats(law=law, C=C):  # type: ignore[no-untyped-def]
+                if isinstance(law, EigenvectorSampling):
+                    return law._draw_tight(C.astype(np.float64) / grid, generator)
+                return bingham(C.astype(np.float64) * (law.strength / grid), generator)
+
+            ours, other = median_seconds((exact, floats))
+            what = f"{name}, exact, d = {d}, k = {k}, n = {n}"
+            rows.append({"what": what, "seconds": ours, "other": other, "ratio": ours / other})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Times of the samplers, as ratios measured in one run.")
     parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds for each draw of diffprivlib")
+    parser.add_argument("--exact", action="store_true", help="time exact directions only")
     parser.add_argument("--their-draw", type=int, nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.their_draw:
         print(their_draw(*arguments.their_draw))
         return
-    rows = [*bingham_rows(arguments.timeout), *subspace_rows(), wishart_row()]
+    rows = exact_rows()
+    if not arguments.exact:
+        rows += [*bingham_rows(arguments.timeout), *subspace_rows(), wishart_row()]
     table = Table("what", "seconds", "other", "ratio", "remarks", title="Samplers")
     for row in rows:
         other, ratio = row["other"], row.get("ratio")
@@ -135,7 +178,7 @@ def main() -> None:
     console.print(table)
     console.print(
         "other: diffprivlib's Bingham; Hoff's sampler at the papers' 20,000 updates (from the time of one); "
-        "one matrix product."
+        "one matrix product. For exact directions: the same in floats, and the ratio is exact to float."
     )
     if arguments.output:
         arguments.output.write_text(json.dumps(rows, indent=2) + "\n")

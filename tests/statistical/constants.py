@@ -8,3 +8,9 @@ PERTURB.
 ALPHA = 1e-9
 N = 200_000
 PERTURB = 0.05
+
+EXACT_DRAWS = 3_000
+"""Draws of whole matrices, which cost more: enough to see a constant that is wrong by EXACT_FACTOR."""
+EXACT_FACTOR = 1.2
+SIGMAS = 6.1
+"""A normal number is farther out with probability ALPHA."""

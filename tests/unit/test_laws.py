@@ -87,7 +87,12 @@ def test_laplace_and_frobenius_constants(d):
     assert paper.guarantee().epsilon == pytest.approx(math.sqrt(d * (d + 3) / 2) / (2 * d))
     assert make("frobenius", d=d, k=1).noise_scale() == pytest.approx(math.sqrt(2))
     assert make("frobenius", "paper", d=d, k=1).guarantee().epsilon == 0.5
-    assert make("matrix_laplace", d=d, k=1).noise_scale() == 1.0
+    balanced, p = make("matrix_laplace", d=d, k=1), d * (d + 1) / 2
+    assert balanced.noise_scale() == 0.5
+    assert balanced.off_diagonal_sd == pytest.approx(math.sqrt((d + 1) * (2 * p + 1) / (p + 2)))
+    independent = make("matrix_laplace", "tight", d=d, k=1)
+    assert independent.noise_scale() == 1.0
+    assert independent.off_diagonal_sd == pytest.approx(math.sqrt(2 * (d + 1)))
     assert make("matrix_laplace", relation="add_remove", d=d, k=1).noise_scale() == pytest.approx(0.5 / 0.95)
 
 

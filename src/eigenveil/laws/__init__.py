@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 from ..lazy import lazily
 
 if TYPE_CHECKING:
-    from .additive import AdditiveLaw
+    from .additive import AdditiveLaw, RealNoiseLaw
     from .base import Law
     from .central import CentralLaw
     from .choosing import choose_law
     from .sampled import SamplingLaw
     from .table import LAWS, law_from
 
-__all__ = ["LAWS", "AdditiveLaw", "CentralLaw", "Law", "SamplingLaw", "choose_law", "law_from"]
+__all__ = ["LAWS", "AdditiveLaw", "CentralLaw", "Law", "RealNoiseLaw", "SamplingLaw", "choose_law", "law_from"]
 
 _HOMES = {
     "LAWS": "table",
     "AdditiveLaw": "additive",
     "CentralLaw": "central",
     "Law": "base",
+    "RealNoiseLaw": "additive",
     "SamplingLaw": "sampled",
     "choose_law": "choosing",
     "law_from": "table",

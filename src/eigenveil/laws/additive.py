@@ -1,22 +1,26 @@
-"""Laws that add noise: the integer second moment plus integer noise."""
+"""Laws that add noise: integer noise, or real noise rounded together with what it hides."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import CapacityError
+from ..guarantee import Numerics
 from ..postprocess.spectrum import top_components
-from ..samplers.symmetric import mirror_upper
+from ..samplers.lazy_matrix import COARSEST, LazyMatrix, public_shift, rounded_sum
 from .base import FloatArray, IntArray, Integers, Values
 from .central import CentralLaw
 
-# Noise becomes integers in blocks of rows, so that a wide matrix is not copied on the way.
-_ROWS_AT_ONCE = 512
 _SIMULATED_GRID = 2.0**32
+_FARTHEST = 2**62  # what is beyond is cut off; `noise_reach` says that it is never met
 
 
 class AdditiveLaw(CentralLaw):
-    """Releases the integer second moment plus integer noise; directions are its eigenvectors."""
+    """Releases the integer second moment plus noise; directions are its eigenvectors."""
 
     releases = "matrix"
     adds_noise = True
@@ -28,7 +32,11 @@ class AdditiveLaw(CentralLaw):
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
-        """Return symmetric noise for C, times `grid`, the squared row norm on the grid; int64 where it is exact."""
+        """Return symmetric noise for C, times `grid`, the squared row norm on the grid.
+
+        int64 where the law is discrete: then it is what a release adds. Floats are a quick draw of the same law for
+        simulation and post-processing, and never meet data.
+        """
 
     @property
     @abstractmethod
@@ -64,9 +72,15 @@ class AdditiveLaw(CentralLaw):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw the integer noise, and add the integer second moment: the sum is exact."""
-        integers = whole_numbers(self.noise(generator, float(grid)), generator)
-        integers += gram
-        return {"matrix": integers, **self.draw_count(n_rows, grid, generator)}
+        noise: NDArray[Any] = self.noise(generator, float(grid))
+        if noise.dtype != np.int64:
+            raise TypeError(
+                f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseLaw."
+            )
+        # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62, so nothing overflows.
+        np.clip(noise, -_FARTHEST - gram, _FARTHEST - gram, out=noise)
+        noise += gram
+        return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Return the noisy second moment, less the mean of the noise."""
@@ -106,29 +120,30 @@ class AdditiveLaw(CentralLaw):
         return float(loss), float(ratio)
 
 
-def whole_numbers(noise: FloatArray | IntArray, generator: np.random.Generator) -> IntArray:
-    """Return noise as int64, in its own memory, cut off at 2^62."""
-    if noise.dtype != np.int64:
-        if max(noise.max(), -noise.min()) >= 2.0**53:
-            noise = with_last_bits(noise, generator)
-        else:
-            integers = noise.view(np.int64)
-            for low in range(0, noise.shape[0], _ROWS_AT_ONCE):
-                rows = slice(low, low + _ROWS_AT_ONCE)
-                integers[rows] = np.rint(noise[rows]).astype(np.int64)
-            noise = integers
-    return np.asarray(np.clip(noise, -(2**62), 2**62, out=noise))
+class RealNoiseLaw(AdditiveLaw):
+    """Adds real noise, and releases the sum rounded to a public grid: the rounding is certified, so the sum is exact.
 
-
-def with_last_bits(noise: FloatArray | IntArray, generator: np.random.Generator) -> IntArray:
-    """Return real noise as integers, with random last bits where float64 has none.
-
-    Beyond 2^53 floats are multiples of 2, 4, ..., and so coarse a noise would leave the last bits of the data alone. An
-    even draw within the spacing of the floats is what a sampler of more bits would have there, up to its 53 bits.
+    What leaves is round((C + N)/2^s) in units of 2^s, a post-processing of C + N for the real N of the proof.
+    docs/explanation/exact_sampling.md has the bounds.
     """
-    whole = np.rint(noise).astype(np.int64)
-    rows, columns = np.triu_indices(noise.shape[0])
-    spacing = np.maximum(1.0, np.spacing(np.abs(noise[rows, columns]))).astype(np.int64)
-    whole[rows, columns] += generator.integers(0, spacing) - spacing // 2
-    mirror_upper(whole)
-    return whole
+
+    numerics = Numerics.EXACT
+
+    @abstractmethod
+    def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyMatrix:
+        """Return lazy noise for C, times `unit`."""
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return the shift of the matrix, by which its grid is a thousandth of the noise."""
+        return {"matrix": public_shift(self.off_diagonal_sd * grid)}
+
+    @property
+    def grid_width(self) -> float:
+        """The width of that grid in units of C, at most: a matrix that leaves is rounded to it."""
+        return self.off_diagonal_sd * 2.0**-COARSEST
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw lazy noise, and round its sum with the integer second moment."""
+        shift = self.shifts(grid)["matrix"]
+        noise = self.lazy_noise(Fraction(grid, 2**shift), generator)
+        return {"matrix": rounded_sum(gram, shift, noise), **self.draw_count(n_rows, grid, generator)}

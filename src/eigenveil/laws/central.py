@@ -1,6 +1,8 @@
 """What every central law is: parameters in, a guarantee without data, and a draw from integers to integers."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -14,9 +16,9 @@ from ..errors import (
     positive_number,
     probability_below_one,
 )
-from ..guarantee import Relation
+from ..guarantee import Numerics, Relation
 from ..samplers.discrete import discrete_laplace
-from .base import FloatArray, IntArray, Integers, Law, Values
+from .base import IN_UNITS_OF_C, FloatArray, IntArray, Integers, Law, Values
 
 COUNT_SHARE = Fraction(1, 20)
 """Where the number of rows is private, this share of epsilon pays for a noisy count to divide by."""
@@ -42,6 +44,9 @@ class CentralLaw(Law):
     calibration : {"tight", "paper"}, optional
         Our constants, or those of the paper that proposed the law; by default the first that the law has, ours where
         there are two.
+    accept_inexact : bool
+        Says that whoever releases knows that the law, with these parameters, is not exact in its bits. Nothing is
+        released by an inexact law without it (see `check_accepted`); plans, simulations and audits do not need it.
 
     Attributes
     ----------
@@ -70,6 +75,7 @@ class CentralLaw(Law):
         n_components: int | None = None,
         relation: Relation | str = Relation.REPLACE,
         calibration: str | None = None,
+        accept_inexact: bool = False,
     ) -> None:
         self.epsilon = positive_number("epsilon", epsilon)
         self.delta = probability_below_one("delta", delta)
@@ -78,6 +84,7 @@ class CentralLaw(Law):
         self.n_components = integer_between("n_components", k, 1, self.n_features)
         self.relation = Relation.parse(relation)
         self.calibration = one_of("calibration", calibration or self.calibrations[0], self.calibrations)
+        self.accept_inexact = bool(accept_inexact)
         reason = self.refusal(self.delta, self.calibration)
         if reason is not None:
             raise InvalidParameterError(reason)
@@ -100,6 +107,7 @@ class CentralLaw(Law):
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types; `law_from` makes the same law of them."""
+        accepted = {"accept_inexact": True} if self.accept_inexact else {}
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -107,7 +115,21 @@ class CentralLaw(Law):
             "n_components": self.n_components,
             "relation": self.relation.value,
             "calibration": self.calibration,
+            **accepted,
         }
+
+    @property
+    def exact(self) -> bool:
+        """Whether the law of the released bits is the law of the proof, with these parameters."""
+        return self.guarantee().numerics is Numerics.EXACT
+
+    def check_accepted(self) -> None:
+        """Refuse to release by a law that is not exact, unless it was accepted as such."""
+        if not (self.exact or self.accept_inexact):
+            raise InvalidParameterError(
+                f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
+                "than its guarantee says; choose an exact law, or say accept_inexact=True for research."
+            )
 
     @abstractmethod
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
@@ -123,6 +145,25 @@ class CentralLaw(Law):
             Number of rows; it leaves for free where the relation makes it public, and is paid for elsewhere.
         generator : numpy.random.Generator
         """
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return, for names of what leaves, s: its integers count multiples of 2^s. Public, and 0 where not named."""
+        del grid
+        return {}
+
+    def units(self, grid: int, unit_squared: float) -> dict[str, float]:
+        """Return the value of one of every kind of integer that leaves.
+
+        Parameters
+        ----------
+        grid : int
+            As for `draw`.
+        unit_squared : float
+            The value of one unit of the integer second moment.
+        """
+        units = {"directions": DIRECTION_UNIT, "count": 1.0, **dict.fromkeys(IN_UNITS_OF_C, unit_squared)}
+        shifts = self.shifts(grid)
+        return {name: math.ldexp(unit, shifts.get(name, 0)) for name, unit in units.items()}
 
     def check_grid(self, grid: int) -> None:
         """Refuse a grid that the law does not fit; public numbers alone, before any budget is spent."""
@@ -183,6 +224,12 @@ class CentralLaw(Law):
         """
         del values, C, n_rows
         return None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # What was planned and paid for is what draws.
+        if name in self.__dict__:
+            raise AttributeError("A law cannot be changed; make another one.")
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())

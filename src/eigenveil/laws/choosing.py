@@ -1,4 +1,4 @@
-"""`law="auto"`: a rule that uses public numbers only."""
+"""`law="auto"`: a rule that uses public numbers only, and chooses exact laws only."""
 
 from ..guarantee import Relation
 from .eigenvector_sampling import EigenvectorSampling
@@ -22,7 +22,7 @@ def choose_law(
     delta: float = 0.0,
     relation: Relation = Relation.REPLACE,
 ) -> str:
-    """Return the name of the law that `"auto"` stands for.
+    """Return the name of the law that `"auto"` stands for; with our constants each of them is exact in its bits.
 
     Parameters
     ----------

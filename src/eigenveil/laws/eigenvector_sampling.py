@@ -1,5 +1,6 @@
 """Iterative eigenvector sampling (Amin, Dick, Kulesza, Munoz and Vassilvitskii 2018), with its joint cost."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -9,9 +10,13 @@ from numpy.typing import NDArray
 
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
-from ..errors import InvalidParameterError
+from ..caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT
+from ..errors import CapacityError, InvalidParameterError
 from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers import bingham
+from ..samplers.discrete import discrete_laplace
+from ..samplers.exact_directions import direction_slack, exact_directions, variances_along, variances_sensitivity
+from ..samplers.exact_matrix import ExactMatrix
 from .base import FloatArray, IntArray, Integers, Values
 from .sampled import SamplingLaw, integer_directions, quadratic_forms
 
@@ -24,7 +29,8 @@ class EigenvectorSampling(SamplingLaw):
     Pure epsilon. The directions u_1, u_2, ... are orthonormal, so one row x moves sum h_i (u_i . x)^2 by at most
     max h_i, and each normalizer by at most exp(h_i): together max h_i + sum h_i for replace and sum h_i for
     add/remove (docs/explanation/sampling.md). ``"tight"``: equal strengths for the k wanted directions, then the
-    Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus Laplace noise. ``"paper"``: eigenvalues of C plus
+    Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus discrete Laplace noise; exact, the rounding of the
+    directions included (docs/explanation/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
     Laplace(2/e_0) first, h_i = e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d directions, stated
     cost e_0 + sum e_i; the true cost is at most e_0 + (max e_i + sum e_i)/4 <= e_0 + sum e_i / 2.
 
@@ -37,7 +43,7 @@ class EigenvectorSampling(SamplingLaw):
 
     name = "eigenvector_sampling"
     releases = "directions"
-    numerics = Numerics.IDEALIZED
+    numerics = Numerics.IDEALIZED  # with the published constants
     source = "Amin et al. 2018, Algorithm 1, with its joint cost"
     use_when = "several directions, few rows, delta = 0"
     calibrations = ("tight", "paper")
@@ -53,6 +59,11 @@ class EigenvectorSampling(SamplingLaw):
         """Return the public parameters in JSON types."""
         return {**super().parameters(), "eigenvalue_share": self.eigenvalue_share}
 
+    @classmethod
+    def numerics_in_words(cls) -> str:
+        """Return what the numerics depend on."""
+        return f"{Numerics.EXACT.value}; {Numerics.IDEALIZED.value} with the published constants"
+
     @property
     def _eigenvalue_epsilon(self) -> Fraction:
         return self.matrix_epsilon * exact(self.eigenvalue_share)
@@ -62,23 +73,48 @@ class EigenvectorSampling(SamplingLaw):
         return self.matrix_epsilon - self._eigenvalue_epsilon
 
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon, idealized; with the paper's constants the smaller epsilon they really cost."""
-        epsilon, claimed = self.epsilon, None
+        """Return pure epsilon, exact; with the paper's constants the smaller epsilon they really cost, idealized."""
+        if self.calibration == "tight":
+            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
+        # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
+        factor = Fraction(1, 2) if self.relation is Relation.REPLACE else Fraction(1, 4)
+        epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
+        caveats = (DIRECTION_CAVEAT, FLOAT_CAVEAT)
+        return Guarantee(epsilon, 0.0, self.relation, Numerics.IDEALIZED, caveats=caveats, claimed=(self.epsilon, 0.0))
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse a strength that no certificate is sure to reach."""
+        if self.calibration == "tight":
+            self.check_strength(self._exact_strength(grid), grid)
+            # However coarse their integers, a quotient moves by one for every direction and two more.
+            if (self.n_components + 2) / self._eigenvalue_epsilon > 2**50:
+                raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return the bits of the quotients that the noise drowns: its scale is left about 2^34 of their integers."""
         if self.calibration == "paper":
-            # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
-            factor = Fraction(1, 2) if self.relation is Relation.REPLACE else Fraction(1, 4)
-            epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
-            claimed = (self.epsilon, 0.0)
-        return Guarantee(epsilon, 0.0, self.relation, Numerics.IDEALIZED, claimed=claimed)
+            return {}
+        scale = int(diagonal_l1(self.relation) * grid / self._eigenvalue_epsilon)
+        return {"quotients": max(0, scale.bit_length() - 34)}
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw directions, then the variances along them and, with our constants, what they leave of the trace."""
+        if self.calibration == "tight":
+            return {**self._draw_exactly(gram, grid, generator), **self.draw_count(n_rows, grid, generator)}
         directions, values = self._sampled(gram.astype(np.float64) / grid, generator)
         return {
             "directions": integer_directions(directions),
             "quotients": np.rint(values * grid).astype(np.int64),
             **self.draw_count(n_rows, grid, generator),
         }
+
+    def _draw_exactly(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
+        matrix, shift = ExactMatrix(gram), 48 + self.shifts(grid)["quotients"]
+        directions = exact_directions(matrix, self._exact_strength(grid) / grid, self.n_components, generator)
+        values = np.array([value >> shift for value in variances_along(matrix, directions)])
+        sensitivity = variances_sensitivity(directions, grid, int(diagonal_l1(self.relation)), shift)
+        scale = float_above(sensitivity / self._eigenvalue_epsilon)
+        return {"directions": directions, "quotients": values + discrete_laplace(scale, values.size, generator)}
 
     def _order(self, values: FloatArray, count: int) -> NDArray[np.intp]:
         return np.argsort(-values[:count], kind="stable")
@@ -129,9 +165,21 @@ class EigenvectorSampling(SamplingLaw):
 
     @property
     def strength(self) -> float:
-        """The factor of C in the exponent of every direction, with our constants."""
-        cost = self.n_components + 1 if self.relation is Relation.REPLACE else self.n_components
-        return float(self._direction_epsilon / cost)
+        """The factor of C in the exponent of every direction, with our constants and on a fine grid."""
+        return float(self._direction_epsilon / self._cost)
+
+    @property
+    def _cost(self) -> int:
+        return self.n_components + 1 if self.relation is Relation.REPLACE else self.n_components
+
+    def _exact_strength(self, grid: int) -> Fraction:
+        """Return the strength less the slack of rounded directions, rounded down to 64 bits."""
+        slack = direction_slack(self.n_features, self.n_components, grid)
+        strength = self._direction_epsilon / (self._cost * (1 + slack))
+        unit = Fraction(2) ** (strength.numerator.bit_length() - strength.denominator.bit_length() - 64)
+        return strength // unit * unit
+
+    # In floats: for planning on public matrices, and the published constants.
 
     def _draw_tight(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         k = self.n_components

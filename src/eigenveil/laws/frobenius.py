@@ -1,18 +1,20 @@
 """Noise with density exp(-epsilon |N|_F / s): the exponential mechanism of Amin et al. on matrices."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
-from ..accounting.calibration import decimal_above, exact, square_root_above
+from ..accounting.calibration import decimal_above, exact, float_above, square_root_above
 from ..accounting.sensitivity import frobenius_squared
 from ..guarantee import Guarantee, Numerics, Relation
-from .additive import AdditiveLaw
+from ..samplers.lazy_frobenius import LazyFrobenius
+from .additive import RealNoiseLaw
 from .base import FloatArray
 from .central import COUNT_SHARE
 
 
-class Frobenius(AdditiveLaw):
+class Frobenius(RealNoiseLaw):
     """Noise N on the symmetric matrices with density proportional to exp(-|N|_F / b).
 
     Its radius is Gamma(d(d+1)/2, b) and its direction uniform in the Frobenius geometry.
@@ -31,7 +33,6 @@ class Frobenius(AdditiveLaw):
     """
 
     name = "frobenius"
-    numerics = Numerics.ROUNDED
     source = "Amin et al. 2018, the exponential mechanism"
     use_when = "comparison"
     calibrations = ("tight", "paper")
@@ -47,10 +48,14 @@ class Frobenius(AdditiveLaw):
         if self.calibration == "paper":
             count = exact(self.epsilon) * (COUNT_SHARE if self.relation is Relation.ADD_REMOVE else 0)
             epsilon, claimed = decimal_above(self.matrix_epsilon / 2 + count), (self.epsilon, 0.0)
-        return Guarantee(epsilon, 0.0, self.relation, Numerics.ROUNDED, claimed=claimed)
+        return Guarantee(epsilon, 0.0, self.relation, Numerics.EXACT, claimed=claimed)
+
+    def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyFrobenius:
+        """Return the noise; its scale is rounded up."""
+        return LazyFrobenius(self.n_features, float_above(Fraction(self.noise_scale()) * unit), generator)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return the noise."""
+        """Return a quick float draw of the same law, for simulation alone."""
         d = self.n_features
         # A symmetric Gaussian matrix with off-diagonal variance 1/2 is isotropic in the Frobenius geometry.
         gaussian = generator.standard_normal((d, d))

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..accounting.calibration import (
+    DISCRETE_SHARE,
     decimal_above,
     discrete_gaussian_excess,
     exact,
@@ -23,9 +24,6 @@ from ..samplers.symmetric import symmetric
 from .additive import AdditiveLaw
 from .base import FloatArray, IntArray, Integers, Values
 from .central import COUNT_SHARE
-
-# The share of delta kept for the difference between real and discrete Gaussians; it costs 0.05 % of noise.
-DISCRETE_SHARE = 0.01
 
 
 class GaussianNoise(AdditiveLaw):

@@ -1,13 +1,17 @@
 """PPCA: the exponential mechanism on subspaces (Chaudhuri, Sarwate and Sinha 2012, 2013)."""
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..errors import one_of
+from ..accounting.calibration import exact
+from ..errors import integer_between, one_of
 from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers import matrix_bingham
+from ..samplers.exact_bingham import ExactBingham
+from ..samplers.exact_matrix import ExactMatrix
 from .base import FloatArray, IntArray, Integers, Values
 from .sampled import SamplingLaw, integer_directions, quadratic_forms
 
@@ -24,9 +28,10 @@ class Ppca(SamplingLaw):
     ----------------
     Pure epsilon: one row moves tr V'CV by at most 1 whatever the rank of V, in either direction for replace, and in
     one direction for add/remove, where the factor is therefore epsilon in place of epsilon/2 (McSherry and Talwar
-    2007; JMLR 2013, Theorem 6). One component is drawn exactly. More come from a Gibbs sampler, so their privacy is
-    empirical. ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor
-    epsilon/2 for both relations.
+    2007; JMLR 2013, Theorem 6). One component has exactly this law, rounded to multiples of 2^-24, and all d of them
+    are the whole space, which tells nothing. Those between come from a Gibbs sampler, so their privacy is empirical.
+    ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor epsilon/2 for both
+    relations.
 
     Examples
     --------
@@ -45,7 +50,8 @@ class Ppca(SamplingLaw):
         super().__init__(**parameters)
         default = "hoff" if self.calibration == "paper" else "block"
         self.method = one_of("method", default if method is None else method, ("block", "hoff"))
-        self.updates = 20_000 if updates is None and self.calibration == "paper" else updates
+        steps = 20_000 if updates is None and self.calibration == "paper" else updates
+        self.updates = None if steps is None else integer_between("updates", steps, 1)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
@@ -54,13 +60,23 @@ class Ppca(SamplingLaw):
     @classmethod
     def numerics_in_words(cls) -> str:
         """Return what the numerics depend on."""
-        return f"{Numerics.IDEALIZED.value} for one component, {Numerics.EMPIRICAL.value} for more"
+        return f"{Numerics.EXACT.value} for one component, {Numerics.EMPIRICAL.value} for more"
 
     @property
     def strength(self) -> float:
         """The factor of C in the exponent."""
+        return float(self._exact_strength)
+
+    @property
+    def _exact_strength(self) -> Fraction:
         one_sided = self.relation is Relation.ADD_REMOVE and self.calibration == "tight"
-        return self.epsilon if one_sided else self.epsilon / 2
+        # A fraction: half of the least float is no float.
+        return exact(self.epsilon) / (1 if one_sided else 2)
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse a strength that no certificate is sure to reach."""
+        if self.n_components == 1:
+            self.check_strength(self._exact_strength, grid)
 
     @property
     def _drawn_at_once(self) -> bool:
@@ -68,15 +84,19 @@ class Ppca(SamplingLaw):
         return self.n_components in (1, self.n_features)
 
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon: idealized for one component, empirical for more."""
+        """Return pure epsilon: exact for one component, empirical for more."""
         if self._drawn_at_once:
-            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.IDEALIZED)
+            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
         return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EMPIRICAL, caveats=(_CHAIN_CAVEAT,))
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw a subspace; under add/remove nothing is told about the number of rows."""
         del n_rows
-        B = gram.astype(np.float64) * (self.strength / grid)
+        if self.n_components == 1:
+            sampler = ExactBingham(ExactMatrix(gram), self._exact_strength / grid)
+            return {"directions": sampler.draw(generator)[np.newaxis]}
+        # The whole space is the same for all data, and so is what is drawn of it.
+        B = gram.astype(np.float64) * (0.0 if self._drawn_at_once else self.strength / grid)
         drawn = matrix_bingham(B, self.n_components, generator, method=self.method, updates=self.updates)
         return {"directions": integer_directions(drawn.components.T)}
 

@@ -2,9 +2,12 @@
 
 import math
 from abc import abstractmethod
+from fractions import Fraction
 
 import numpy as np
 
+from ..errors import CapacityError
+from ..samplers.envelope import certifiable
 from .base import FloatArray, IntArray, Values
 from .central import DIRECTION_UNIT, CentralLaw
 
@@ -18,6 +21,14 @@ class SamplingLaw(CentralLaw):
     @abstractmethod
     def strength(self) -> float:
         """The factor of C in the exponent of the density."""
+
+    def check_strength(self, strength: Fraction, grid: int) -> None:
+        """Refuse a strength at which some data, of any number of rows that a grid can count, have no sure envelope."""
+        if not certifiable(strength / grid, self.n_features):
+            raise CapacityError(
+                f"{self.name} at this epsilon concentrates directions more than can be certified on this grid; use a "
+                "smaller epsilon, or more bits in the RowBound."
+            )
 
     def directions(self, values: Values) -> FloatArray:
         """Return the drawn directions as orthonormal rows."""

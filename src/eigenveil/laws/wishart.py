@@ -1,23 +1,29 @@
 """Wishart noise: as published, which is not pure, and a corrected (epsilon, delta) form."""
 
 import math
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
-from ..accounting.calibration import decimal_above, exact, safe_boundary
+from ..accounting.calibration import decimal_above, exact, float_above, safe_boundary
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers import wishart
-from .additive import AdditiveLaw
+from ..samplers.lazy_wishart import LazyWishart
+from .additive import RealNoiseLaw
 from .base import FloatArray
 
 # The densities below are differences of distribution functions good to 1e-14; this much of delta covers it.
 _DELTA_SLACK = 1e-6
-# The noise is rounded to a grid of 2^-32, so an eigenvalue this far below zero is no rounding.
-_ROUNDING = 1e-7
+# Beyond it e^epsilon leaves the range of floats, and nothing is hidden anyway.
+_LARGEST_EPSILON = 500.0
+# Degrees of freedom beyond d - 1 that are tried: whole numbers, since an exact Wishart is a sum of squares. Version 0.1
+# took them as they are.
+_REAL_EXCESS = np.geomspace(4.0, 8192.0, 34).tolist()
+_WHOLE_EXCESS = np.rint(_REAL_EXCESS).tolist()
 
 
 def adding_delta(epsilon: float, nu: float, scale: float) -> float:
@@ -58,7 +64,7 @@ def wishart_delta(epsilon: float, nu: float, scale: float, relation: Relation) -
     )
 
 
-class Wishart(AdditiveLaw):
+class Wishart(RealNoiseLaw):
     """C + W with W Wishart(m, c I), so that the released matrix is positive semidefinite.
 
     Formal guarantee
@@ -69,6 +75,14 @@ class Wishart(AdditiveLaw):
     not: the support of C + W is {M >= C}, which tells a unit row from a zero row with certainty with probability
     1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs ``allow_unsound=True``.
 
+    Parameters
+    ----------
+    allow_unsound : bool
+        Needed for the published constants.
+    whole_degrees : bool
+        False is the calibration of version 0.1, to read its files: real degrees of freedom, which nothing draws
+        exactly.
+
     Examples
     --------
     >>> law = Wishart(epsilon=1.0, n_features=5, calibration="paper", allow_unsound=True)
@@ -78,15 +92,17 @@ class Wishart(AdditiveLaw):
 
     name = "wishart"
     needs_delta = True
-    numerics = Numerics.ROUNDED
     source = "Jiang, Xie and Zhang 2016, Theorem 4, corrected"
     use_when = "the matrix itself must be positive semidefinite"
     calibrations = ("tight", "paper")
     unsound_calibrations = ("paper",)
 
-    def __init__(self, *, allow_unsound: bool = False, **parameters: Any) -> None:
+    def __init__(self, *, allow_unsound: bool = False, whole_degrees: bool = True, **parameters: Any) -> None:
         super().__init__(**parameters)
+        if self.epsilon > _LARGEST_EPSILON:
+            raise InvalidParameterError(f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another law.")
         self.allow_unsound = allow_unsound
+        self.whole_degrees = whole_degrees
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "
@@ -100,18 +116,27 @@ class Wishart(AdditiveLaw):
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
-        return {**super().parameters(), "allow_unsound": self.allow_unsound}
+        options = {"allow_unsound": self.allow_unsound, "whole_degrees": self.whole_degrees}
+        return {**super().parameters(), **options}
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse real degrees of freedom too, which no exact sampler draws."""
+        super().check_grid(grid)
+        if not self.whole_degrees:
+            raise InvalidParameterError(
+                "wishart with real degrees of freedom is for reading files of version 0.1; set whole_degrees=True."
+            )
 
     @cached_property
     def degrees_and_scale(self) -> tuple[float, float]:
-        """Degrees of freedom m and scale c."""
+        """Degrees of freedom m, a whole number but for files of version 0.1, and scale c."""
         if self.calibration == "paper":
             return self.n_features + 1.0, 1.5 / float(self.matrix_epsilon)
         epsilon, delta = float(self.matrix_epsilon), self.delta * (1 - _DELTA_SLACK)
         best = (math.inf, 0.0, 0.0)
-        for nu in np.geomspace(4.0, 8192.0, 34):
+        for nu in _WHOLE_EXCESS if self.whole_degrees else _REAL_EXCESS:
 
-            def private(scale: float, nu: float = float(nu)) -> bool:
+            def private(scale: float, nu: float = nu) -> bool:
                 return wishart_delta(epsilon, nu, scale, self.relation) <= delta
 
             large = 1.0
@@ -120,7 +145,7 @@ class Wishart(AdditiveLaw):
             if large >= 1e12:
                 continue
             scale = safe_boundary(private, large, large * 1e-6)
-            degrees = float(nu) + self.n_features - 1
+            degrees = nu + self.n_features - 1
             best = min(best, (scale * math.sqrt(degrees), degrees, scale))
         if not math.isfinite(best[0]):
             raise InvalidParameterError("wishart cannot reach this epsilon and delta; use gaussian instead.")
@@ -129,14 +154,14 @@ class Wishart(AdditiveLaw):
     def guarantee(self) -> Guarantee:
         """Return (epsilon, delta); for the published constants, what they truly give."""
         if self.calibration == "tight":
-            return Guarantee(self.epsilon, self.delta, self.relation, Numerics.ROUNDED)
+            return Guarantee(self.epsilon, self.delta, self.relation, Numerics.EXACT)
         third = self.matrix_epsilon / 3
         count = exact(self.epsilon) - self.matrix_epsilon
         return Guarantee(
             decimal_above(third + count),
             math.nextafter(-math.expm1(-float(third)), 1.0),
             self.relation,
-            Numerics.ROUNDED,
+            Numerics.EXACT,
             caveats=(
                 "The published Wishart mechanism is not pure: with probability delta the output betrays a unit row "
                 "in place of a zero row with certainty.",
@@ -158,19 +183,28 @@ class Wishart(AdditiveLaw):
         return min(stated, count + (0.0 if private(0.0) else safe_boundary(private, enough, 0.0)))
 
     def log_density(self, noise: FloatArray) -> FloatArray:
-        """Return the log density: minus infinity where the noise is not positive semidefinite."""
+        """Return the log density: minus infinity where the noise is not positive semidefinite.
+
+        What leaves is rounded, so an eigenvalue below zero by no more than that is none.
+        """
         degrees, scale = self.degrees_and_scale
+        rounding = self.n_features * self.grid_width / 2
         eigenvalues = np.linalg.eigvalsh(noise)
         power = (degrees - self.n_features - 1) / 2
-        logs = power * np.log(np.maximum(eigenvalues, _ROUNDING)) - eigenvalues / (2 * scale)
-        return np.where(eigenvalues[:, 0] < -_ROUNDING, -np.inf, logs.sum(axis=1))
+        logs = power * np.log(np.maximum(eigenvalues, rounding)) - eigenvalues / (2 * scale)
+        return np.where(eigenvalues[:, 0] < -rounding, -np.inf, logs.sum(axis=1))
 
     def noise_scale(self) -> float:
         """Return c."""
         return self.degrees_and_scale[1]
 
+    def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyWishart:
+        """Return W; its scale is rounded up, which is as if the rows were shorter."""
+        degrees, scale = self.degrees_and_scale
+        return LazyWishart(self.n_features, round(degrees), float_above(Fraction(scale) * unit), generator)
+
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return W."""
+        """Return a quick float draw of W, for simulation alone."""
         degrees, scale = self.degrees_and_scale
         return wishart(degrees, scale * grid, self.n_features, generator)
 

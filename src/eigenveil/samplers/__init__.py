@@ -1,4 +1,4 @@
-"""Samplers: the laws that mechanisms draw from."""
+"""Samplers: the laws of random numbers, matrices and directions that laws of release draw from."""
 
 from eigenveil.samplers.bingham import bingham
 from eigenveil.samplers.diagnostics import ChainDiagnostics, effective_sample_size, split_r_hat

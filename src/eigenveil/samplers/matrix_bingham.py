@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from rich.console import Console
-from rich.progress import track
 
 from eigenveil.errors import integer_between, one_of
 from eigenveil.samplers.bingham import FloatArray, bingham, check_generator, eigensystem
@@ -165,7 +163,12 @@ def matrix_bingham(
 
 def _steps(updates: int, progress: bool) -> Iterable[int]:
     """Count the updates, with a progress bar on the standard error if it was asked for and can be seen."""
+    if not progress:
+        return range(updates)
+    from rich.console import Console  # which whoever asks for no bar does not wait for
+    from rich.progress import track
+
     console = Console(stderr=True)
-    if not (progress and console.is_terminal):
+    if not console.is_terminal:
         return range(updates)
     return track(range(updates), description="Gibbs updates", console=console)

@@ -7,12 +7,14 @@ xx' up to a multiple of the identity, and that multiple is the trace, told by ra
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.calibration import exact
+from ...accounting.calibration import exact, share_below
+from ...samplers.coins import Coin, logistic_coin
 from ..base import FloatArray
 from .base import ByteArray, LocalLaw, Totals
 
@@ -24,6 +26,19 @@ def uniform_directions(size: int, n_features: int, generator: np.random.Generato
     """Draw directions from the uniform law on the sphere."""
     normals = generator.standard_normal((size, n_features))
     return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+
+
+def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
+    """Return the squared norms of integer rows: exact, in any order, since they stay below 2^53."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows), dtype=np.int64)
+
+
+def unit_vectors(rows: FloatArray) -> FloatArray:
+    """Return the directions of integer rows; that of the zero row is not used, and the first axis."""
+    squared = squared_norms(rows)
+    directions = rows / np.sqrt(np.maximum(squared, 1))[:, None]
+    directions[squared == 0, 0] = 1.0
+    return np.asarray(directions)
 
 
 def unit_vector(row: FloatArray) -> FloatArray:
@@ -47,8 +62,8 @@ class DirectionLaw(LocalLaw):
         self.measures_trace = self.row_norms == "any"
         self.trace_bytes = int(self.measures_trace)
         share = exact(self.trace_share) if self.measures_trace else Fraction(0)
-        self.trace_epsilon = float(exact(self.epsilon) * share)
-        self.direction_epsilon = float(exact(self.epsilon) * (1 - share))
+        self.trace_epsilon = share_below(exact(self.epsilon) * share)
+        self.direction_epsilon = share_below(exact(self.epsilon) * (1 - share))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -57,11 +72,16 @@ class DirectionLaw(LocalLaw):
             return ()
         return ("The trace is taken as known: every row was scaled to the norm bound, but zero rows were not.",)
 
+    @cached_property
+    def trace_coin(self) -> Coin:
+        """The coin that tells the truth about the trace."""
+        return logistic_coin(exact(self.trace_epsilon))
+
     @abstractmethod
     def _respond(
-        self, directions: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
+        self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
     ) -> ByteArray:
-        """Return payloads without the trace bit; where `kept` is false the direction is uniform."""
+        """Return payloads of integer rows, without the trace bit; where `kept` is false the direction is uniform."""
 
     @abstractmethod
     def _signal(self, sums: FloatArray) -> FloatArray:
@@ -78,17 +98,15 @@ class DirectionLaw(LocalLaw):
 
     def perturb(self, rows: FloatArray, ids: ByteArray, generator: np.random.Generator) -> ByteArray:
         """Return the payloads of integer rows."""
-        squared = np.einsum("ij,ij->i", rows, rows)
-        # Exact integers over 4^bits: the coin's bias is exactly r^2. The zero row never keeps its direction.
-        share = squared / 4.0**self.row_bits if self.measures_trace else np.sign(squared)
-        kept = generator.random(len(rows)) < share
-        directions = rows / np.sqrt(np.maximum(squared, 1.0))[:, None]
-        directions[squared == 0, 0] = 1.0
-        body = self._respond(directions, kept, ids, generator)
+        squared = squared_norms(rows)
+        kept = squared > 0
+        if self.measures_trace:
+            # An integer below 4^bits against an integer: the coin's bias is exactly r^2. The zero row is never kept.
+            kept = generator.integers(0, 4**self.row_bits, len(rows)) < squared
+        body = self._respond(rows, kept, ids, generator)
         if not self.measures_trace:
             return body
-        truthful = generator.random(len(rows)) < 1 / (1 + math.exp(-self.trace_epsilon))
-        return self._with_trace_bit(body, kept == truthful)
+        return self._with_trace_bit(body, kept == self.trace_coin.toss(len(rows), generator))
 
     def _log_mixture(
         self, row: FloatArray, kept: FloatArray, dropped: FloatArray, bits: NDArray[Any] | None

@@ -17,7 +17,13 @@ from ...errors import integer_between, positive_number
 from ...guarantee import Guarantee, Numerics
 from ..base import FloatArray, IntArray
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionLaw, quantized, uniform_directions, unit_vector
+from .directions import DIRECTION_SCALE, DirectionLaw, quantized, uniform_directions, unit_vector, unit_vectors
+
+_CAVEAT = (
+    "The direction of a report is computed in float64 from the row and then rounded to 16 bits a coordinate: the "
+    "chances of these integers differ from those of the proof in the last bits of float64, by an amount that is tiny "
+    "where it is known and not proved to be (after Mironov 2012)."
+)
 
 
 @dataclass(frozen=True)
@@ -145,12 +151,12 @@ class DoubleCap(DirectionLaw):
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon; the proof is for real arithmetic, the sampler works in float64."""
-        return Guarantee(self.epsilon, numerics=self.numerics, caveats=self.caveats)
+        return Guarantee(self.epsilon, numerics=self.numerics, caveats=(_CAVEAT, *self.caveats))
 
     def _respond(
-        self, directions: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
+        self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
     ) -> ByteArray:
-        reports = self.caps.draw(directions, generator)
+        reports = self.caps.draw(unit_vectors(rows), generator)
         reports[~kept] = uniform_directions(int((~kept).sum()), self.n_features, generator)
         integers = quantized(reports).astype("<i2")
         return integers.view(np.uint8).reshape(len(reports), -1)

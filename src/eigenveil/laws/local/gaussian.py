@@ -1,7 +1,7 @@
 """Gaussian noise on every client: integer noise on the upper triangle of x x'.
 
-`gaussian` is calibrated by zCDP and drawn by the exact discrete sampler; `gaussian_paper` has the constants of Wang
-and Xu (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
+Both laws are drawn by the exact discrete sampler. `gaussian` is calibrated by zCDP; `gaussian_paper` has the
+constants of Wang and Xu (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
 """
 
 import math
@@ -13,7 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.calibration import gaussian_epsilon, square_root_above, zcdp_rho
+from ...accounting.calibration import (
+    DISCRETE_SHARE,
+    decimal_above,
+    discrete_gaussian_excess,
+    gaussian_epsilon,
+    square_root_above,
+    zcdp_epsilon,
+    zcdp_rho,
+)
 from ...errors import InvalidParameterError
 from ...guarantee import Guarantee, Numerics
 from ..base import FloatArray, IntArray
@@ -80,9 +88,22 @@ class UpperTriangleNoise(LocalLaw):
         """The standard deviation of an off-diagonal entry."""
         return self.sigma / math.sqrt(self.entry_weight)
 
-    @abstractmethod
     def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
-        """Return the sum of the noise of `n_clients` clients, as integers in upper-triangle order."""
+        """Draw one discrete Gaussian of n times the variance for each entry, in upper-triangle order.
+
+        For one client this is the law itself. A sum of n discrete Gaussians is not one to the last digit, but the
+        probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
+        is at least 16 grid units here, so no test in the world tells them apart.
+        """
+        # The package of samplers loads what clients of other laws do not need.
+        from ...samplers.discrete import discrete_gaussian
+
+        d, growth = self.n_features, math.sqrt(n_clients) * self.grid
+        entries = np.empty(self.n_entries, dtype=np.int64)
+        entries[self.on_diagonal] = discrete_gaussian(self.sigma * growth, d, generator)
+        if d > 1:
+            entries[~self.on_diagonal] = discrete_gaussian(self.off_diagonal_sd * growth, self.n_entries - d, generator)
+        return entries
 
     def noise_of_many(self, n_clients: int, generator: np.random.Generator) -> IntArray:
         """Return the noise of many reports as one symmetric matrix."""
@@ -178,23 +199,6 @@ class LocalGaussian(UpperTriangleNoise):
         """Return (epsilon, delta) with its rho."""
         return Guarantee(self.epsilon, self.delta, numerics=self.numerics, rho=self.rho)
 
-    def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
-        """Draw one discrete Gaussian of n times the variance for each entry.
-
-        For one client this is the law itself. A sum of n discrete Gaussians is not one to the last digit, but the
-        probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
-        is at least 16 grid units here, so no test in the world tells them apart.
-        """
-        # The package of samplers loads what clients of other laws do not need.
-        from ...samplers.discrete import discrete_gaussian
-
-        d, growth = self.n_features, math.sqrt(n_clients) * self.grid
-        entries = np.empty(self.n_entries, dtype=np.int64)
-        entries[self.on_diagonal] = discrete_gaussian(self.sigma * growth, d, generator)
-        if d > 1:
-            entries[~self.on_diagonal] = discrete_gaussian(self.off_diagonal_sd * growth, self.n_entries - d, generator)
-        return entries
-
 
 class PaperGaussian(UpperTriangleNoise):
     """Wang and Xu's noise: the same sd sqrt(2 ln(1.25/delta))/epsilon on every entry of the upper triangle.
@@ -203,12 +207,14 @@ class PaperGaussian(UpperTriangleNoise):
     ----------------
     From epsilon of about 1 on, not the (epsilon, delta) that the paper states. Two rows move the upper triangle by
     sqrt(2) in l2 norm, where the paper takes 1, and its calibration is proved for epsilon <= 1 only. The guarantee
-    stated here keeps delta, and its epsilon is the exact one of Gaussian noise with that sensitivity (Balle and
-    Wang 2018, Theorem 8).
+    stated here keeps delta. The noise is discrete on the integer grid, of the paper's scale, so it is rho-zCDP with
+    rho = 1/sigma^2 (Canonne, Kamath and Steinke 2020, Theorem 4), and its epsilon is the exact one of real Gaussian
+    noise with that sensitivity (Balle and Wang 2018, Theorem 8) where a hundredth of delta pays for the difference,
+    else that of rho.
     """
 
     name = "gaussian_paper"
-    numerics = Numerics.ROUNDED
+    numerics = Numerics.EXACT
     source = "Wang and Xu 2019, Algorithm 1"
     use_when = "comparison"
     entry_weight = 1.0
@@ -219,9 +225,23 @@ class PaperGaussian(UpperTriangleNoise):
         return math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
 
     @cached_property
+    def rho(self) -> float:
+        """The zCDP parameter of one report, 1/sigma^2, rounded up."""
+        return decimal_above(1 / Fraction(self.sigma) ** 2)
+
+    @cached_property
     def true_epsilon(self) -> float:
         """The epsilon that the paper's noise does give, at the paper's delta."""
-        return gaussian_epsilon(math.sqrt(2) / self.sigma, self.delta)
+        return self._epsilon(self.delta)
+
+    def _epsilon(self, delta: float) -> float:
+        """Return a proved epsilon at a delta above 0: by the curve of real noise where discrete noise is as good."""
+        concentrated = zcdp_epsilon(self.rho, delta)
+        # The last factor exceeds the roundings of this line.
+        change = square_root_above(Fraction(2)) / self.sigma * (1 + 1e-12)
+        curve, scale = gaussian_epsilon(change, delta * (1 - DISCRETE_SHARE)), self.sigma * self.grid
+        paid = scale >= 100 and discrete_gaussian_excess(curve, self.n_entries, scale) <= DISCRETE_SHARE * delta
+        return min(curve, concentrated) if paid else concentrated
 
     def guarantee(self) -> Guarantee:
         """Return what is true; the paper's claim is a caveat."""
@@ -231,14 +251,9 @@ class PaperGaussian(UpperTriangleNoise):
             f"Wang and Xu (2019) state ({self.epsilon:g}, {self.delta:g}) for this noise, {verdict}: at that delta "
             f"epsilon is {true:.4g}."
         )
-        return Guarantee(true, self.delta, numerics=self.numerics, caveats=(caveat,), claimed=claimed)
+        return Guarantee(true, self.delta, numerics=self.numerics, rho=self.rho, caveats=(caveat,), claimed=claimed)
 
     def epsilon_at(self, delta: float) -> float:
         """Return epsilon by the exact curve of the noise."""
         stated = super().epsilon_at(delta)
-        return min(stated, gaussian_epsilon(math.sqrt(2) / self.sigma, delta)) if delta > 0 else stated
-
-    def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
-        """Draw real noise of n times the variance and round it to the grid."""
-        scale = self.sigma * math.sqrt(n_clients) * self.grid
-        return np.rint(generator.normal(0.0, scale, self.n_entries)).astype(np.int64)
+        return min(stated, self._epsilon(delta)) if delta > 0 else stated

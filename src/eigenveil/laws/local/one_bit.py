@@ -7,6 +7,7 @@ no bytes of its own. docs/explanation/local.md derives the estimate and its vari
 import hashlib
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
@@ -14,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from ...accounting.calibration import exact
 from ...guarantee import Guarantee, Numerics
+from ...samplers.coins import Coin, logistic_coin, rational_coin
 from ..base import FloatArray, IntArray
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionLaw, quantized, unit_vector
+from .directions import DirectionLaw, quantized, squared_norms
 
+# Above the rounding of both sides, four times 2^-53; what is closer is decided in integers.
+NEAR_TOLERANCE = 2.0**-48
 _LABEL = b"eigenveil local one_bit direction 1"
 
 
@@ -85,11 +90,12 @@ class OneBit(DirectionLaw):
     Formal guarantee
     ----------------
     Pure epsilon-local differential privacy: the direction does not depend on the row, and the bit is randomized
-    response (Warner 1965) with the direction's part of epsilon; the trace bit is another with the rest.
+    response (Warner 1965) with the direction's part of epsilon; the trace bit is another with the rest. Whatever the
+    two bits are a function of, what is private is how they leave, and the coins of that are exact.
     """
 
     name = "one_bit"
-    numerics = Numerics.ROUNDED
+    numerics = Numerics.EXACT
     source = "randomized response (Warner 1965) about a public direction; new in eigenveil"
     use_when = "delta = 0, epsilon up to 1, every byte counts"
     n_matrices = 2
@@ -100,32 +106,50 @@ class OneBit(DirectionLaw):
         """The best bit for the direction's part of epsilon."""
         return BitLaw.best(self.n_features, self.direction_epsilon)
 
+    @cached_property
+    def direction_coin(self) -> Coin:
+        """The coin that tells the truth about the direction."""
+        return logistic_coin(exact(self.direction_epsilon))
+
+    @cached_property
+    def chance_coin(self) -> Coin:
+        """The coin that says for a dropped row whether a uniform direction would have been near."""
+        return rational_coin(Fraction(self.bit.mass))
+
+    def near(self, rows: FloatArray, public: FloatArray, tolerance: float = NEAR_TOLERANCE) -> NDArray[np.bool_]:
+        """Return whether (v.q)^2 > threshold |v|^2 |q|^2, for integer rows q and integer public directions v.
+
+        Decided in exact integers where floats leave a doubt, so that it is a fact about integers: the same on every
+        machine and in every layout.
+        """
+        # Exact in float64, in any order: every partial sum is an integer below |v||q| < 2^53.
+        products = np.einsum("ij,ij->i", public, rows)
+        threshold, sizes = self.bit.threshold, (squared_norms(public), squared_norms(rows))
+        left, right = np.square(products), threshold * sizes[0].astype(np.float64) * sizes[1]
+        found = left > right
+        exactly = Fraction(threshold)
+        for i in np.flatnonzero(np.abs(left - right) <= tolerance * right):
+            found[i] = int(products[i]) ** 2 > exactly * int(sizes[0][i]) * int(sizes[1][i])
+        return np.asarray(found)
+
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon; a 53-bit uniform number stands for the biased coin."""
+        """Return pure epsilon, exact: both bits leave through coins of exactly their probability."""
         return Guarantee(self.epsilon, numerics=self.numerics, caveats=self.caveats)
 
     def _respond(
-        self,
-        directions: FloatArray,
-        kept: NDArray[np.bool_],
-        ids: ByteArray,
-        generator: np.random.Generator,
+        self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
     ) -> ByteArray:
-        public = public_directions(ids, self.n_features)
-        cosines = np.einsum("ij,ij->i", public, directions) / DIRECTION_SCALE
         # A uniform direction in place of x passes the threshold with probability `mass`, whatever u is.
-        chance = generator.random(len(ids)) < self.bit.mass
-        near = np.where(kept, np.square(cosines) > self.bit.threshold, chance)
-        truthful = generator.random(len(ids)) < 1 / (1 + math.exp(-self.direction_epsilon))
-        return np.asarray((near == truthful).astype(np.uint8)[:, None])
+        chance = self.chance_coin.toss(len(ids), generator)
+        near = np.where(kept, self.near(rows, public_directions(ids, self.n_features)), chance)
+        return np.asarray((near == self.direction_coin.toss(len(ids), generator)).astype(np.uint8)[:, None])
 
     def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
         return np.asarray(body + 2 * bits.astype(np.uint8)[:, None])
 
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
         """Return the log probability of the bit about a public direction, and of the trace bit."""
-        public = public_directions(ids, self.n_features) / DIRECTION_SCALE
-        near = np.square(public @ unit_vector(row)) > self.bit.threshold
+        near = self.near(np.tile(row, (len(ids), 1)), public_directions(ids, self.n_features))
         said = (payloads[:, 0] & 1).astype(bool)
         truth = 1 / (1 + math.exp(-self.direction_epsilon))
         likely = self.bit.mass * truth + (1 - self.bit.mass) * (1 - truth)

@@ -1,0 +1,21 @@
+"""Which attack applies to numbers that are not exact: sentences that a guarantee carries.
+
+Mironov, On significance of the least significant bits for differential privacy (CCS 2012), showed that the last bits of
+float64 noise tell neighbouring data apart; docs/explanation/decisions/0003-exactness.md says what became of ours.
+"""
+
+ROUNDED_CAVEAT = (
+    "Drawn by version 0.1 from float64 numbers: their spacing, and ties to even where noise was rounded to the grid, "
+    "let an observer tell neighbouring data apart more often than epsilon allows (after Mironov 2012)."
+)
+"""What is true of a record that says "rounded"."""
+FLOAT_CAVEAT = (
+    "The noise is drawn in float64: which values the sum can take depends on the data, and an observer who looks at "
+    "their last bits can tell neighbouring data apart (Mironov 2012)."
+)
+"""Which attack applies to noise that was drawn in floats."""
+DIRECTION_CAVEAT = (
+    "The directions are computed in float64 from the data, so their last bits can be a fingerprint of it (after "
+    "Mironov 2012)."
+)
+"""Which attack applies to directions that were drawn in floats."""

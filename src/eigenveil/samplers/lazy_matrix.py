@@ -1,0 +1,131 @@
+"""Certified rounding: integers plus lazy real noise, rounded as if the noise had been known to its last digit."""
+
+import math
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .certified import Interval, rounding_of_sum
+from .lazy import LazyNormals
+from .symmetric import mirror_upper
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SECOND_ORDER = 1 + 2.0**-20
+"""Covers products of relative errors, each of which is below 2^-22."""
+COARSEST = 10
+"""The grid of what leaves is 2^10 to 2^11 times finer than the noise."""
+_FARTHEST = 2**62  # what is beyond is cut off; noise gets there with a probability below exp(-400)
+_ROWS_AT_ONCE = 64
+_SQUARES_AT_ONCE = 64
+
+
+class LazyMatrix(Protocol):
+    """A symmetric matrix of real numbers: floats with a proved error and, entry by entry, intervals as narrow as asked.
+
+    Attributes
+    ----------
+    value : ndarray of float64
+        Its upper triangle counts.
+    error : float
+        No entry of `value` is farther from its number; infinity where floats say nothing.
+    """
+
+    value: FloatArray
+    error: float
+
+    def interval(self, i: int, j: int, level: int) -> Interval:
+        """Return what surely holds entry (i, j), i <= j; levels begin at 1, and narrow it down to a point."""
+
+
+def public_shift(sd: float) -> int:
+    """Return s such that noise of standard deviation `sd` is rounded to multiples of 2^s; a function of public numbers.
+
+    Examples
+    --------
+    >>> public_shift(2.0**40), public_shift(3.0)
+    (30, 0)
+    """
+    return max(0, math.frexp(sd)[1] - 1 - COARSEST)
+
+
+def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix) -> IntArray:
+    """Return round(integers/2^shift + noise) without any error: where floats leave a doubt, the noise is refined.
+
+    Parameters
+    ----------
+    integers : ndarray of int64
+        Symmetric, each below 2^62.
+    shift : int
+        At most 52.
+    noise : LazyMatrix
+        In units of 2^shift. Its `value` is used up.
+    """
+    d = integers.shape[0]
+    result = np.empty((d, d), np.int64)
+    doubtful: list[tuple[int, int]] = []
+    margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
+    for low in range(0, d, _ROWS_AT_ONCE):
+        high = min(low + _ROWS_AT_ONCE, d)
+        x, whole = noise.value[low:high, low:], integers[low:high, low:]
+        x += (whole & (2**shift - 1)) * 2.0**-shift
+        nearest = np.rint(x)
+        x -= nearest
+        np.abs(x, out=x)
+        if x.max() > margin:
+            rows, columns = np.nonzero(np.triu(x > margin))
+            doubtful.extend(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
+        with np.errstate(invalid="ignore"):  # what is beyond int64 is in doubt, and settled below
+            result[low:high, low:] = (whole >> shift) + nearest.astype(np.int64)
+    for i, j in doubtful:
+        # Cut off together with what it hides, or the cut would show it.
+        whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
+        result[i, j] = max(-_FARTHEST, min(_FARTHEST, whole_sum))
+    mirror_upper(result)
+    return result
+
+
+def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int) -> int:
+    part = Interval.point(Fraction(integer & (2**shift - 1), 2**shift))
+    level, rounded = 0, None
+    while rounded is None:
+        level += 1
+        rounded = (noise.interval(i, j, level) + part).rounded()
+    return rounded
+
+
+class SquaredNorm:
+    """The sum of the squares of lazy normals.
+
+    Attributes
+    ----------
+    value : float
+    relative : float
+        The number is within (1 ± relative) of `value`.
+    """
+
+    def __init__(self, normals: LazyNormals) -> None:
+        self._normals = normals
+        numbers, size = normals.value, normals.size
+        even = size - size % _SQUARES_AT_ONCE
+        blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
+        sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
+        self.value = math.fsum(sums + np.square(numbers[even:]).tolist())
+        shift = normals.error * math.sqrt(size / self.value)
+        self.relative = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
+
+    def interval(self, level: int) -> Interval:
+        """Return what surely holds it: at level 1 by floats, then from all digits, then from more and more of them."""
+        if level == 1 and self.relative < 2.0**-22:
+            slack = Fraction(self.relative)
+            return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
+        bits = 64 * max(0, level - 2)
+        low = high = 0
+        for index in range(self._normals.size):
+            size = abs(self._normals.integer(index, bits))
+            low += size * size
+            high += (size + 1) * (size + 1)
+        return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))

@@ -1,0 +1,157 @@
+"""Lazy Wishart matrices: one, the difference of two, and the balanced difference of the matrix Laplace law."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from .certified import UNIT_ROUNDOFF, Interval, power_interval, rounding_of_sum
+from .lazy import LazyNormals, LazyUniform, random_word
+from .lazy_matrix import SECOND_ORDER, SquaredNorm
+from .products import gram_of_rows
+
+_UNDERFLOW = 2.0**-900  # what products below the least normal number lose, many times over
+
+
+class LazyWishart:
+    """scale·G Gᵀ with G of `n_features` rows and `degrees` columns of lazy normals: Wishart(degrees, scale·I).
+
+    docs/explanation/exact_sampling.md derives `error`. Subclasses combine two such products.
+
+    Parameters
+    ----------
+    n_features : int
+    degrees : int
+    scale : float
+        Taken as an exact number.
+    generator : numpy.random.Generator
+
+    Examples
+    --------
+    >>> noise = LazyWishart(2, 3, 1.0, np.random.default_rng(0))
+    >>> entry = noise.interval(0, 1, 1)
+    >>> bool(abs(noise.value[0, 1] - float(entry.low)) <= noise.error)
+    True
+    """
+
+    n_factors = 1
+
+    def __init__(self, n_features: int, degrees: int, scale: float, generator: np.random.Generator) -> None:
+        self.d, self.degrees, self.scale = n_features, degrees, scale
+        self.factors: list[LazyNormals] = []
+        products, sizes, rows_error = [], [], 0.0
+        for _ in range(self.n_factors):
+            normals = LazyNormals(n_features * degrees, generator)
+            self._take(normals)
+            product = gram_of_rows(normals.value.reshape(n_features, degrees))
+            normals.forget_values()  # floats are not needed any more, and a wide matrix wants the memory
+            # Every row is at most `longest`, and at most `longest * moved` from the row of the true numbers.
+            longest = math.sqrt(float(product.diagonal().max())) * (1 + rounding_of_sum(degrees + 4))
+            moved = normals.error * math.sqrt(degrees) / longest * (1 + 4 * UNIT_ROUNDOFF)
+            rows_error = max(rows_error, 2 * moved + moved**2)
+            products.append(product)
+            sizes.append(longest**2)
+        weights, relative = self._weights(generator)
+        for product, weight in zip(products, weights, strict=True):
+            product *= weight
+        self.value = products[0]
+        for product in products[1:]:
+            self.value += product
+        size = sum(abs(weight) * size for weight, size in zip(weights, sizes, strict=True))
+        bound = size * (rounding_of_sum(degrees) + rows_error + relative + 4 * UNIT_ROUNDOFF)
+        small = max(rows_error, relative) < 2.0**-22
+        self.error = bound * SECOND_ORDER + _UNDERFLOW if small else math.inf
+
+    def _take(self, normals: LazyNormals) -> None:
+        """Note a factor that was drawn, while its floats are there."""
+        self.factors.append(normals)
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        """Return the factors of the products, and by which share of themselves they may be wrong."""
+        del generator
+        return [self.scale], 0.0
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        """Return what surely holds the factors of the products."""
+        del level
+        return [Interval.point(self.scale)]
+
+    def interval(self, i: int, j: int, level: int) -> Interval:
+        """Return what surely holds entry (i, j), from 64·level further digits of its two rows."""
+        total = Interval.point(0)
+        for weight, normals in zip(self._weight_intervals(level), self.factors, strict=True):
+            total += weight * self._product(normals, i, j, 64 * level)
+        return total
+
+    def _product(self, normals: LazyNormals, i: int, j: int, bits: int) -> Interval:
+        """Return what surely holds the product of rows i and j: each number is within one unit of its integer."""
+        m = self.degrees
+        first = [normals.integer(i * m + k, bits) for k in range(m)]
+        second = first if i == j else [normals.integer(j * m + k, bits) for k in range(m)]
+        middle = sum(x * y for x, y in zip(first, second, strict=True))
+        slack = sum(abs(x) + abs(y) + 1 for x, y in zip(first, second, strict=True))
+        unit = 4 ** (51 + bits)
+        return Interval(Fraction(middle - slack, unit), Fraction(middle + slack, unit))
+
+
+class LazyWishartDifference(LazyWishart):
+    """scale·(G₁G₁ᵀ − G₂G₂ᵀ): joint density of the two terms ∝ exp(−(tr W₁ + tr W₂)/(2 scale)) at d + 1 degrees."""
+
+    n_factors = 2
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        del generator
+        return [self.scale, -self.scale], 0.0
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        del level
+        return [Interval.point(self.scale), Interval.point(-self.scale)]
+
+
+class LazyBalancedDifference(LazyWishartDifference):
+    """W₁ − W₂ with joint density ∝ exp(−max(tr W₁, tr W₂)/(2 scale)), at d + 1 degrees.
+
+    With n_i = ‖G_i‖², p = d(d+1)/2 and U uniform it is ±scale·((1 + n₂/n₁)·G₁G₁ᵀ − U^(1/p)·(1 + n₁/n₂)·G₂G₂ᵀ).
+    """
+
+    def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
+        self._norms: list[SquaredNorm] = []
+        super().__init__(n_features, n_features + 1, scale, generator)
+
+    def _take(self, normals: LazyNormals) -> None:
+        super()._take(normals)
+        self._norms.append(SquaredNorm(normals))
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        self._sign = 1 - 2 * (random_word(generator) >> 63)
+        self._uniform = LazyUniform(random_word(generator), 64, generator)
+        while self._uniform.value < 2**54:  # so that it is known to a share of 2^-54
+            self._uniform.more()
+        log_share = math.log(self._uniform.value / 2**self._uniform.bits) * 2 / (self.d * (self.d + 1))
+        share = math.exp(log_share)
+        share_error = 2.0**-49 * (1 + abs(log_share))  # log and exp within 4 units of the last place
+        first, second = (norm.value for norm in self._norms)
+        weights = [
+            self._sign * self.scale * (1 + second / first),
+            -self._sign * self.scale * share * (1 + first / second),
+        ]
+        return weights, sum(norm.relative for norm in self._norms) + share_error + 16 * UNIT_ROUNDOFF
+
+    def _shrinkage(self) -> Interval:
+        """Return what surely holds U^(1/p), by which the smaller of the two traces is smaller."""
+        exponent = Fraction(2, self.d * (self.d + 1))
+        return power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        while self._uniform.bits < 64 * level:
+            self._uniform.more()
+        # The norms of all numbers cost most and come last; where floats know too little of them, earlier.
+        first, second = (norm.interval(level) for norm in self._norms)
+        while min(first.low, second.low) <= 0:
+            level += 1
+            first, second = (norm.interval(level) for norm in self._norms)
+        one, scale = Interval.point(1), Interval.point(self._sign * Fraction(self.scale))
+        return [
+            scale * (one + second / first),
+            Interval.point(-1) * scale * self._shrinkage() * (one + first / second),
+        ]

@@ -1,0 +1,114 @@
+"""Coins fall with exactly their probability: their law, the slow path forced, and the bits that a float would miss."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from eigenveil.samplers import coins
+from eigenveil.samplers.certified import Interval
+from eigenveil.samplers.coins import Coin, logistic_coin, rational_coin
+from statistical.constants import ALPHA, PERTURB, N
+
+SLOW = 4000  # tosses that are all decided lazily
+EPSILONS = [Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(6)]
+
+
+def chance_of(epsilon):
+    with mpmath.workdps(60):
+        return 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon.numerator) / epsilon.denominator))
+
+
+def fits(count, chance, size=N):
+    """Return whether so many of `size` tosses may come from this probability."""
+    return stats.binomtest(int(count), size, float(chance)).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("bits", [64, 8, 1, 0])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_law_of_randomized_response(epsilon, bits):
+    """With few bits nearly every toss is decided by lazy ones, and the law is the same."""
+    size = N if bits > 1 else SLOW
+    coin, generator = logistic_coin(epsilon, bits=bits), np.random.default_rng(1)
+    count = coin.toss(size, generator).sum()
+    chance = chance_of(epsilon)
+    assert fits(count, chance, size)
+    if bits == 64:
+        assert coin.undecided == 0
+        assert not fits(count, chance * (1 - PERTURB))  # the control
+    if bits <= 1:
+        assert coin.undecided >= size / 3
+
+
+@pytest.mark.parametrize("chance", [Fraction(1, 3), Fraction(3, 4), Fraction(0.1)])
+@pytest.mark.parametrize("bits", [64, 0])
+def test_the_law_of_a_rational_coin(chance, bits):
+    size = N if bits else SLOW
+    count = rational_coin(chance, bits=bits).toss(size, np.random.default_rng(2)).sum()
+    assert fits(count, chance, size)
+    assert not fits(count, chance * Fraction(2, 3), size)
+
+
+@pytest.mark.parametrize("bits", [64, 8, 0])
+def test_certain_coins(bits):
+    generator = np.random.default_rng(3)
+    assert rational_coin(Fraction(1), bits=bits).toss(1000, generator).all()
+    assert not rational_coin(Fraction(0), bits=bits).toss(1000, generator).any()
+
+
+def decided_by_words(monkeypatch, coin, first, more):
+    """Toss once with chosen words: the first, and then those that a doubtful toss asks for."""
+    waiting = iter(more)
+    monkeypatch.setattr(coins, "random_words", lambda generator, size: np.array([first], dtype=np.uint64))
+    monkeypatch.setattr("eigenveil.samplers.lazy.random_word", lambda generator: next(waiting))
+    found = bool(coin.toss(1, None)[0])
+    assert next(waiting, None) is None, "a word too few was asked for"
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [*EPSILONS, Fraction(30), Fraction(285, 10), Fraction(1, 10**6)])
+def test_words_are_compared_with_all_bits_of_the_probability(monkeypatch, epsilon):
+    """Beside the 64-bit prefix of 1/(1 + e^-epsilon), and beside its 128-bit one: every decision is the true one."""
+    with mpmath.workdps(120):
+        power = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        bits = int(mpmath.floor(mpmath.mpf(2) ** 192 / (1 + mpmath.exp(-power))))
+    words = [bits >> 128, (bits >> 64) % 2**64, bits % 2**64]
+    coin = logistic_coin(epsilon)
+    assert decided_by_words(monkeypatch, coin, words[0] - 1, [])
+    assert words[0] == 2**64 - 1 or not decided_by_words(monkeypatch, coin, words[0] + 1, [])
+    assert coin.undecided == 0
+    assert decided_by_words(monkeypatch, coin, words[0], [words[1] - 1])
+    assert not decided_by_words(monkeypatch, coin, words[0], [words[1] + 1])
+    assert decided_by_words(monkeypatch, coin, words[0], [words[1], words[2] - 1])
+    assert not decided_by_words(monkeypatch, coin, words[0], [words[1], words[2] + 1])
+    assert coin.undecided == 4
+
+
+def test_a_lie_at_epsilon_30_has_its_probability():
+    """Of the words of 64 bits, as many lie as should; 53-bit floats are wrong by a part in a thousand."""
+    with mpmath.workdps(60):
+        lie = 1 / (1 + mpmath.exp(mpmath.mpf(30)))
+        odds = mpmath.exp(mpmath.mpf(30))
+        sure = int(logistic_coin(Fraction(30))._sure)
+        lies = mpmath.mpf(2**64 - sure) / 2**64
+        assert abs(lies / lie - 1) < mpmath.mpf(2) ** -20
+        # The control: uniform numbers are multiples of 2^-53, and the float nearest to the probability is one too.
+        truthful = 1 / (1 + np.exp(-30.0))
+        by_floats = 1 - mpmath.mpf(truthful)
+        assert abs((1 - by_floats) / by_floats / odds - 1) > mpmath.mpf(1) / 1000
+
+
+def test_a_wide_interval_is_asked_for_more_digits():
+    asked = set()
+
+    def vague(digits):
+        asked.add(digits)
+        width = Fraction(1, 10 ** (digits // 20))
+        return Interval(Fraction(1, 3) - width, Fraction(1, 3) + width)
+
+    coin = Coin(vague)
+    assert fits(coin.toss(N, np.random.default_rng(4)).sum(), 1 / 3)
+    assert 0.01 < coin.undecided / N < 0.03  # one in fifty is within a hundredth
+    assert len(asked) > 2

@@ -1,0 +1,253 @@
+"""Exact eigenvector sampling: the law of later directions, the slack of their rounding, quotients and their cost."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+
+from contract.catalogue import make
+from eigenveil import Relation
+from eigenveil.errors import CapacityError
+from eigenveil.laws import LAWS
+from eigenveil.randomness import seeded_generator
+from eigenveil.samplers.exact_directions import (
+    direction_slack,
+    exact_directions,
+    variances_along,
+    variances_sensitivity,
+)
+from eigenveil.samplers.exact_matrix import ExactMatrix
+from eigenveil.samplers.reflections import Complement, complement_tilt
+from statistical.constants import ALPHA
+
+GRID = 2**32
+UNIT = 2.0**-24
+Z_LIMIT = scipy.stats.norm.isf(ALPHA / 2)
+C = np.array([[5, 1, 0], [1, 3, 1], [0, 1, 1]], dtype=np.int64) * 2**31
+
+
+def plane_transform(pair, strength):
+    """Return where the second direction lies in its law given the first, from 0 to 1, and the mean of its exponent."""
+    basis = np.linalg.svd(pair[:1])[2][1:]
+    values, vectors = np.linalg.eigh(basis @ (C / GRID) @ basis.T * strength)
+    along = vectors.T @ basis @ pair[1]
+    gap = values[1] - values[0]
+    grid = np.linspace(0, min(np.pi / 2, 8 / np.sqrt(gap)), 2001)
+    density = np.exp(-gap * np.sin(grid) ** 2)
+    total = np.concatenate([[0], np.cumsum(density[1:] + density[:-1])])
+    return np.interp(np.arctan2(abs(along[0]), abs(along[1])), grid, total / total[-1])
+
+
+@pytest.mark.parametrize(
+    ("strength", "widen", "size"), [(0.5, 1, 500), (20, 1, 500), (10**5, 1, 500), (3, np.inf, 150)]
+)
+def test_the_second_direction_has_its_law_given_the_first(strength, widen, size):
+    generator = np.random.default_rng(int(2 * strength))
+    drawn = [
+        exact_directions(ExactMatrix(C), Fraction(strength) / GRID, 2, generator, widen=widen) * UNIT
+        for _ in range(size)
+    ]
+    found = [plane_transform(pair, strength) for pair in drawn]
+    assert scipy.stats.kstest(found, "uniform").pvalue > ALPHA
+    wrong = [plane_transform(pair, 4 * strength + 4) for pair in drawn]
+    assert scipy.stats.kstest(wrong, "uniform").pvalue < ALPHA
+
+
+@pytest.mark.parametrize("d", [3, 20, 200])
+def test_the_complement_is_orthogonal_and_its_tilt_bounded(d):
+    generator = np.random.default_rng(d)
+    directions = np.rint(np.linalg.qr(generator.standard_normal((d, 2)))[0].T / UNIT).astype(np.int64)
+    complement = Complement(d)
+    for direction in directions:
+        complement.leave_out(direction)
+    tilts = []
+    for direction in directions:  # the largest |q'u| over the unit vectors u of the complement is the norm of its part
+        numbers, scale = [int(x) for x in direction], 1
+        for reflection in complement.chain:
+            numbers, factor = reflection.exactly(numbers)
+            numbers, scale = numbers[1:], scale * factor
+        tilts.append(np.sqrt(float(sum(x * x for x in numbers) / Fraction(scale) ** 2)) * UNIT)
+    assert max(tilts) <= complement_tilt(d)
+    inner = [int(x) for x in generator.integers(-(10**6), 10**6, d - 2)]
+    outer, scale = complement.exactly(inner)
+    assert sum(x * x for x in outer) == scale**2 * sum(x * x for x in inner)  # orthogonal without an error
+    assert tilts[0] > 1e-3 * complement_tilt(d)
+
+
+@pytest.mark.parametrize(("d", "bits"), [(4, 4), (30, 16)])
+def test_the_form_on_the_complement_is_that_of_the_whole_space_within_its_slack(d, bits):
+    generator = np.random.default_rng(d)
+    rows = np.trunc(generator.standard_normal((3 * d, d)) * 2.0**bits / np.sqrt(4 * d)).astype(np.int64)
+    gram = rows.T @ rows
+    matrix, complement = ExactMatrix(gram), Complement(d)
+    for direction in np.rint(np.linalg.qr(generator.standard_normal((d, 2)))[0].T / UNIT).astype(np.int64):
+        matrix = matrix.reflected(complement.leave_out(direction).vector).without_first()
+    inner = [int(x) for x in generator.integers(-(10**6), 10**6, d - 2)]
+    outer, scale = complement.exactly(inner)
+    square = sum(x * x for x in inner)
+    there = Fraction(
+        int(np.array(inner, dtype=object) @ matrix.objects @ np.array(inner, dtype=object)), 2**20 * square
+    )
+    here = np.array(outer, dtype=object) @ gram.astype(object) @ np.array(outer, dtype=object)
+    miss = abs(float(there - Fraction(int(here), scale**2 * square)))
+    assert miss <= 2 * d * 1.01 * 2.0**-20
+    assert miss > 1e-3 * 2 * d * 2.0**-20
+
+
+def test_released_directions_are_as_orthonormal_as_the_slack_says():
+    d, k = 40, 4
+    generator = np.random.default_rng(1)
+    worst = 0.0
+    for seed in range(5):
+        rows = np.random.default_rng(seed).integers(-(2**13), 2**13, (d, d))
+        drawn = exact_directions(ExactMatrix(rows.T @ rows), Fraction(1, GRID), k, generator)
+        gram = drawn.astype(object) @ drawn.T.astype(object)
+        deviation = np.array((gram - 2**48 * np.eye(k, dtype=object)) / 2**48, dtype=float)
+        worst = max(worst, np.linalg.norm(deviation - np.diag(np.diag(deviation)), 2))
+    # The slack is about the points behind the rounded ones; these add as much again.
+    assert 1e-3 * float(direction_slack(d, k, GRID)) < worst < 2 * float(direction_slack(d, k, GRID))
+
+
+# Privacy of the directions, by quadrature on the sphere.
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_two_directions_cost_what_they_are_given_and_not_much_less(relation):
+    law = make("eigenvector_sampling", "tight", relation, d=3, k=2)
+    strength, budget = float(law._exact_strength(GRID)), float(law._direction_epsilon)
+    heights, weights = np.polynomial.legendre.leggauss(24)
+    turns = np.arange(48) * 2 * np.pi / 48
+    sines = np.sqrt(1 - heights**2)
+    sphere = np.stack(
+        [np.outer(sines, np.cos(turns)), np.outer(sines, np.sin(turns)), np.outer(heights, np.ones(48))], axis=-1
+    ).reshape(-1, 3)
+    mass = np.repeat(weights, 48) / 96
+
+    def density(matrix, first, second):
+        """Return the log of the joint density at pairs of directions."""
+        forms = strength * np.einsum("ni,ij,nj->n", sphere, matrix, sphere)
+        normal = np.log(mass @ np.exp(forms - forms.max())) + forms.max()
+        third = np.cross(first, second)
+        a, b, c = (strength * np.einsum("ni,ij,nj->n", x, matrix, y)
+                   for x, y in ((second, second), (third, third), (second, third)))  # fmt: skip
+        half = np.hypot((a - b) / 2, c)
+        plane = np.log(scipy.special.ive(0, half)) + half + (a + b) / 2
+        return strength * np.einsum("ni,ij,nj->n", first, matrix, first) - normal + a - plane
+
+    generator = np.random.default_rng(0)
+    first = generator.standard_normal((600, 3))
+    first[0] = [1, 0, 0]
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    second = np.cross(first, generator.standard_normal((600, 3)))
+    second[0] = [0, 1, 0]
+    second /= np.linalg.norm(second, axis=1, keepdims=True)
+    worst = 0.0
+    for rest in (0.0, 1.0, 10.0, 100.0):
+        for trial in range(25):
+            x, y = np.eye(3)[[0, 2]] if trial == 0 else generator.standard_normal((2, 3))
+            x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
+            base = rest * np.diag([1.0, 1.0, 0.0])
+            other = np.outer(y, y) if relation is Relation.REPLACE else np.zeros((3, 3))
+            worst = max(
+                worst,
+                np.abs(density(base + np.outer(x, x), first, second) - density(base + other, first, second)).max(),
+            )
+            base = rest * np.outer(y, y)
+            worst = max(
+                worst,
+                np.abs(density(base + np.outer(x, x), first, second) - density(base + other, first, second)).max(),
+            )
+    assert worst <= budget
+    assert worst > 0.6 * budget
+
+
+def test_strengths_are_rounded_down():
+    law = make("eigenvector_sampling", d=50, k=3)
+    for relation, cost in ((Relation.REPLACE, 4), (Relation.ADD_REMOVE, 3)):
+        law = make("eigenvector_sampling", relation=relation, d=50, k=3)
+        strength = law._exact_strength(GRID)
+        assert strength * cost * (1 + direction_slack(50, 3, GRID)) <= law._direction_epsilon
+        assert strength > law.strength * (1 - 1e-6)
+    for epsilon in (5e-324, 1.5e-323, 0.1, 1 / 3):
+        law = make("ppca", d=3, k=1, epsilon=epsilon)
+        assert law._exact_strength * 2 <= Fraction(repr(epsilon))
+
+
+def test_a_concentration_without_a_certificate_is_refused_from_public_numbers():
+    for name in ("ppca", "eigenvector_sampling"):
+        law = LAWS[name](epsilon=1e6, n_features=2000, n_components=1)
+        law.check_grid(4**16)
+        with pytest.raises(CapacityError, match="smaller epsilon"):
+            law.check_grid(4)
+
+
+# Quotients.
+
+
+def test_variances_are_exact():
+    generator = np.random.default_rng(2)
+    for d, k in ((4, 1), (50, 5)):
+        rows = generator.integers(-(2**25), 2**25, (3 * d, d))
+        gram = rows.T @ rows
+        directions = np.rint(np.linalg.qr(generator.standard_normal((d, k)))[0].T / UNIT).astype(np.int64)
+        forms = [int(u @ gram.astype(object) @ u) for u in directions.astype(object)]
+        rest = (int(gram.astype(object).trace()) << 48) - sum(forms)
+        assert variances_along(ExactMatrix(gram), directions) == [*forms, rest]
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(relation):
+    d, k, bits, shift = 6, 3, 7, 46
+    worst = 0.0
+    for seed in range(1500):
+        generator = np.random.default_rng(seed)
+        basis = np.linalg.qr(generator.standard_normal((d, k)))[0].T / UNIT
+        # Not as orthogonal as ours: the bound holds for any public directions.
+        directions = np.rint(basis * (1 + generator.uniform(-0.1, 0.1, (k, 1)) * (seed % 3))).astype(np.int64)
+        rows = generator.integers(-50, 50, (5, d))
+        gram = rows.T @ rows
+
+        def a_row(generator=generator, basis=basis, seed=seed):
+            x = generator.standard_normal(k) @ basis if seed % 2 else generator.standard_normal(d)
+            return np.trunc(x / np.linalg.norm(x) * 2**bits).astype(np.int64)
+
+        x, y = a_row(), a_row() if relation is Relation.REPLACE else np.zeros(d, np.int64)
+        values = [
+            [v >> shift for v in variances_along(ExactMatrix(gram + np.outer(row, row)), directions)] for row in (x, y)
+        ]
+        rows_moved = 2 if relation is Relation.REPLACE else 1
+        bound = variances_sensitivity(directions, 4**bits, rows_moved, shift)
+        worst = max(worst, sum(abs(a - b) for a, b in zip(*values, strict=True)) / bound)
+    assert 0.8 < worst <= 1
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("bits", [6, 16])
+def test_quotients_carry_discrete_laplace_noise_of_their_scale(relation, bits):
+    grid = 4**bits
+    law = make("eigenvector_sampling", "tight", relation, d=1, k=1)
+    generator, gram = seeded_generator(3), np.array([[5 * grid]])
+    shift = law.shifts(grid)["quotients"]
+    assert (shift > 0) == (bits == 16)
+    noise = []
+    for _ in range(1600):
+        drawn = law.draw(gram, grid, 10, generator)
+        exact = variances_along(ExactMatrix(gram), drawn["directions"])
+        noise.extend(int(q) - (v >> (48 + shift)) for q, v in zip(drawn["quotients"], exact, strict=True))
+    moved = 2 if relation is Relation.REPLACE else 1
+    scale = moved * grid / 2**shift / float(law._eigenvalue_epsilon)
+    scale += 2 / float(law._eigenvalue_epsilon)  # k + 1 roundings
+    sizes = np.abs(noise)
+    for factor, accepted in ((1.0, True), (1.2, False), (1 / 1.2, False)):
+        z = (sizes.mean() - factor * scale) / (factor * scale / np.sqrt(sizes.size))
+        assert bool(abs(z) < Z_LIMIT) is accepted
+    assert abs(np.mean(noise)) < Z_LIMIT * scale * np.sqrt(2 / sizes.size)
+
+
+def test_the_whole_space_tells_nothing():
+    law = make("ppca", d=3, k=3)
+    drawn = [law.draw(gram, GRID, 5, seeded_generator(1))["directions"] for gram in (C, C * 0)]
+    assert np.array_equal(*drawn)
+    assert law.guarantee().numerics == "exact"

@@ -1,0 +1,93 @@
+"""Products that the error bounds are proved for, and the functions of libm that they rest on."""
+
+import decimal
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from eigenveil.samplers import products
+from eigenveil.samplers.certified import Interval, exp_interval, rounding_of_sum
+from eigenveil.samplers.products import conventional_blas, gram_of_rows, is_conventional
+
+
+def strassen(rows):
+    """Multiply rows by their transpose with one step of Strassen's recursion."""
+    A = np.pad(rows, [(0, len(rows) % 2), (0, rows.shape[1] % 2)])
+    B = A.T
+    h, w = A.shape[0] // 2, A.shape[1] // 2
+    a, b, c, d = A[:h, :w], A[:h, w:], A[h:, :w], A[h:, w:]
+    e, f, g, i = B[:w, :h], B[:w, h:], B[w:, :h], B[w:, h:]
+    m1, m2, m3, m4 = (a + d) @ (e + i), (c + d) @ e, a @ (f - i), d @ (g - e)
+    m5, m6, m7 = (a + b) @ i, (c - a) @ (e + f), (b - d) @ (g + i)
+    whole = np.block([[m1 + m4 - m5 + m7, m3 + m5], [m2 + m4, m1 - m2 + m3 + m6]])
+    return whole[: len(rows), : len(rows)]
+
+
+def single_precision(rows):
+    scaled = (rows / np.abs(rows).max(axis=1, keepdims=True)).astype(np.float32)
+    sizes = np.abs(rows).max(axis=1)
+    return (scaled @ scaled.T).astype(np.float64) * np.outer(sizes, sizes)
+
+
+def test_the_blas_at_hand_is_conventional():
+    assert conventional_blas()
+
+
+@pytest.mark.parametrize("flawed", [strassen, single_precision])
+def test_other_products_are_caught(flawed):
+    rows = np.random.default_rng(0).normal(size=(50, 51))
+    assert np.allclose(flawed(rows), rows @ rows.T, rtol=1e-4, atol=1e-4)  # a product all the same
+    assert not is_conventional(flawed)
+
+
+@pytest.mark.parametrize("blas", [True, False])
+def test_products_keep_their_bound(monkeypatch, blas):
+    monkeypatch.setattr(products, "conventional_blas", lambda: blas)
+    rows = np.random.default_rng(1).normal(size=(6, 40))
+    exact = [[sum(Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)) for b in rows] for a in rows]
+    sizes = np.linalg.norm(rows, axis=1)
+    product = gram_of_rows(rows)
+    for i in range(6):
+        for j in range(6):
+            assert abs(Fraction(product[i, j]) - exact[i][j]) <= rounding_of_sum(40) * sizes[i] * sizes[j]
+
+
+def ulps(found, exact):
+    """Return how many units of the last place a float is from an exact decimal."""
+    return abs((decimal.Decimal(float(found)) - exact) / decimal.Decimal(math.ulp(float(exact))))
+
+
+def test_exp_and_log_are_good_to_four_units():
+    """Of NumPy, which decides coins, and of math, which makes the weights of the balanced law."""
+    generator = np.random.default_rng(2)
+    powers = -np.concatenate([generator.uniform(0, 45, 3000), generator.exponential(1e-3, 1000)])
+    arguments = np.concatenate([generator.random(3000), 1 - generator.exponential(1e-6, 1000)])
+    with decimal.localcontext(prec=50):
+        for values, at_once, one, known in (
+            (powers, np.exp, math.exp, decimal.Decimal.exp),
+            (arguments, np.log, math.log, decimal.Decimal.ln),
+        ):
+            together = at_once(values)
+            for value, found in zip(values.tolist(), together.tolist(), strict=True):
+                exact = known(decimal.Decimal(value))
+                assert ulps(found, exact) <= 4
+                assert ulps(one(value), exact) <= 4
+    assert ulps(math.exp(-1.0) * (1 + 2.0**-48), decimal.Decimal(-1).exp()) > 4  # so it sees sixteen units
+
+
+def test_products_without_blas_are_the_same(monkeypatch):
+    first, second = np.arange(12.0).reshape(3, 4), np.arange(8.0).reshape(4, 2)
+    monkeypatch.setattr(products, "conventional_blas", lambda: False)
+    assert np.array_equal(products.plain_product(first, second), first @ second)
+    assert np.array_equal(products.plain_product(first, second[:, 0]), first @ second[:, 0])
+
+
+@pytest.mark.parametrize("exponent", [-(10**6), -(10**12), -(10**30)])
+def test_a_vanishing_probability_is_held_at_once(exponent):
+    bounds = exp_interval(Interval(Fraction(exponent) - 1, Fraction(exponent)), 40)
+    assert 0 == bounds.low < bounds.high < Fraction(1, 10**1000)
+    both = exp_interval(Interval(Fraction(exponent), Fraction(-1)), 40)
+    assert both.low == 0
+    assert both.high == pytest.approx(np.exp(-1.0), rel=1e-12)
