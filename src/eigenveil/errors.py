@@ -1,14 +1,18 @@
 """The exceptions of eigenveil, and the validators that raise them.
 
 Every message is one sentence that says what is wrong and what to do. None of them carries a value taken
-from private data: an error text is a release like any other. Validators here see parameters only.
+from private data: an error text is a release like any other. Validators here see parameters only. What another
+library says about data may quote a cell: `own_words` is the one door at which that is left behind.
 """
 
+import functools
 import math
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from numbers import Integral, Real
+from typing import TypeVar
 
 
 class EigenveilError(Exception):
@@ -49,6 +53,68 @@ class ReleaseFileError(EigenveilError):
 
 class NoiseWarning(UserWarning):
     """The released values are mostly noise; known from released values alone."""
+
+
+_Callable = TypeVar("_Callable", bound=Callable[..., object])
+_Item = TypeVar("_Item")
+UNREADABLE = "The data cannot be read; give an array, a sparse matrix, a data frame or a file of real numbers."
+_NO_MEMORY = "There is not enough memory for these data; give fewer columns, or the rows in smaller parts."
+
+
+def own_words(function: _Callable) -> _Callable:
+    """Let a function that reads data raise errors of ours only, which hold nothing that another library said.
+
+    ``raise ... from None`` hides the first error, but keeps it as `__context__`, where a cell can be read. So ours are
+    raised once more when no other error is being handled, and what is not ours becomes `UNREADABLE`.
+
+    Examples
+    --------
+    >>> try:
+    ...     own_words(float)("a private cell")
+    ... except InvalidDataError as error:
+    ...     print(error.__cause__, error.__context__)
+    None None
+    """
+
+    @functools.wraps(function)
+    def told(*args: object, **options: object) -> object:
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            failure = _own(error)
+        raise failure
+
+    return told  # type: ignore[return-value]
+
+
+def iterated_in_own_words(items: Iterable[_Item], unreadable: str = UNREADABLE) -> Iterator[_Item]:
+    """Yield the items; what is raised on the way to them is told as `own_words` tells it."""
+    iterator = iter(items)
+    try:
+        while True:
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            except Exception as error:
+                failure = _own(error, unreadable)
+                break
+            yield item
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()
+    raise failure
+
+
+def _own(error: Exception, unreadable: str = UNREADABLE) -> Exception:
+    if isinstance(error, MemoryError):
+        return MemoryError(_NO_MEMORY)  # that of NumPy tells the number of rows
+    if not isinstance(error, EigenveilError):
+        return InvalidDataError(unreadable)
+    error.__cause__ = error.__context__ = None
+    error.__suppress_context__ = True
+    return error
 
 
 def warn_caller(sentence: str, category: type[Warning]) -> None:

@@ -11,12 +11,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .accounting.calibration import float_above
+from .accounting.calibration import exact, float_above
 from .accounting.ledger import PrivacyLedger
 from .errors import InvalidDataError, InvalidParameterError
 from .guarantee import Guarantee, Relation
-from .laws.base import IN_UNITS_OF_C
-from .laws.central import DIRECTION_UNIT, CentralLaw
+from .laws.central import CentralLaw
 from .laws.selection import largest_score
 from .moments import SecondMoments
 from .origin import ComponentsRequest, Origin, Request
@@ -29,8 +28,9 @@ from .version import __version__
 
 @dataclass(frozen=True)
 class Payment:
-    """What a release was paid with: its whole guarantee, and the entry of the ledger where there is one."""
+    """What was paid for: the law that will draw, the whole guarantee, and the entry of the ledger if there is one."""
 
+    law: CentralLaw
     guarantee: Guarantee
     entry: int | None = None
 
@@ -66,8 +66,8 @@ def release(
     """
     generator = secure_generator() if generator is None else generator
     check(law, moments)
-    payment = pay(law.guarantee(), generator, ledger, f"{law.name} release")
-    return draw(law, moments, generator, payment)
+    payment = pay(law, law.guarantee(), generator, ledger, f"{law.name} release")
+    return draw(moments, generator, payment)
 
 
 def check(law: CentralLaw, moments: SecondMoments) -> None:
@@ -83,6 +83,7 @@ def check(law: CentralLaw, moments: SecondMoments) -> None:
 
 def check_rule(law: CentralLaw, rule: RowRule) -> None:
     """Refuse a law for rows made by this rule; public facts alone."""
+    law.check_accepted()
     if rule.rows == "pairs" and law.relation is not Relation.REPLACE:
         raise InvalidParameterError(
             "rows='pairs' needs relation='replace', since an added row would shift every later pair."
@@ -92,16 +93,38 @@ def check_rule(law: CentralLaw, rule: RowRule) -> None:
             f"{law.name} releases no matrix, so it cannot tell components about the mean; choose another law."
         )
     law.check_grid(rule.limit_squared)
+    _check_count(law)
 
 
-def pay(guarantee: Guarantee, generator: np.random.Generator, ledger: PrivacyLedger | None, what: str) -> Payment:
-    """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe."""
+# Scales of the noise on a private number of rows that the sampler draws in int64.
+_COUNT_SCALES = Fraction(1, 2**20), Fraction(2**50)
+
+
+def _check_count(law: CentralLaw) -> None:
+    share = exact(law.epsilon) - law.matrix_epsilon
+    if share > 0 and not _COUNT_SCALES[0] <= 1 / share <= _COUNT_SCALES[1]:
+        raise InvalidParameterError(
+            f"epsilon = {law.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, or "
+            "relation='replace'."
+        )
+
+
+def pay(
+    law: CentralLaw,
+    guarantee: Guarantee,
+    generator: np.random.Generator,
+    ledger: PrivacyLedger | None,
+    what: str,
+) -> Payment:
+    """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe.
+
+    `guarantee` is that of the whole fit, in which this law draws the release.
+    """
     promise = guarantee if is_secure(generator) else guarantee.marked_reproducible()
-    return Payment(promise, None if ledger is None else ledger.spend(promise, what).entry)
+    return Payment(law, promise, None if ledger is None else ledger.spend(promise, what).entry)
 
 
 def draw(
-    law: CentralLaw,
     moments: SecondMoments,
     generator: np.random.Generator,
     payment: Payment,
@@ -110,10 +133,12 @@ def draw(
     estimator: str | None = None,
     chosen_privately: tuple[str, ...] = (),
 ) -> Release:
-    """Draw a release that has been checked and paid for."""
+    """Draw a release by the law that was paid for."""
+    law = payment.law
+    check(law, moments)
     rule = moments.bound.rule
     integers = law.draw(moments.gram, rule.limit_squared, moments.n_rows, generator)
-    units = {"directions": DIRECTION_UNIT, "count": 1.0, **dict.fromkeys(IN_UNITS_OF_C, rule.unit_squared)}
+    units = law.units(rule.limit_squared, rule.unit_squared)
     if request is None:
         request = ComponentsRequest(min(law.n_components, moments.n_features))
     origin = Origin(

@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between
+from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
 from .rows.bound import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
 
 IntArray = NDArray[np.int64]
@@ -38,6 +38,9 @@ class SecondMoments:
 
     The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
     float64, where every partial sum is an integer below 2^53, and add in int64.
+
+    **These sums are private data, and so is a pickle of them**: engines send it between their workers, and it must stay
+    where the rows may be.
 
     Parameters
     ----------
@@ -61,8 +64,8 @@ class SecondMoments:
     def __init__(
         self, bound: RowBound, n_features: int, feature_names: tuple[str, ...] | list[str] | None = None
     ) -> None:
-        self.bound = bound
-        self.n_features = integer_between("n_features", n_features, 1)
+        self._bound = bound
+        self._n_features = integer_between("n_features", n_features, 1)
         bound.check_width(self.n_features)
         if feature_names is not None and len(feature_names) != self.n_features:
             raise InvalidParameterError("feature_names must have one name for every feature.")
@@ -71,6 +74,16 @@ class SecondMoments:
         self.n_rows = 0
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
+
+    @property
+    def bound(self) -> RowBound:
+        """The rule that made the integer rows; it cannot be changed any more."""
+        return self._bound
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return self._n_features
 
     @property
     def width(self) -> int:
@@ -85,6 +98,7 @@ class SecondMoments:
         view.flags.writeable = False
         return view
 
+    @own_words
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised.
 
@@ -105,6 +119,7 @@ class SecondMoments:
             self.n_rows += rows.shape[0]
         return self
 
+    @own_words
     def update_from(self, batches: Iterable[Any]) -> Self:
         """Add the rows of all batches, each like `update`; batches are read while others are multiplied.
 
@@ -145,6 +160,7 @@ class SecondMoments:
         names = {self.feature_names, other.feature_names} - {None}
         if len(names) > 1:
             raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
+        other.check_whole()
         self.check_capacity(other.n_rows)
         total = type(self)(self.bound, self.n_features, names.pop() if names else None)
         total.n_rows = self.n_rows + other.n_rows

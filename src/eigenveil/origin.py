@@ -62,13 +62,16 @@ class SparseRequest(Request):
 
     def __post_init__(self) -> None:
         # Made before anything is drawn, so what the solver could not use is refused before it is paid for.
-        integer_between("n_components", self.n_components, 1)
-        if self.penalty not in (None, 0):
-            positive_number("penalty", self.penalty)
-        positive_number("tol", self.tol)
-        integer_between("max_iter", self.max_iter, 1)
-        if self.screen is not None:
-            integer_between("screen", self.screen, 1)
+        # Kept as plain numbers, so that it can be written to a file afterwards.
+        penalty, screen = self.penalty, self.screen
+        for name, value in {
+            "n_components": integer_between("n_components", self.n_components, 1),
+            "penalty": penalty if penalty is None else 0.0 if penalty == 0 else positive_number("penalty", penalty),
+            "tol": positive_number("tol", self.tol),
+            "max_iter": integer_between("max_iter", self.max_iter, 1),
+            "screen": screen if screen is None else integer_between("screen", screen, 1),
+        }.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .postprocess.spectrum import sorted_eigh
 # more for matrix_laplace, which has the heaviest tail of the table.
 EDGE = 2.4
 # Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
-_DECOMPOSED_WHOLE = 1024
+_DECOMPOSED_WHOLE = 256
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,14 +29,16 @@ def upgraded(
     local = facts.get("model") == "local"
     rows = _local_rows(facts["parameters"]) if local else _central_rows(facts)
     n_rows = facts["n_rows"]
-    integers, unit = _integers(arrays, rows, 1 if n_rows is None else n_rows)
+    integers, unit = _integers(
+        arrays, rows, 1 if n_rows is None else n_rows, facts["parameters"].get("calibration") == "paper"
+    )
     private_count = promise.relation is Relation.ADD_REMOVE
     if private_count and n_rows is not None:
         integers["count"], unit["count"] = np.array(n_rows, dtype=np.int64), 1.0
     names = facts.get("feature_names")
     origin = Origin(
         law=facts["mechanism"],
-        parameters=_local_parameters(facts["parameters"]) if local else facts["parameters"],
+        parameters=_local_parameters(facts["parameters"]) if local else _central_parameters(facts),
         rows=rows,
         n_rows=None if private_count else n_rows,
         feature_names=None if names is None else tuple(names),
@@ -53,7 +55,13 @@ def upgraded(
 
 
 def _central_rows(facts: Mapping[str, Any]) -> RowRule:
-    return RowRule(**facts["bound"], rows=facts.get("rows", "clip"))
+    return RowRule(**{**facts["bound"], "rows": facts.get("rows", "clip")})
+
+
+def _central_parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a law, with those that version 0.1 had no word for."""
+    added = {"whole_degrees": False} if facts["mechanism"] == "wishart" else {}
+    return {**facts["parameters"], **added}
 
 
 def _local_rows(parameters: Mapping[str, Any]) -> RowRule:
@@ -67,15 +75,18 @@ def _local_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _integers(
-    arrays: Mapping[str, FloatArray], rows: RowRule, n_rows: int
+    arrays: Mapping[str, FloatArray], rows: RowRule, n_rows: int, published: bool
 ) -> tuple[dict[str, IntArray], dict[str, float]]:
     sums: dict[str, FloatArray] = {}
     if "eigenvalues" in arrays:
         # Version 0.1 counted sampled variances in units of norm², where the constant's share belongs to them too.
         share = rows.reach_squared / rows.norm**2
-        values = arrays["eigenvalues"]
+        values, directions = arrays["eigenvalues"], arrays["components"]
+        if published:  # all directions left, and the file holds them in the matrix alone
+            values, vectors = np.linalg.eigh(arrays["covariance"])
+            directions = vectors.T
         rest = float(np.trace(arrays["covariance"])) - float(values.sum())
-        sums["directions"] = arrays["components"] / DIRECTION_UNIT
+        sums["directions"] = directions / DIRECTION_UNIT
         sums["quotients"] = np.append(values, rest) * (share * n_rows / rows.unit_squared)
     elif "covariance" in arrays:
         sums["matrix"] = arrays["covariance"] * (n_rows / rows.unit_squared)

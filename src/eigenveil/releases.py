@@ -48,7 +48,9 @@ class Release(Reading):
     origin: Origin
 
     def __post_init__(self) -> None:
-        integers = {name: np.asarray(value, dtype=np.int64).view() for name, value in self.integers.items()}
+        integers = {name: np.asarray(value, dtype=np.int64) for name, value in self.integers.items()}
+        # A view would keep the array that it was cut from, where more may stand than what leaves.
+        integers = {name: (value if value.base is None else value.copy()).view() for name, value in integers.items()}
         for value in integers.values():
             value.flags.writeable = False
         object.__setattr__(self, "integers", MappingProxyType(integers))

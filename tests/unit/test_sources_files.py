@@ -173,7 +173,7 @@ BAD_CSV = {
     "no header": (f"{SENTINEL},1.5\n1,2\n", "no header"),
     "no header, with text": (f"1.5,{SENTINEL}x\n1,2\n", "no header"),
     "no header, twice the same": (f"{SENTINEL},{SENTINEL}\n1,2\n", "no header"),
-    "same name twice": ("a,a\n1,2\n", "several columns 'a'"),
+    "same name twice": ("a,a\n1,2\n", "several columns of the same name"),
     "index": (",a\n0,1\n", "has no name"),
     "open quote": (f'a,b\n1,2\n"3,{SENTINEL}\n' + "1,2\n" * 9000, "open quote"),
     "open quote at the end": (f'a,b\n1,2\n"3,{SENTINEL}\n', "different lengths"),

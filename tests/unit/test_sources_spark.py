@@ -211,7 +211,7 @@ def test_vectors_of_two_lengths_and_no_rows_are_refused(spark, frame):
 
 
 def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=2.0, delta=0.0)
+    ledger = PrivacyLedger.create(tmp_path / "ledger.db", epsilon=2.0, delta=0.0, data_set="study")
     with refused(InvalidDataError) as caught:
         PrivatePCA(2, rows="pairs", ledger=ledger).fit(frame)
     assert "rows='pairs'" in str(caught.value)

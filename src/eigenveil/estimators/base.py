@@ -1,7 +1,6 @@
 """What the estimators share: from parameters and rows to one paid release."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -24,16 +23,8 @@ from ..row_rule import ROW_RULES, RowRule
 from ..rows.differences import PairDirections
 from ..sources import open_source
 from .collecting import collected_moments, found_privately, row_sizes
-from .preparation import RowPreparation, public_preparation
-from .spend_plan import SpendPlan, laws_by_rows
-
-
-def rows_pass_once(estimator: Any) -> bool:
-    """Return whether nothing about the rows must be found out before they are collected."""
-    public = estimator.rows == "pairs" or estimator.norm_bound is not None or estimator.bounds is not None
-    if not public or estimator.standardize:
-        raise AttributeError("partial_fit needs a public norm_bound or bounds and no standardize.")
-    return True
+from .preparation import RowPreparation, public_preparation, rows_pass_once
+from .spend_plan import SpendPlan, asked_by, laws_by_rows
 
 
 class MomentsEstimator(BaseEstimator):
@@ -127,7 +118,7 @@ class MomentsEstimator(BaseEstimator):
         # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
         # cannot count a row twice, which would double what one person changes.
         preparation = self._preparation(source.n_features)
-        pairs = PairDirections() if collected is None else copy(self._pairs)
+        pairs = PairDirections(preparation.scale) if collected is None else self._pairs.branch()
         added = collected_moments(source, preparation, pairs)
         self._collected = added if collected is None else collected + added
         self._pairs = pairs
@@ -138,16 +129,18 @@ class MomentsEstimator(BaseEstimator):
 
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
         """Release from moments collected elsewhere, or by `partial_fit`; spends the budget like `fit`."""
+        collected = moments is None
+        moments = self.__dict__.get("_collected") if moments is None else moments
         if moments is None:
-            moments = self._forget_collected()
-            if moments is None:
-                raise InvalidDataError("There are no moments yet; give some, or call partial_fit first.")
+            raise InvalidDataError("There are no moments yet; give some, or call partial_fit first.")
         request = self._request(moments.n_features, moments.feature_names or ())
         # How the rows were made is a fact about the moments, which no parameter can change any more.
         plan = self._planned(moments.n_features, None, moments.bound.rule, {}, moments.n_rows)
-        return self._release(plan, moments, request, generator_from(self.random_state))
-
-    # The plan.
+        generator = generator_from(self.random_state)
+        payment = self._checked_and_paid(plan, moments, generator)
+        if collected:  # they are paid for once; a refused spend leaves them
+            self._forget_collected()
+        return self._release(plan, moments, request, generator, payment)
 
     def _preparation(self, d: int) -> RowPreparation:
         return public_preparation(
@@ -188,8 +181,12 @@ class MomentsEstimator(BaseEstimator):
             gate.check_rule(law, rule)
             return law
 
+        self._check_rows(rule)
         laws = laws_by_rows(choose, make, n_rows) if name == "auto" else ((0, make(name)),)
-        return SpendPlan(d, preparation, choices, laws)
+        return SpendPlan(d, preparation, choices, laws, asked_by(self))
+
+    def _check_rows(self, rule: RowRule) -> None:
+        """Refuse rows that this estimator has no use for; asked before every spend."""
 
     def _check_law(self, law: CentralLaw) -> None:
         """Refuse a law that releases too little for this estimator; asked before every spend."""
@@ -218,23 +215,37 @@ class MomentsEstimator(BaseEstimator):
         self._forget_collected()
         source = open_source(X)
         plan = self.plan(source.n_features) if plan is None else plan
+        plan.check_made_for(asked_by(self))
         preparation = plan.preparation_for(source.n_features)
         request = self._request(source.n_features, source.feature_names or ())
         generator = generator_from(self.random_state)
         payment = None
         if plan.choices:
             counts = row_sizes(source, preparation)
-            _refuse_empty(counts.n_rows)
+            self._refuse_empty(counts.n_rows)
+            preparation.check_choices()
             SecondMoments(preparation.bound, source.n_features).check_capacity(counts.n_rows)
             payment = self._pay(plan, plan.law(counts.n_rows), generator)
             preparation = found_privately(source, preparation, counts, plan.choices, generator)
-        moments = collected_moments(source, preparation, PairDirections())
-        _refuse_empty(moments.n_rows)
+        moments = collected_moments(source, preparation, PairDirections(preparation.scale))
+        if payment is None:
+            self._refuse_empty(moments.n_rows)
+            payment = self._checked_and_paid(plan, moments, generator)
         return self._release(plan, moments, request, generator, payment)
+
+    def _refuse_empty(self, n_rows: int) -> None:
+        # Where the number of rows is private, so is whether there are any.
+        if n_rows == 0 and Relation.parse(self.relation) is Relation.REPLACE:
+            raise InvalidDataError("The data have too few rows; give at least one, and two for pairs.")
 
     def _pay(self, plan: SpendPlan, law: CentralLaw, generator: np.random.Generator) -> gate.Payment:
         """Record the whole fit in the ledger, once, before the first draw."""
-        return gate.pay(plan.guarantee_of(law), generator, self.ledger, f"{type(self).__name__}.fit")
+        return gate.pay(law, plan.guarantee_of(law), generator, self.ledger, f"{type(self).__name__}.fit")
+
+    def _checked_and_paid(self, plan: SpendPlan, moments: SecondMoments, generator: Any) -> gate.Payment:
+        law = plan.law(moments.n_rows)
+        gate.check(law, moments)
+        return self._pay(plan, law, generator)
 
     def _release(
         self,
@@ -242,21 +253,17 @@ class MomentsEstimator(BaseEstimator):
         moments: SecondMoments,
         request: Request,
         generator: np.random.Generator,
-        payment: gate.Payment | None = None,
+        payment: gate.Payment,
     ) -> Self:
-        law = plan.law(moments.n_rows)
-        self._check_law(law)
-        gate.check(law, moments)
         self.release_ = release = gate.draw(
-            law,
             moments,
             generator,
-            self._pay(plan, law, generator) if payment is None else payment,
+            payment,
             request=request,
             estimator=type(self).__name__,
             chosen_privately=tuple(sorted(plan.choices)),
         )
-        self.guarantee_, self.law_ = release.guarantee, law.name
+        self.guarantee_, self.law_ = release.guarantee, release.origin.law
         pairs = release.origin.rows.rows == "pairs"
         self.n_samples_ = None if release.n_rows is None else release.n_rows * (2 if pairs else 1)
         self.n_features_in_ = moments.n_features
@@ -272,18 +279,21 @@ class MomentsEstimator(BaseEstimator):
         """Set the fitted attributes to what the release reads of itself."""
         raise NotImplementedError
 
-    def _forget_collected(self) -> SecondMoments | None:
-        self.__dict__.pop("_pairs", None)
-        collected: SecondMoments | None = self.__dict__.pop("_collected", None)
-        return collected
+    def _forget_collected(self) -> None:
+        for name in ("_pairs", "_collected"):
+            self.__dict__.pop(name, None)
+
+    def __getstate__(self) -> Any:
+        # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
+        if "_collected" in self.__dict__ or "_pairs" in self.__dict__:
+            raise InvalidDataError(
+                f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
+                "fit_moments first, or fit."
+            )
+        return super().__getstate__()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.non_deterministic = True  # noise is the point
         return tags
-
-
-def _refuse_empty(n_rows: int) -> None:
-    if n_rows == 0:
-        raise InvalidDataError("The data have too few rows; give at least one, and two for pairs.")

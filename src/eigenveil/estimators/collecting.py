@@ -8,10 +8,11 @@ import numpy as np
 
 from .. import gate
 from ..accounting.calibration import exact
+from ..errors import own_words
 from ..guarantee import Guarantee
 from ..moments import SecondMoments
 from ..rows.differences import PairDirections
-from ..rows.norm_counts import LADDER, RowSizes, scaled_rows
+from ..rows.norm_counts import LADDER, RowSizes
 from ..sources import collect
 from ..sources.progress import tracked_batches
 from .preparation import FloatArray, RowPreparation
@@ -22,18 +23,19 @@ SCALE_QUANTILE = 0.7
 """The quantile of a feature's size that a private scale aims at: about one standard deviation for a Gaussian."""
 
 
+@own_words
 def collected_moments(source: Any, preparation: RowPreparation, pairs: PairDirections) -> SecondMoments:
     """Return the exact moments of all rows of a source; `pairs` keeps the odd row between calls."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
     if preparation.rows == "pairs":
-        return make().update_from(_directions(source, preparation.scale, pairs))
+        return make().update_from(_directions(source, pairs))
     moments: SecondMoments = collect(source, make)
     return moments
 
 
-def _directions(source: Any, scale: FloatArray | None, pairs: PairDirections) -> Iterator[FloatArray]:
+def _directions(source: Any, pairs: PairDirections) -> Iterator[FloatArray]:
     for batch in tracked_batches(source):
-        directions = pairs.push(scaled_rows(batch, None, scale))
+        directions = pairs.push(batch)
         if directions.shape[0]:
             yield directions
 

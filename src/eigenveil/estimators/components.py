@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError
 from ..releases import Release
+from .checking import checked_array, checked_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -51,14 +52,12 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def transform(self, X: Any) -> FloatArray:
         """Project rows on the components; the projections of private rows are private data themselves."""
         check_is_fitted(self)
-        return self.release_.transform(
-            validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        )
+        return self.release_.transform(checked_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map projections back to the space of the features."""
         check_is_fitted(self)
-        return self.release_.inverse_transform(check_array(X, dtype=[np.float64, np.float32]))
+        return self.release_.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
 
     def get_covariance(self) -> FloatArray:
         """Return the released matrix, shrunk, in the units of the features."""

@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..errors import InvalidParameterError, integer_between
 from ..local.protocol import LocalProtocol
@@ -12,6 +11,7 @@ from ..local.release import components_request, released
 from ..local.simulation import simulated_totals
 from ..origin import ComponentsRequest, SparseRequest
 from ..randomness import generator_from
+from .checking import checked_rows
 from .components import ComponentsMixin
 
 
@@ -94,7 +94,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
             raise InvalidParameterError(
                 "norm_bound must be given: a public bound on the norm of a row, not computed from the data."
             )
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_features=2)
+        X = checked_rows(self, X, reset=True, dtype=[np.float64, np.float32], ensure_min_features=2)
         self.protocol_ = LocalProtocol(
             X.shape[1],
             self.epsilon,

@@ -83,7 +83,7 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     >>> pca.components_.shape
     (2, 64)
     >>> print(pca.guarantee_)
-    1-differentially private (replace one row), rounded numerics
+    1-differentially private (replace one row), exact numerics
     """
 
     _needs = "directions"

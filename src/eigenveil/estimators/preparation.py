@@ -1,5 +1,6 @@
 """From the parameters of an estimator to the rule of the rows, and what finding it out will cost."""
 
+import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, positive_number
 from ..rows import RowBound
+from ..rows.norm_counts import LADDER
 
 FloatArray = NDArray[np.float64]
 
@@ -18,6 +20,7 @@ STANDARDIZE_SHARE = Fraction(1, 5)
 """Share of epsilon for privately chosen feature scales."""
 CHOICES = {"feature_scale": "the sizes of the features", "norm_bound": "the norm bound"}
 """What may be chosen privately, in words."""
+_SMALLEST_UNIT = 1e-140
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +61,23 @@ class RowPreparation:
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm)
 
+    def check_choices(self) -> None:
+        """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
+        ends = LADDER[0], LADDER[-1]
+        for size, norm in itertools.product(
+            ends if self.standardize else (None,), ends if self.norm is None else (None,)
+        ):
+            chosen = self if size is None else self.divided_by(np.full(1, size) if self.scale is None else size)
+            _ = (chosen if norm is None else chosen.with_norm(norm)).bound
+
     @property
     def bound(self) -> RowBound:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
         norm = 1.0 if self.norm is None else self.norm
+        # What is read off a release is in squared units, which must not overflow or vanish once it is paid for.
+        units = np.append(1.0 if self.scale is None else self.scale, norm)
+        if not ((units > _SMALLEST_UNIT) & (units < 1 / _SMALLEST_UNIT)).all():
+            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
         return RowBound(
             norm,
             shift=None if self.shift is None else tuple(self.shift),
@@ -90,6 +106,14 @@ def public_preparation(
     # Features map to [-1, 1], so no row is longer than sqrt(d).
     norm = d**0.5 if norm is None else norm
     return RowPreparation(rows, (low + high) / 2, 2 / (high - low), norm, False, bool(center))
+
+
+def rows_pass_once(estimator: Any) -> bool:
+    """Return whether nothing about the rows must be found out before they are collected."""
+    public = estimator.rows == "pairs" or estimator.norm_bound is not None or estimator.bounds is not None
+    if not public or estimator.standardize:
+        raise AttributeError("partial_fit needs a public norm_bound or bounds and no standardize.")
+    return True
 
 
 def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:

@@ -7,14 +7,16 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
 from ..origin import RegressionRequest, Request
 from ..releases import Release
-from .base import MomentsEstimator, rows_pass_once
-from .preparation import FloatArray
+from ..row_rule import RowRule
+from .base import MomentsEstimator
+from .checking import checked_pair, checked_rows
+from .preparation import FloatArray, rows_pass_once
 from .spend_plan import SpendPlan
 
 
@@ -113,7 +115,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         if self.target is not None:
             raise InvalidParameterError("Give either y or target, not both.")
         names = getattr(X, "columns", None)
-        X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
         column = y[:, None]
         table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
         self._fit_source(table, plan)
@@ -125,7 +127,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is not None:
-            X, y = check_X_y(X, y, dtype=np.float64, y_numeric=True)
+            X, y = checked_pair(X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=0)
             if hasattr(self, "_collected") and X.shape[1] != self.n_features_in_:
                 raise InvalidDataError(
                     f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
@@ -138,6 +140,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         alpha = None if self.alpha is None else positive_number("alpha", self.alpha)
+        if n_features < 2:
+            raise InvalidDataError("A regression needs a target and at least one other column; give more columns.")
         if self.target is None:
             return RegressionRequest(n_features - 1, alpha)
         if not isinstance(self.target, str):
@@ -147,6 +151,10 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         if self.target not in feature_names:
             raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
         return RegressionRequest(feature_names.index(self.target), alpha)
+
+    def _check_rows(self, rule: RowRule) -> None:
+        if rule.rows == "pairs":
+            raise InvalidParameterError("A regression needs the lengths of rows, which pairs lose; collect the rows.")
 
     def _interpret(self, release: Release) -> None:
         fit = release.regression
@@ -162,7 +170,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     def predict(self, X: Any) -> FloatArray:
         """Return predictions; those for private rows are private data themselves."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = checked_rows(self, X, accept_sparse="csr")
         return np.asarray(X @ self.coef_ + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:

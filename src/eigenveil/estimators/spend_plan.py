@@ -1,5 +1,6 @@
 """`SpendPlan`: what a fit will spend, on what, by which law; made of public numbers alone, and it is what runs."""
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ class SpendPlan:
     laws : tuple of (int, CentralLaw)
         The law that draws, from this many rows on. There are several only where the number of rows is public and
         decides between them.
+    asked : bytes
+        The parameters of the estimator that made it.
 
     Examples
     --------
@@ -43,6 +46,12 @@ class SpendPlan:
     preparation: RowPreparation | None
     choices: Mapping[str, Guarantee]
     laws: tuple[tuple[int, CentralLaw], ...]
+    asked: bytes = b""
+
+    def check_made_for(self, asked: bytes) -> None:
+        """Refuse to be executed by an estimator of other parameters than the plan was made for."""
+        if asked != self.asked:
+            raise InvalidParameterError("The plan was made for other parameters; make another one.")
 
     def law(self, n_rows: int) -> CentralLaw:
         """Return the law that draws the release of so many rows."""
@@ -97,3 +106,9 @@ def laws_by_rows(
         middle = (low + high) // 2
         low, high = (middle, high) if choose(middle) == few else (low, middle)
     return (0, make(few)), (high, make(many))
+
+
+def asked_by(estimator: Any) -> bytes:
+    """Return the parameters that decide about a plan, as bytes that are equal where they are."""
+    asked = {name: value for name, value in estimator.get_params().items() if name not in ("ledger", "random_state")}
+    return pickle.dumps((type(estimator).__qualname__, sorted(asked.items())))

@@ -7,7 +7,7 @@ report and sends *the same bytes* again where the network failed: encoding a row
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, own_words
 from ..laws.base import FloatArray
 from ..laws.local.base import ByteArray
 from ..randomness import is_secure, secure_generator
@@ -72,6 +72,7 @@ def on_grid(protocol: LocalProtocol, rows: ArrayLike) -> FloatArray:
     return RowBound(1.0, bits).quantize(units)
 
 
+@own_words
 def _floats(rows: ArrayLike) -> FloatArray:
     try:
         return np.asarray(rows, dtype=np.float64)

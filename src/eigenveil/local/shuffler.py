@@ -3,7 +3,7 @@
 import math
 
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Relation
 from .protocol import LocalProtocol
 
 
@@ -59,7 +59,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
         shuffled_epsilon(local.epsilon, n_reports, delta),
         delta,
         Relation.REPLACE,
-        Numerics(max(local.numerics, Numerics.ROUNDED, key=lambda numerics: numerics.gap)),
+        local.numerics,
         caveats=(
             *local.caveats,
             f"Holds where a trusted shuffler mixes at least {n_reports} honest reports and drops who sent them; "

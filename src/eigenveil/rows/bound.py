@@ -18,6 +18,8 @@ from ..row_rule import FloatArray, RowRule
 # one that reaches it stays at or above it in any order, so the test "N < 2^53" is exact too.
 EXACT_INTEGER_BITS = 53
 _EXACT_LIMIT = float(2**EXACT_INTEGER_BITS)
+# Up to this exponent a power of two is a normal float64, and so is its inverse.
+_ONE_FACTOR = 1000
 NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or count such rows as zero with a RowBound of "
     "on_invalid='zero'."
@@ -58,6 +60,8 @@ def quantize_values(
     `factor` and `shift` broadcast against `rows`. This is the one implementation of the rule: dense blocks
     list all entries, sparse ones list the stored entries padded with zeros, and both get the same integers.
     """
+    if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
+        rows = rows.astype(np.float64)
     with np.errstate(all="ignore"):  # infinities and NaN are found below by their squared norm
         if shift is None:
             grid = np.multiply(rows, factor, out=out)
@@ -83,6 +87,39 @@ def finite_rows(batch: Any) -> FloatArray:
     if not np.isfinite(rows).all():
         raise InvalidDataError(NOT_FINITE)
     return rows
+
+
+def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+    """Put every finite row on an integer grid of its own, so fine as float64 can still add up its squares exactly.
+
+    Returns the integers q = trunc(2^-s x), as float64, the exponents s, and N = |q|^2. The largest entry of a row lies
+    in [2^(e-1), 2^e) with d * 4^e <= 2^53, so N is exact in any order of summation. Each step is exact or rounds
+    element by element, so what a row becomes depends on that row alone: not on its neighbours, layout or batch.
+    A row of zeros has s = 0.
+
+    Examples
+    --------
+    >>> integers, exponents, squared = integer_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> np.ldexp(np.sqrt(squared), exponents).tolist()
+    [5.0, 0.0]
+    """
+    target = target_exponent(rows.shape[1])
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    exponents = np.where(largest > 0, np.frexp(largest)[1].astype(np.int64) - target, 0)
+    # Two powers of two where one may be beyond the range of float64. What the first makes subnormal, and so inexact,
+    # is far below 1 after the second, so the integers are the same either way.
+    far = np.abs(exponents).max(initial=0) > _ONE_FACTOR
+    half = -exponents // 2 if far else -exponents
+    integers = rows * np.ldexp(1.0, half)[:, None]
+    if far:
+        integers *= np.ldexp(1.0, -exponents - half)[:, None]
+    np.trunc(integers, out=integers)
+    return integers, exponents, _squared_norms(integers)
+
+
+def target_exponent(n_features: int) -> int:
+    """Return the largest e with d * 4^e <= 2^53: integer rows below 2^e have an exact squared norm."""
+    return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
 
 
 def _squared_norms(rows: FloatArray) -> FloatArray:
@@ -130,6 +167,6 @@ def _rescaled(
     mantissa, carry = np.frexp(mantissa * factor_mantissa)
     exponent = exponent + factor_exponent + carry
     exponent[mantissa == 0] = np.iinfo(exponent.dtype).min // 4
-    target = (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
+    target = target_exponent(n_features)
     steps = exponent - exponent.max(axis=1, keepdims=True) + target
     return np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))

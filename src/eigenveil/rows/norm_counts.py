@@ -1,21 +1,29 @@
 """`MagnitudeCounts` and `RowSizes`: how many rows lie below each of a public ladder of magnitudes, in exact integers.
 
-The statistic behind a privately chosen norm bound or feature scale. One row adds one count to each column.
+The statistic behind a privately chosen norm bound or feature scale. One row adds one count to each column, and which
+one depends on that row alone: norms are compared as integers. A norm summed in floats depends on the batch
+that its row lies in, so that one added row could move another row to the next rung, and a count by two.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .bound import finite_rows
+from .bound import finite_rows, integer_rows, target_exponent
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # Candidates are the powers of sqrt(2) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
-# as a bound needs.
-LADDER = 2.0 ** (np.arange(-60, 61) / 2)
+# as a bound needs. Made of exact operations and one root, so that all machines of a cluster have the same.
+_LOWEST, _HIGHEST = -60, 60
+_HALVES = np.arange(_LOWEST, _HIGHEST + 1)
+LADDER = np.ldexp(np.where(_HALVES % 2, np.sqrt(2.0), 1.0), _HALVES // 2)
+# Squared norms between 2^-900 and 2^900 neither lose bits to subnormal numbers nor overflow.
+_ORDINARY = 900
 
 
 class MagnitudeCounts:
@@ -35,26 +43,65 @@ class MagnitudeCounts:
 
     def update(self, magnitudes: FloatArray) -> Self:
         """Add rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
-        bins = np.searchsorted(LADDER, magnitudes, side="left")
+        return self._count(np.searchsorted(LADDER, magnitudes, side="left"))
+
+    def _count(self, rungs: IntArray) -> Self:
+        """Add rows of rungs, one for each column."""
         for column in range(self._bins.shape[0]):
-            self._bins[column] += np.bincount(bins[:, column], minlength=LADDER.size + 1)
-        self.n_rows += magnitudes.shape[0]
+            self._bins[column] += np.bincount(rungs[:, column], minlength=LADDER.size + 1)
+        self.n_rows += rungs.shape[0]
         return self
 
-    def at_most(self) -> NDArray[np.int64]:
+    def at_most(self) -> IntArray:
         """Return, for each column and candidate, the number of rows at or below it."""
         return np.cumsum(self._bins, axis=1)[:, :-1]
 
 
-def row_norms(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:
-    """Return the norms of scale * (x - shift) as one column; infinity where they overflow."""
-    rows = scaled_rows(batch, shift, scale)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None])
+def norm_rungs(rows: FloatArray) -> IntArray:
+    """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
+
+    The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no power of two is
+    near it: which rows are asked twice depends on the batch, what they come to does not.
+
+    Examples
+    --------
+    >>> LADDER[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    [1.0, 1.41, 2.83]
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        mantissa, power = np.frexp(np.einsum("ij,ij->i", rows, rows))
+    margin = doubt(rows.shape[1])
+    sure = (mantissa > 0.5 * (1 + margin)) & (mantissa < 1 - margin) & (np.abs(power) < _ORDINARY)
+    powers = power.astype(np.int64)
+    near = np.flatnonzero(~sure)
+    powers[near] = _exact_powers(rows[near])
+    return np.asarray(np.clip(powers, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+
+
+def doubt(n_features: int) -> float:
+    """Return how far, relatively, a squared norm in floats may be from that of `integer_rows`, and to spare.
+
+    Truncation takes less than 1 from every entry of an integer row of norm 2^(e-1) or more, so at most a share of
+    2 sqrt(d) / 2^(e-1) of its square; summation in any order is off by d 2^-52 at most. Twice both.
+    """
+    truncation = 2 * math.sqrt(n_features) * math.ldexp(1.0, 1 - target_exponent(n_features))
+    return 2 * (truncation + n_features * 2.0**-52)
+
+
+def _exact_powers(rows: FloatArray) -> IntArray:
+    """Return the least j with |x|^2 <= 2^j for the integer rows: the square of rung j, so there is no root to round."""
+    infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the ladder
+    _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
+    mantissa, power = np.frexp(squared)
+    # N = m 2^p with m in [1/2, 1) is at most 2^p, or 2^(p-1) where it is that power itself.
+    powers: IntArray = power.astype(np.int64) - (mantissa == 0.5) + 2 * exponents
+    powers[squared == 0] = _LOWEST
+    powers[infinite] = _HIGHEST + 1
+    return powers
 
 
 def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:
-    """Return scale * (x - shift), dense."""
+    """Return scale * (x - shift), dense; both steps round element by element."""
     rows = finite_rows(batch)
     with np.errstate(over="ignore", invalid="ignore"):
         if shift is not None:
@@ -65,7 +112,8 @@ def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) 
 class RowSizes(MagnitudeCounts):
     """Counts of how large ``scale * (x - shift)`` is: in norm, or feature by feature.
 
-    Integers like `SecondMoments`, so it too is collected in parts, anywhere, and added up.
+    Integers like `SecondMoments`, so it too is collected in parts, anywhere, and added up; and like it private data,
+    also when pickled.
 
     Parameters
     ----------
@@ -87,9 +135,9 @@ class RowSizes(MagnitudeCounts):
 
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix."""
-        if self._features is None:
-            return super().update(row_norms(X, self._shift, self._scale))
-        return super().update(np.abs(scaled_rows(X, self._shift, self._scale)))
+        if self._features is not None:
+            return super().update(np.abs(scaled_rows(X, self._shift, self._scale)))
+        return self._count(norm_rungs(scaled_rows(X, self._shift, self._scale)))
 
     def update_from(self, batches: Iterable[Any]) -> Self:
         """Add the rows of all batches."""

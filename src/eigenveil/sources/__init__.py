@@ -5,7 +5,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from ..errors import InvalidDataError, InvalidParameterError
+from ..errors import InvalidDataError, InvalidParameterError, own_words
 from ..moments import SecondMoments
 from ..rows import RowBound
 from .base import Columns, Source
@@ -52,6 +52,7 @@ def open_source(data: Any, columns: Columns = None) -> Source:
     return open_table(data, columns)
 
 
+@own_words
 def open_table(
     data: Any, columns: Columns = None, *, categories: Categories | None = None, missing: float | None = None
 ) -> Source:
@@ -94,7 +95,8 @@ def open_table(
             )
         opened: Source = data
         return opened
-    parts = open_files(data, text=categories or ())
+    named = (categories or ()) if columns is None else list(columns)
+    parts = open_files(data, text=categories or (), named=named)
     on_engine = open_on_engine(data, columns) if parts is None else None
     if on_engine is None:
         return TableSource(parts or [held(data)], columns, categories, missing)
@@ -103,6 +105,7 @@ def open_table(
     return on_engine
 
 
+@own_words
 def collect(source: Source, make: Callable[[], Any], progress: bool | None = None) -> Any:
     """Return the statistic that `make` makes empty, with all rows of `source`.
 

@@ -11,6 +11,9 @@ from .base import BATCH_BYTES
 
 # A stored entry of a CSR matrix takes a value and a column index.
 _SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
+NO_MASKS = "Masked arrays are not supported; fill the masked entries first."
+# scikit-learn's contract asks for the words "argument must be", "string" and "number".
+NOT_NUMBERS = "Every argument must be an array, a table or a path; text, or a string beside numbers, is no number."
 
 
 class _MatrixReader:
@@ -23,7 +26,7 @@ class _MatrixReader:
             )
         n_rows, width = rows.shape
         if width == 0:
-            raise InvalidDataError(f"0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.")
+            raise InvalidDataError("0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
         self._rows = rows
         self.where = f"the array, whose columns are numbered from 0 to {width - 1}"
         self.columns = range(width)
@@ -46,7 +49,7 @@ class ArrayReader(_MatrixReader):
 
     def __init__(self, data: Any) -> None:
         if isinstance(data, np.ma.MaskedArray):
-            raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
+            raise InvalidDataError(NO_MASKS)
         super().__init__(_as_array(data))
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
@@ -97,10 +100,8 @@ def _as_array(data: Any) -> NDArray[Any]:
     if rows.dtype.kind == "O" and rows.ndim == 2:
         try:
             return rows.astype(np.float64)
-        except (TypeError, ValueError):  # whose text quotes a cell
-            raise NotNumbersError(
-                "Every argument must be an array, a table or a path; text, or a string beside numbers, is no number."
-            ) from None
+        except Exception:  # whose text quotes a cell; what an object's __float__ raises may be of any kind
+            raise NotNumbersError(NOT_NUMBERS) from None
     if rows.dtype.kind not in "fiub":
         raise InvalidDataError(
             f"The data, a {type(data).__name__}, must be an array of real numbers, a sparse matrix, a data "

@@ -99,7 +99,9 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
         if counts[column] == 0:
             raise InvalidDataError(f"There is no column {column!r} in {where}.")
         if counts[column] > 1:
-            raise InvalidDataError(f"There are several columns {column!r} in {where}; rename all but one.")
+            # Named only where the caller did: what a file has in its first line may be somebody's row.
+            which = "of the same name" if columns is None else repr(column)
+            raise InvalidDataError(f"There are several columns {which} in {where}; rename all but one.")
         if columns is None and isinstance(column, str) and _nameless(column):
             raise InvalidDataError(
                 f"A column of {where} has no name, as an index that was saved with the table; "
@@ -134,14 +136,17 @@ class FileReader:
         The file, which exists.
     text : collection of str
         The columns to read as text, where the format leaves the types to the reader.
+    named : collection
+        The columns that the caller named: where a file has them all, what names its columns does just that.
     """
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
+    names_public: bool = True  # whether an error may quote names that the caller did not
     n_rows_hint: int | None = None
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
-    def __init__(self, path: Path, text: Collection[str] = ()) -> None:
-        self.path, self.where, self._text = path, str(path), text
+    def __init__(self, path: Path, text: Collection[str] = (), named: Collection[Any] = ()) -> None:
+        self.path, self.where, self._text, self._named = path, str(path), text, named
         with one_sentence(path):
             self.columns = self._read_schema()
 

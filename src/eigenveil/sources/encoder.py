@@ -30,6 +30,8 @@ class Encoder:
         The public categories of the columns to encode one-hot; the others hold numbers or truth values.
     missing : float, optional
         A public number to put where a number is missing, which is NaN without it.
+    quote_names : bool
+        Whether errors may quote the names of columns; otherwise they count them.
 
     Examples
     --------
@@ -45,13 +47,18 @@ class Encoder:
     """
 
     def __init__(
-        self, columns: Sequence[Any], categories: Categories | None = None, missing: float | None = None
+        self,
+        columns: Sequence[Any],
+        categories: Categories | None = None,
+        missing: float | None = None,
+        *,
+        quote_names: bool = True,
     ) -> None:
         if missing is not None and not np.isfinite(missing):
             raise InvalidParameterError("missing must be a finite number.")
         self.columns = list(columns)
         self.categories = {column: _labels(column, labels) for column, labels in (categories or {}).items()}
-        self._missing = missing
+        self._missing, self._quote_names = missing, quote_names
         for column in self.categories:
             if column not in self.columns:
                 raise InvalidParameterError(f"There are categories for {column!r}, which is not among the columns.")
@@ -65,6 +72,9 @@ class Encoder:
         """Which features are 0 or 1 by construction."""
         return tuple(column in self.categories for column in self.columns for _ in self._names_of(column))
 
+    def _told(self, column: Any) -> str:
+        return repr(column) if self._quote_names else f"number {self.columns.index(column) + 1}"
+
     def _names_of(self, column: Any) -> list[Any]:
         return [f"{column}={label}" for label in self.categories[column]] if column in self.categories else [column]
 
@@ -73,8 +83,8 @@ class Encoder:
         for column in self.columns:
             if column not in self.categories and not _is_number(types[column]):
                 raise InvalidDataError(
-                    f"The column {column!r} of {where} does not hold numbers; encode it, or choose other columns "
-                    "with columns=."
+                    f"The column {self._told(column)} of {where} does not hold numbers; encode it, or choose other "
+                    "columns with columns=."
                 )
         for column, labels in self.categories.items():
             # Two labels of one value, as 1 and 1.0, would give a row two ones.
@@ -103,7 +113,8 @@ class Encoder:
                 raise
             except Exception:  # whatever the library says may quote a cell
                 raise InvalidDataError(
-                    f"The column {column!r} of {where} cannot be read; make it a column of plain numbers or text."
+                    f"The column {self._told(column)} of {where} cannot be read; make it a column of plain numbers or "
+                    "text."
                 ) from None
         return matrix
 

@@ -2,11 +2,11 @@
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, one_of
+from ..errors import EigenveilError, EngineError, InvalidDataError, one_of, own_words
 from .base import Columns
 from .files import suffix_of
 from .on_dask import DASK
@@ -29,7 +29,8 @@ def open_on_engine(data: Any, columns: Columns) -> EngineSource | None:
     return None
 
 
-def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> Any:
+@own_words
+def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = ()) -> Any:
     """Return an engine's collection of the rows of files, for `fit` and `second_moments`.
 
     Parameters
@@ -40,6 +41,8 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> An
     engine : str
         A name in `ENGINES`. Dask computes on the current client, or on threads without one. Spark takes the active
         session, or starts one in local mode.
+    named : collection of str
+        The columns that will be read, where they are known: a CSV file that has them all has a header.
     """
     chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
     places = [os.fspath(path) for path in paths]
@@ -63,8 +66,20 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> An
             f"{chosen.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
         ) from None
     if any(suffix.startswith(".csv") for suffix in suffixes):
-        check_header(list(collection.columns), places[0])
+        check_header(list(collection.columns), places[0], named)
+        if not named:
+            _check_numbers(collection, places[0])
     return collection
+
+
+def _check_numbers(collection: Any, place: str) -> None:
+    try:
+        open_on_engine(collection, None)
+    except InvalidDataError:  # which names a column by what may be somebody's cell
+        raise InvalidDataError(
+            f"A column of {place} has no name, the name of another or no numbers; choose the columns to use with "
+            "columns=."
+        ) from None
 
 
 def _suffix(place: str, suffixes: Iterable[str]) -> str:

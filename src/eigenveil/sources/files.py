@@ -41,23 +41,25 @@ def has_numbered_columns(path: str) -> bool:
     return suffix is not None and FORMATS[suffix].numbered
 
 
-def open_files(data: Any, text: Collection[str] = ()) -> list[Reader] | None:
+def open_files(data: Any, text: Collection[str] = (), named: Collection[Any] = ()) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
     if isinstance(data, str | os.PathLike):
-        return [_open_file(Path(data), text)]
+        return [_open_file(Path(data), text, named)]
     if isinstance(data, list | tuple) and any(isinstance(part, str | os.PathLike) for part in data):
         if not all(isinstance(part, str | os.PathLike) for part in data):
             raise InvalidDataError("A list of files must hold paths only.")
-        return [_open_file(Path(part), text) for part in data]
+        return [_open_file(Path(part), text, named) for part in data]
     return None
 
 
-def _open_file(path: Path, text: Collection[str]) -> FileReader:
+def _open_file(path: Path, text: Collection[str], named: Collection[Any]) -> FileReader:
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
-        raise InvalidDataError(f"{path} is of no known kind; its name must end in {', '.join(FORMATS)}.")
+        # A list of text may be meant as rows: what is no file at all is not quoted.
+        told = str(path) if os.path.exists(path) else "What was given as a path"
+        raise InvalidDataError(f"{told} is of no known kind; its name must end in {', '.join(FORMATS)}.")
     if path.is_dir():
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
         raise InvalidDataError(f"There is no file {path}.")
-    return FORMATS[suffix](path, text)
+    return FORMATS[suffix](path, text, named)

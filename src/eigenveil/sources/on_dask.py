@@ -111,7 +111,10 @@ def _read_csv(places: list[str]) -> Any:
     if any(place.endswith(".gz") for place in places):
         options["blocksize"] = None
     # The first rows do not tell whether a fraction comes later, so all numbers are read as float64.
-    whole = dask.dataframe.read_csv(places, **options).select_dtypes("integer").columns
+    first = dask.dataframe.read_csv(places, **options)
+    # In a file of one column a blank line is a missing value, and must not vanish.
+    options["skip_blank_lines"] = len(first.columns) > 1
+    whole = first.select_dtypes("integer").columns
     return dask.dataframe.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
 
 

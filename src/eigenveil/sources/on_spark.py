@@ -98,7 +98,13 @@ def _read_parquet(places: list[str]) -> Any:
 
 def _read_csv(places: list[str]) -> Any:
     # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
-    return spark_session().read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
+    frame = spark_session().read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
+    if len(frame.columns) == 1:
+        raise InvalidDataError(
+            "Spark skips blank lines, which are missing values in a CSV file of one column; give such a table as "
+            "Parquet."
+        )
+    return frame
 
 
 def spark_session() -> Any:

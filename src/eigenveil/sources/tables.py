@@ -5,7 +5,7 @@ from typing import Any
 
 import scipy.sparse
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
 from .base import Columns, Reader, batch_rows, choose_columns
 from .encoder import Categories, Encoder
@@ -45,7 +45,9 @@ class TableSource:
         if categories and None in types:
             raise InvalidDataError("Categories need columns with names; give a data frame, or files of one.")
         self._parts = parts
-        self._encoder = Encoder(chosen, categories, missing)
+        # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
+        quote_names = all(getattr(part, "names_public", True) for part in parts)
+        self._encoder = Encoder(chosen, categories, missing, quote_names=quote_names)
         for part, kinds in zip(parts, types, strict=True):
             if kinds is not None:
                 self._encoder.check(kinds, part.where)
@@ -60,6 +62,9 @@ class TableSource:
 
     def batches(self) -> Iterator[Any]:
         """Yield blocks of rows, one part after the other."""
+        return iterated_in_own_words(self._blocks())
+
+    def _blocks(self) -> Iterator[Any]:
         step = batch_rows(self.n_features)
         for part in self._parts:
             for batch in part.read(self._encoder.columns, step):
@@ -79,7 +84,8 @@ def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns:
         choose_columns(part.columns, chosen, part.where)
     odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
     if odd:
+        quoted = getattr(part, "names_public", True) and getattr(first, "names_public", True)
+        which = f"the column {min(odd, key=str)!r}" if quoted else "some column"
         raise InvalidDataError(
-            f"{part.where} and {first.where} are not parts of one table: only one of them has the column "
-            f"{min(odd, key=str)!r}."
+            f"{part.where} and {first.where} are not parts of one table: only one of them has {which}."
         )

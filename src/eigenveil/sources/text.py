@@ -2,8 +2,9 @@
 
 import gzip
 import lzma
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,16 +22,26 @@ class CsvFile(FileReader):
     The text is decompressed and cut into blocks of whole rows here, and PyArrow parses block after block.
     (PyArrow can stream by itself, but with a Python file object it may hang for ever when that raises, as
     it does at the end of a truncated file.)
+
+    A blank line is no row, except in a file of one column: there it is a row whose value is missing. Skipped, it would
+    be told apart from a number by the number of rows, which is public.
     """
+
+    _one_column = False
 
     def _read_schema(self) -> Sequence[str]:
         import pyarrow as pa
 
         with _opened(self.path) as stream:
-            block = next(_whole_rows(stream, self.path), b"")
+            block = next(_whole_rows(stream, self.path, False), b"")
         table = self._parse(block)
         names: list[str] = list(table.column_names)
-        check_header(names, self.where)
+        self._one_column = len(names) == 1
+        check_header(names, self.where, self._named)
+        # A word above numbers is of another kind than the rows below it, so the first line is none of them.
+        numeric = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
+        words = [name.strip().lower() not in _VALUES for name in names]
+        self.names_public = _has(names, self._named) or any(map(operator.and_, numeric, words))
         # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
         # what a column will hold that is empty so far.
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
@@ -49,7 +60,7 @@ class CsvFile(FileReader):
             return csv.read_csv(
                 pa.BufferReader(block),
                 read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=options.pop("column_names", None)),
-                parse_options=csv.ParseOptions(newlines_in_values=True),
+                parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not self._one_column),
                 convert_options=csv.ConvertOptions(**options),
             )
         except pa.ArrowInvalid as error:
@@ -60,8 +71,9 @@ class CsvFile(FileReader):
         """Say what PyArrow's message says, without the cell or the row that it quotes."""
         column = re.match(r"In CSV column #(\d+):", message)
         if column is not None:
-            name = self.columns[int(column[1])]
-            return f"has something else than numbers in the column {name!r}; encode it, or leave it out"
+            position = int(column[1])
+            name = repr(self.columns[position]) if self.names_public else f"number {position + 1}"
+            return f"has something else than numbers in the column {name}; encode it, or leave it out"
         if "Empty CSV" in message:
             return "is empty; its first line must name the columns"
         return "has rows of different lengths; each must have one field for every name in the header"
@@ -71,7 +83,7 @@ class CsvFile(FileReader):
         types = {name: self._schema.field(name).type for name in columns}
         options: dict[str, Any] = {"include_columns": list(columns), "column_types": types}
         with one_sentence(self.path), _opened(self.path) as stream:
-            for block in _whole_rows(stream, self.path):
+            for block in _whole_rows(stream, self.path, self._one_column):
                 table = self._parse(block, **options)
                 # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
                 for start in range(0, table.num_rows, step):
@@ -87,19 +99,20 @@ def _opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _whole_rows(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Cut a text into blocks that end with a row."""
-    rest = b""
+def _whole_rows(stream: BinaryIO, path: Path, keep_blank: bool) -> Iterator[bytes]:
+    """Cut a text into blocks that end with a row; before the header, and unless they are kept, blank lines are none."""
+    rest, begun = b"", False
     while piece := stream.read(_CSV_BLOCK):
-        rest += piece
+        rest = rest + piece if begun else (rest + piece).lstrip(b"\r\n")
         cut = _last_row_end(rest)
         if cut:
-            if rest[:cut].strip():
+            begun = True
+            if keep_blank or rest[:cut].strip():
                 yield rest[:cut]
             rest = rest[cut:]
         elif len(rest) > _LONGEST_CSV_ROW:
             raise InvalidDataError(f"{path} has a row of more than {_LONGEST_CSV_ROW} bytes or an open quote.")
-    if rest.strip():
+    if rest.strip() or (keep_blank and rest):
         yield rest + b"\n"
 
 
@@ -115,19 +128,36 @@ def _last_row_end(text: bytes) -> int:
     return end + 1
 
 
-def check_header(names: Sequence[str], where: str) -> None:
-    """Refuse a header that is a row of numbers: private data, which must not become feature names.
+_NUMBER = re.compile(r"[-+]?(\d[\d_ ,.]*|\.\d+)([eE][-+]?\d+)?%?")
+# What readers take for a missing value, an infinity or a truth value.
+_MISSING = ("", "nan", "-nan", "na", "n/a", "#n/a", "#na", "null", "?", "-")
+_VALUES = frozenset((*_MISSING, "inf", "-inf", "infinity", "-infinity", "true", "false"))
 
-    Years among other names are fine, and so are the numbers 0, 1, 2, ... that pandas writes.
 
-    >>> check_header(["country", "2024"], "data.csv")
-    >>> check_header(["5.1", "setosa"], "data.csv")
+def check_header(names: Sequence[str], where: str, named: Collection[Any] = ()) -> None:
+    """Refuse a first line that may be a row of data: private values must not become the names of features.
+
+    That is any line with a number in it, or of nothing but marks of missing or truth values. Fine are the numbers
+    0, 1, 2, ... that pandas writes, and any line that has all columns that the caller `named`.
+
+    >>> check_header(["country", "gdp"], "data.csv")
+    >>> check_header(["country", "2024"], "data.csv", ["2024"])
+    >>> check_header(["34", "Berlin"], "data.csv")
     Traceback (most recent call last):
         ...
-    eigenveil.errors.InvalidDataError: data.csv has no header; its first line must name the columns.
+    eigenveil.errors.InvalidDataError: data.csv has no header, or one with numbers in it; its first line must name the \
+columns, and numbers that are names must be listed with columns=.
     """
-    if list(names) == [str(position) for position in range(len(names))]:
+    if list(names) == [str(position) for position in range(len(names))] or _has(names, named):
         return
-    numbers = [name.strip() for name in names if re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", name)]
-    if len(numbers) == len(names) or not all(number.isdigit() for number in numbers):
-        raise InvalidDataError(f"{where} has no header; its first line must name the columns.")
+    words = [name.strip() for name in names]
+    numbers = [word for word in words if _NUMBER.fullmatch(word)]
+    if numbers or all(word.lower() in _VALUES for word in words):
+        raise InvalidDataError(
+            f"{where} has no header, or one with numbers in it; its first line must name the columns, and numbers that "
+            "are names must be listed with columns=."
+        )
+
+
+def _has(names: Sequence[str], named: Collection[Any]) -> bool:
+    return bool(named) and set(named) <= set(names)

@@ -1,0 +1,90 @@
+"""What has been paid for is delivered: nothing raises after the spend, whatever the noise and the rows are."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
+from eigenveil.errors import EigenveilError
+from eigenveil.laws import LAWS
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore:Fantope selection stopped"),
+]
+
+MAKERS = {
+    "components": lambda **options: PrivatePCA(1, **options),
+    "share of variance": lambda **options: PrivatePCA(0.5, **options),
+    "covariance": PrivateCovariance,
+    "sparse": lambda **options: PrivateSparsePCA(1, max_iter=20, **options),
+    "ridge": lambda **options: PrivateRidge(target=0, **options),
+}
+READ = ("explained_variance_", "explained_variance_ratio_", "covariance_", "correlation_", "mean_", "n_samples_")
+TABLES = {"zeros": np.zeros((1, 2)), "huge": np.full((1, 2), 1e308), "one column": np.zeros((1, 1))}
+
+
+def delivered(model, table, monkeypatch):
+    """Fit and read everything; a refusal is fine as long as nothing has been paid."""
+    from eigenveil import gate
+
+    paid = []
+    pay = gate.pay
+
+    def noted(*args):
+        paid.append(True)
+        return pay(*args)
+
+    monkeypatch.setattr(gate, "pay", noted)
+    try:
+        model.fit(table)
+    except EigenveilError:
+        assert not paid
+        return False
+    assert paid == [True]
+    for name in READ:
+        getattr(model, name, None)
+    if hasattr(model, "transform"):
+        model.transform(table)
+    monkeypatch.setattr(gate, "pay", pay)
+    return True
+
+
+@pytest.mark.parametrize("estimator", MAKERS)
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-5, 1e9])
+@pytest.mark.parametrize("table", TABLES)
+def test_nothing_raises_after_the_spend(estimator, epsilon, table, monkeypatch):
+    fits = 0
+    for relation, center, norm in itertools.product(["replace", "add_remove"], [False, True], [1.0, None]):
+        options = {"epsilon": epsilon, "relation": relation, "center": center, "norm_bound": norm}
+        fits += delivered(MAKERS[estimator](**options), TABLES[table], monkeypatch)
+    # Public numbers alone refuse: tiny epsilons overflow, and a regression needs two columns.
+    assert fits or epsilon == 1e-300 or (estimator, table) == ("ridge", "one column")
+
+
+@pytest.mark.parametrize("law", [name for name, law in LAWS.items() if not law.baseline])
+def test_nothing_raises_after_the_spend_by_any_law(law, monkeypatch):
+    delta = 1e-6 if LAWS[law].needs_delta else 0.0
+    for relation, table in itertools.product(["replace", "add_remove"], TABLES.values()):
+        options = {"epsilon": 1e-5, "delta": delta, "relation": relation, "norm_bound": 1.0, "law": law}
+        try:
+            delivered(PrivatePCA(1, **options), table, monkeypatch)
+        except EigenveilError:
+            pytest.fail("raised after the spend")
+
+
+def test_no_rows_at_all_are_private_where_their_number_is():
+    empty = np.zeros((0, 3))
+    for options in ({"norm_bound": 1.0}, {}):
+        assert PrivateCovariance(relation="add_remove", **options).fit(empty).n_samples_ >= 1
+        with pytest.raises(EigenveilError, match="too few rows"):
+            PrivateCovariance(relation="replace", **options).fit(empty)
+
+
+@pytest.mark.parametrize("options", [{"feature_scale": 1e145}, {"feature_scale": 1e-135, "standardize": True}])
+def test_scales_that_some_private_choice_would_not_fit_are_refused_before(options, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="rows")
+    with pytest.raises(EigenveilError, match="too far apart"):
+        PrivateCovariance(ledger=ledger, **options).fit(np.ones((5, 2)))
+    assert ledger.entries() == []
