@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil.accounting import PrivacyLedger, exact
-from eigenveil.errors import BudgetError, ReleaseFileError
+from eigenveil.errors import BudgetError, LedgerError, ReleaseFileError
 from eigenveil.gate import release as released
 from eigenveil.guarantee import Guarantee
 from eigenveil.laws import LAWS
@@ -103,7 +103,7 @@ def kill_while_releasing(folder, path, moments, kills, processes=1):
 def test_killed_processes_never_leave_a_release_without_its_spend(tmp_path, moments, kills, processes):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    PrivacyLedger(path, epsilon=1000.0)
+    PrivacyLedger.create(path, epsilon=1000.0, data_set="study")
     found, finished = kill_while_releasing(folder, path, moments, kills, processes)
     assert found == []
     files, spends = len(list(folder.iterdir())), len(PrivacyLedger(path).entries())
@@ -115,7 +115,7 @@ def test_many_more_kills(tmp_path, moments):
     for turn in range(20):  # a new folder now and then, because the check reads all of it
         folder, path = tmp_path / f"releases-{turn}", tmp_path / f"ledger-{turn}"
         folder.mkdir()
-        PrivacyLedger(path, epsilon=1000.0)
+        PrivacyLedger.create(path, epsilon=1000.0, data_set="study")
         assert kill_while_releasing(folder, path, moments, 50)[0] == []
 
 
@@ -135,15 +135,15 @@ def die(*_arguments, **_options):
 def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch, point):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, law = PrivacyLedger(path, epsilon=1.0), make_law()
+    ledger, law = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_law()
 
     def run():
         if point == "before the spend":
             monkeypatch.setattr(PrivacyLedger, "spend", die)
         if point == "inside the transaction":
-            with ledger._connection() as connection:
+            with ledger._file._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute("INSERT INTO spend (spent_at, what, guarantee) VALUES ('', '', '')")
+                connection.execute("INSERT INTO spend VALUES (1, '', '', '', '')")
                 die()
         if point == "after the spend":
             monkeypatch.setattr(type(law), "draw", die)
@@ -162,7 +162,7 @@ def test_control_the_flawed_order_is_caught(tmp_path, moments):
     # Sample and save first, spend after: a kill between the two is a release that nobody paid for.
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, law = PrivacyLedger(path, epsilon=1.0), make_law()
+    ledger, law = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_law()
 
     def flawed(kill):
         release = released(law, moments)
@@ -203,7 +203,7 @@ def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_fit(tmp_path, 
     nothing.mkdir()
     for turn in range(3):
         path = tmp_path / f"ledger-{turn}"
-        ledger = PrivacyLedger(path, epsilon=1.5 + left)
+        ledger = PrivacyLedger.create(path, epsilon=1.5 + left, data_set="study")
         ledger.spend(Guarantee(1.5), "before")
         answers = race(lambda path=path: PrivacyLedger(path).spend(Guarantee(cost), "race").entry)
         won = [answer for answer in answers if not isinstance(answer, BudgetError)]
@@ -216,7 +216,7 @@ def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_fit(tmp_path, 
 def test_a_race_of_whole_releases(tmp_path, moments):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    PrivacyLedger(path, epsilon=3 * COST)
+    PrivacyLedger.create(path, epsilon=3 * COST, data_set="study")
     ledger, law = PrivacyLedger(path), make_law()
 
     def attempt():
@@ -236,24 +236,26 @@ def test_a_race_to_make_the_ledger_makes_one(tmp_path):
     path = tmp_path / "ledger"
 
     def attempt():
-        return PrivacyLedger(path, epsilon=0.3).spend(Guarantee(0.1), "race").entry
+        try:
+            PrivacyLedger.create(path, epsilon=0.3, data_set="study")
+            made = True
+        except LedgerError:
+            made = False
+        return made, PrivacyLedger(path).spend(Guarantee(0.1), "race").entry
 
     answers = race(attempt)
     assert sum(not isinstance(answer, BudgetError) for answer in answers) == 3
+    assert sum(answer[0] for answer in answers if not isinstance(answer, BudgetError)) <= 1
 
 
 def test_control_check_before_spend_without_a_lock_is_caught(tmp_path):
     # Two processes that both look first and write later: what BEGIN IMMEDIATE is for.
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    first, second = PrivacyLedger(path, epsilon=1.0), PrivacyLedger(path)
+    first, second = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), PrivacyLedger(path)
     guarantee = Guarantee(0.75)
     first.check(guarantee)
     second.check(guarantee)
     for ledger in (first, second):
-        spare = PrivacyLedger(tmp_path / f"spare-{id(ledger)}", epsilon=1.0)
-        spare.spend(guarantee, "for its row")
-        with spare._connection() as source, ledger._connection() as target:
-            row = source.execute("SELECT spent_at, what, guarantee FROM spend").fetchone()
-            target.execute("INSERT INTO spend (spent_at, what, guarantee) VALUES (?, ?, ?)", tuple(row))
+        ledger._file.append(guarantee, "looked at before", lambda entries: None)
     assert problems(folder, path) == ["the ledger is over its limit"]

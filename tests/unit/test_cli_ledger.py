@@ -25,25 +25,33 @@ def invoke(*words, fails=None):
 
 def test_a_ledger_from_making_to_history(tmp_path):
     path = tmp_path / "study.ledger"
-    assert "epsilon 2" in invoke("ledger", "create", path, "--epsilon", 2, "--delta", 1e-6)
+    assert "epsilon 2" in invoke("ledger", "create", path, "--data-set", "ward 3", "--epsilon", 2, "--delta", 1e-6)
     ledger = PrivacyLedger(path)
     assert (ledger.epsilon, ledger.delta) == (2.0, 1e-6)
     ledger.spend(Guarantee(0.5), "first look")
     shown = json.loads(invoke("ledger", "show", path, "--json"))
     assert shown["spent"] == [0.5, 0.0]
     assert shown["remaining"] == [1.5, 1e-6]
-    assert "epsilon 0.5, in 1 releases" in invoke("ledger", "show", path)
-    assert "first look" in invoke("ledger", "history", path)
+    assert shown["data_set"] == "ward 3"
+    assert shown["seal"] == ledger.seal
+    printed = invoke("ledger", "show", path)
+    assert "epsilon 0.5, in 1 releases" in printed
+    assert "ward 3" in printed
+    assert ledger.seal in printed
+    told = invoke("ledger", "history", path)
+    assert "first look" in told
+    assert "ward 3" in told
     entries = json.loads(invoke("ledger", "history", path, "--json"))
     assert [(entry["entry"], entry["what"], entry["guarantee"]["epsilon"]) for entry in entries] == [
         (1, "first look", 0.5)
     ]
+    assert entries[0]["hash"] == ledger.entries()[0].hash
     assert invoke("ledger", "history", path, "--quiet") == ""
 
 
 def test_check_spends_nothing(tmp_path):
     path = tmp_path / "study.ledger"
-    invoke("ledger", "create", path, "--epsilon", 1, "--relation", "add_remove", "--quiet")
+    invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1, "--relation", "add_remove", "--quiet")
     assert "epsilon 1 of epsilon 1" in invoke("ledger", "check", path, "--epsilon", 1)
     assert json.loads(invoke("ledger", "check", path, "--epsilon", 0.25, "--json"))["spent_after"] == [0.25, 0.0]
     invoke("ledger", "check", path, "--epsilon", 1.5, fails=BudgetError)
@@ -54,11 +62,16 @@ def test_ledger_errors(tmp_path):
     path = tmp_path / "study.ledger"
     for command in ("show", "history"):
         invoke("ledger", command, path, fails=InvalidParameterError)
-    invoke("ledger", "create", path, "--epsilon", -1, fails=EigenveilError)
-    invoke("ledger", "create", path, "--epsilon", 1, "--composition", "zcdp", fails=EigenveilError)
+    invoke("ledger", "create", path, "--data-set", "study", "--epsilon", -1, fails=EigenveilError)
+    invoke(
+        "ledger", "create", path, "--data-set", "study", "--epsilon", 1, "--composition", "zcdp", fails=EigenveilError
+    )
+    words = ("ledger", "create", path, "--epsilon", 1)
+    invoke(*words, "--data-set", " ", fails=InvalidParameterError)
+    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 2  # no data set, no ledger
     assert not path.exists()
-    invoke("ledger", "create", path, "--epsilon", 1)
-    invoke("ledger", "create", path, "--epsilon", 1, fails=InvalidParameterError)
+    invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1)
+    invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1, fails=InvalidParameterError)
     (tmp_path / "text").write_text("hello")
     invoke("ledger", "show", tmp_path / "text", fails=EigenveilError)
 
@@ -70,7 +83,7 @@ def test_the_printed_table_is_the_table_of_laws():
     assert cards["matrix_laplace"]["privacy"] == "epsilon"
     assert cards["none"]["privacy"] == "none"
     assert cards["ppca"]["releases"] == "subspace"
-    assert cards["ppca"]["numerics"] == "idealized for one component, empirical for more"
+    assert cards["ppca"]["numerics"] == "exact for one component, empirical for more"
     assert cards["eigenvector_sampling"]["releases"] == "directions"
     printed = invoke("laws")
     assert all(name in printed for name in LAWS)

@@ -35,7 +35,7 @@ def raw(path, statement, *values):
 
 
 def test_spends_add_up_in_exact_decimals(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, data_set="study")
     for number in range(10):
         entry = ledger.spend(Guarantee(0.1, 1e-7), f"look {number}")
         assert entry.entry == number + 1
@@ -49,7 +49,7 @@ def test_spends_add_up_in_exact_decimals(path):
 
 @pytest.mark.parametrize(("epsilon", "cost", "times"), [(0.3, 0.1, 3), (0.7, 0.1, 7), (1.1, 0.11, 10), (0.9, 0.4, 2)])
 def test_exactly_as_many_spends_as_fit(path, epsilon, cost, times):
-    ledger = PrivacyLedger(path, epsilon=epsilon)
+    ledger = PrivacyLedger.create(path, epsilon=epsilon, data_set="study")
     for _ in range(times):
         ledger.spend(Guarantee(cost), "part")
     with refused(BudgetError):
@@ -58,7 +58,7 @@ def test_exactly_as_many_spends_as_fit(path, epsilon, cost, times):
 
 
 def test_the_refusal_says_what_is_left(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, data_set="study")
     ledger.spend(Guarantee(0.75, 1e-7), "first")
     with refused(BudgetError) as info:
         ledger.spend(Guarantee(0.5, 1e-7), "second")
@@ -70,7 +70,7 @@ def test_the_refusal_says_what_is_left(path):
 
 
 def test_delta_is_a_limit_of_its_own(path):
-    ledger = PrivacyLedger(path, epsilon=10.0)
+    ledger = PrivacyLedger.create(path, epsilon=10.0, data_set="study")
     with refused(BudgetError):
         ledger.spend(Guarantee(0.1, 1e-9), "approximate")
     ledger.spend(Guarantee(10.0), "pure")
@@ -80,7 +80,7 @@ def test_delta_is_a_limit_of_its_own(path):
 @given(st.lists(st.decimals("0.001", "0.5", places=3), min_size=1, max_size=8), st.decimals("0.1", "2", places=3))
 def test_no_sequence_passes_the_limit(costs, limit):
     with tempfile.TemporaryDirectory() as folder:
-        ledger = PrivacyLedger(Path(folder) / "l", epsilon=float(limit))
+        ledger = PrivacyLedger.create(Path(folder) / "l", epsilon=float(limit), data_set="study")
         total = Fraction(0)
         for cost in costs:
             if total + Fraction(cost) <= Fraction(limit):
@@ -94,7 +94,7 @@ def test_no_sequence_passes_the_limit(costs, limit):
 
 
 def test_check_raises_what_spend_would_and_spends_nothing(path):
-    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
     ledger.check(Guarantee(1.0))
     with refused(BudgetError):
         ledger.check(Guarantee(1.1))
@@ -102,7 +102,7 @@ def test_check_raises_what_spend_would_and_spends_nothing(path):
 
 
 def test_an_entry_keeps_the_whole_guarantee(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-5)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-5, data_set="study")
     guarantee = compose(
         [Guarantee(0.1, numerics=Numerics.EXACT), Guarantee(0.2, 1e-6, rho=0.01, caveats=("Café: ε.",))]
     )
@@ -114,7 +114,7 @@ def test_an_entry_keeps_the_whole_guarantee(path):
 @pytest.mark.parametrize("guarantee", [Guarantee(math.inf), Guarantee(0.1).marked_reproducible()])
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-6, "composition": "zcdp"}])
 def test_what_is_not_private_cannot_be_paid_for(path, guarantee, options):
-    ledger = PrivacyLedger(path, epsilon=1.0, **options)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, **options, data_set="study")
     for attempt in (lambda: ledger.spend(guarantee, "seeded"), lambda: ledger.check(guarantee)):
         with refused(BudgetError):
             attempt()
@@ -122,7 +122,7 @@ def test_what_is_not_private_cannot_be_paid_for(path, guarantee, options):
 
 
 def test_a_ledger_counts_one_relation(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, relation="add_remove")
+    ledger = PrivacyLedger.create(path, epsilon=1.0, relation="add_remove", data_set="study")
     assert ledger.relation is Relation.ADD_REMOVE
     with refused(LedgerError):
         ledger.spend(Guarantee(0.1), "replace")
@@ -134,7 +134,7 @@ def test_a_ledger_counts_one_relation(path):
 
 
 def test_concentrated_spends_add_their_rho(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6, composition="zcdp")
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, composition="zcdp", data_set="study")
     limit = zcdp_rho(1.0, 1e-6)
     part = Guarantee(0.5, 1e-6, rho=limit / 4)
     for _ in range(4):
@@ -152,7 +152,9 @@ def test_many_small_pure_spends_go_further_under_zcdp(path, tmp_path):
     cost = Guarantee(0.02)
     counts = {}
     for composition in ("basic", "zcdp"):
-        ledger = PrivacyLedger(tmp_path / composition, epsilon=1.0, delta=1e-6, composition=composition)
+        ledger = PrivacyLedger.create(
+            tmp_path / composition, epsilon=1.0, delta=1e-6, composition=composition, data_set="study"
+        )
         with contextlib.suppress(BudgetError):
             for _ in range(200):
                 ledger.spend(cost, "small")
@@ -163,7 +165,7 @@ def test_many_small_pure_spends_go_further_under_zcdp(path, tmp_path):
 
 
 def test_a_concentrated_ledger_refuses_what_it_cannot_count(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-6, composition="zcdp")
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, composition="zcdp", data_set="study")
     with refused(LedgerError):
         ledger.spend(Guarantee(0.1, 1e-9), "bare")
     assert ledger.entries() == []
@@ -172,14 +174,14 @@ def test_a_concentrated_ledger_refuses_what_it_cannot_count(path):
 
 def test_a_concentrated_ledger_needs_a_delta(path):
     with refused(LedgerError):
-        PrivacyLedger(path, epsilon=1.0, composition="zcdp")
+        PrivacyLedger.create(path, epsilon=1.0, composition="zcdp", data_set="study")
     assert not path.exists()
 
 
 @pytest.mark.parametrize("spends", [(), (0.1,), (0.1, 0.03), (0.01,) * 7, (0.123456789,)])
 @pytest.mark.parametrize("composition", ["basic", "zcdp"])
 def test_what_remains_can_be_spent(path, composition, spends):
-    ledger = PrivacyLedger(path, epsilon=0.9, delta=1e-6, composition=composition)
+    ledger = PrivacyLedger.create(path, epsilon=0.9, delta=1e-6, composition=composition, data_set="study")
     for cost in spends:
         ledger.spend(Guarantee(cost), "before")
     remaining = ledger.remaining[0]
@@ -190,28 +192,37 @@ def test_what_remains_can_be_spent(path, composition, spends):
 # Opening again.
 
 
-def test_a_ledger_opens_again_with_or_without_its_limits(path):
-    first = PrivacyLedger(path, epsilon=0.3, delta=1e-6, relation="add_remove", composition="zcdp")
+def test_a_ledger_opens_again_with_its_limits(path):
+    first = PrivacyLedger.create(
+        path, epsilon=0.3, delta=1e-6, relation="add_remove", composition="zcdp", data_set=" Café, ward 3 "
+    )
     first.spend(Guarantee(0.05, relation=Relation.ADD_REMOVE), "one")
-    for again in (
-        PrivacyLedger(path),
-        PrivacyLedger(str(path), epsilon=0.3),
-        PrivacyLedger(path, epsilon=0.3, delta=1e-6, relation=Relation.ADD_REMOVE, composition="zcdp"),
-    ):
+    for again in (PrivacyLedger(path), PrivacyLedger(str(path)), PrivacyLedger.open(path)):
         assert (again.epsilon, again.delta) == (0.3, 1e-6)
         assert (again.relation, again.composition) == (Relation.ADD_REMOVE, "zcdp")
+        assert again.data_set == "Café, ward 3"
         assert again.entries() == first.entries()
+        assert again.seal == first.seal == first.entries()[-1].hash
     assert "0.3" in repr(first)
+    assert "ward 3" in repr(first)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"epsilon": 1.1}, {"delta": 1e-5}, {"delta": 0.0}, {"relation": "add_remove"}, {"composition": "zcdp"}],
-)
-def test_limits_that_disagree_are_refused(path, other):
-    PrivacyLedger(path, epsilon=1.0, delta=1e-6)
+def test_a_ledger_that_is_there_is_not_made_again(path):
+    PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.5), "look")
+    content = path.read_bytes()
     with refused(LedgerError):
-        PrivacyLedger(path, **other)
+        PrivacyLedger.create(path, epsilon=1.0, data_set="study")
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == [path.name]  # no draft is left
+
+
+@pytest.mark.parametrize("data_set", ["", "  ", "two\nlines", "x" * 201, None, 3, "a\x00b"])
+def test_a_data_set_has_a_name(path, data_set):
+    with refused(InvalidParameterError):
+        PrivacyLedger.create(path, epsilon=1.0, data_set=data_set)
+    with pytest.raises(TypeError):
+        PrivacyLedger.create(path, epsilon=1.0)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -230,34 +241,40 @@ def test_limits_that_disagree_are_refused(path, other):
 )
 def test_limits_out_of_range_are_refused_and_no_file_is_made(path, options):
     with refused(InvalidParameterError):
-        PrivacyLedger(path, **options)
+        PrivacyLedger.create(path, data_set="study", **options)
     assert not path.exists()
 
 
-def test_a_ledger_that_is_not_there_is_not_made_without_a_limit(path):
-    with refused(LedgerError):
-        PrivacyLedger(path)
+def test_opening_makes_no_ledger(path):
+    for attempt in (PrivacyLedger, PrivacyLedger.open):
+        with refused(LedgerError):
+            attempt(path)
+    with pytest.raises(TypeError):  # what version 0.1 took for an order to begin anew
+        PrivacyLedger(path, epsilon=1.0)
     assert not path.exists()
 
 
 def test_a_ledger_removed_behind_our_back_is_not_made_anew(path):
-    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
     path.unlink()
-    with refused(LedgerError):
-        ledger.spend(Guarantee(0.1), "gone")
+    for attempt in (lambda: ledger.spend(Guarantee(0.1), "gone"), ledger.entries, lambda: ledger.remaining):
+        with refused(LedgerError) as info:
+            attempt()
+        assert "no ledger" in str(info.value)
     assert not path.exists()
 
 
 def test_odd_paths(tmp_path):
     folder = tmp_path / "a #? %41 'b' ü"
     folder.mkdir()
-    ledger = PrivacyLedger(folder / "l?mode=memory#x.db", epsilon=1.0)
+    ledger = PrivacyLedger.create(folder / "l?mode=memory#x.db", epsilon=1.0, data_set="study")
     ledger.spend(Guarantee(0.5), "one")
     assert len(PrivacyLedger(folder / "l?mode=memory#x.db").entries()) == 1
+    for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
+        with refused(LedgerError):
+            attempt(folder)
     with refused(LedgerError):
-        PrivacyLedger(folder, epsilon=1.0)
-    with refused(LedgerError):
-        PrivacyLedger(tmp_path / "missing" / "l", epsilon=1.0)
+        PrivacyLedger.create(tmp_path / "missing" / "l", epsilon=1.0, data_set="study")
 
 
 # Entries are never changed.
@@ -273,23 +290,23 @@ def test_odd_paths(tmp_path):
         "DELETE FROM spend WHERE entry = 1",
         "UPDATE ledger SET epsilon = '100.0'",
         "DELETE FROM ledger",
-        "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}')",
-        "REPLACE INTO ledger SELECT only, format, '100.0', delta, relation, composition, created FROM ledger",
-        "INSERT INTO ledger SELECT 2, format, '100.0', delta, relation, composition, created FROM ledger",
+        "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
+        "REPLACE INTO ledger SELECT * FROM ledger",
+        "INSERT INTO ledger VALUES (2, 2, '100.0', '0.0', 'replace', 'basic', 'study', '', '', '')",
     ],
 )
 def test_no_statement_changes_what_was_written(path, statement):
-    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
     ledger.spend(Guarantee(0.25), "first")
     ledger.spend(Guarantee(0.5), "second")
     before = ledger.entries()
     with pytest.raises(sqlite3.IntegrityError):
         raw(path, statement)
-    assert PrivacyLedger(path, epsilon=1.0).entries() == before
+    assert PrivacyLedger(path).entries() == before
 
 
 def test_entry_numbers_are_never_used_twice(path):
-    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
     with contextlib.suppress(BudgetError):
         for _ in range(5):
             ledger.spend(Guarantee(0.25), "part")
@@ -300,7 +317,7 @@ def test_entry_numbers_are_never_used_twice(path):
 
 
 def filled(path, spends=5):
-    ledger = PrivacyLedger(path, epsilon=100.0, delta=1e-3)
+    ledger = PrivacyLedger.create(path, epsilon=100.0, delta=1e-3, data_set="study")
     for number in range(spends):
         ledger.spend(Guarantee(0.1, 1e-6, caveats=("x" * 500,)), f"release {number}")
     return path.read_bytes()
@@ -308,7 +325,7 @@ def filled(path, spends=5):
 
 def use(path):
     """Open, read and spend: all that a release does with a ledger."""
-    ledger = PrivacyLedger(path, epsilon=100.0, delta=1e-3)
+    ledger = PrivacyLedger(path)
     entries = ledger.entries()
     ledger.spend(Guarantee(0.1), "one more")
     return entries, ledger.spent, ledger.remaining
@@ -324,10 +341,11 @@ def test_random_bytes_are_refused_and_left_alone(path, size):
 
 
 def test_an_emptied_ledger_is_refused_and_not_taken_for_a_new_one(path):
-    PrivacyLedger(path, epsilon=1.0).spend(Guarantee(0.5), "look")
+    PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.5), "look")
     path.write_bytes(b"")
-    with refused(LedgerError):
-        PrivacyLedger(path, epsilon=1.0)
+    for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
+        with refused(LedgerError):
+            attempt(path)
     assert path.read_bytes() == b""
 
 
@@ -343,9 +361,9 @@ def test_a_truncated_ledger_is_refused(path):
 def test_another_sqlite_file_is_refused_and_left_alone(path):
     raw(path, "CREATE TABLE spend (x)")
     content = path.read_bytes()
-    for arguments in ({}, {"epsilon": 1.0}):
+    for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
         with refused(LedgerError):
-            PrivacyLedger(path, **arguments)
+            attempt(path)
     assert path.read_bytes() == content
 
 
@@ -357,7 +375,9 @@ def test_a_later_format_is_refused(path):
         PrivacyLedger(path)
 
 
-@pytest.mark.parametrize("column", ["epsilon", "delta", "relation", "composition"])
+@pytest.mark.parametrize(
+    "column", ["epsilon", "delta", "relation", "composition", "data_set", "created", "nonce", "hash"]
+)
 @pytest.mark.parametrize("value", ["x", "-1.0", "nan", b"\xff\xfe"])
 def test_damaged_limits_are_refused(path, column, value):
     filled(path)
@@ -371,9 +391,10 @@ def test_damaged_limits_are_refused(path, column, value):
 def test_damaged_entries_are_refused(path, value):
     filled(path)
     raw(path, "DROP TRIGGER spend_UPDATE")
-    raw(path, "UPDATE spend SET guarantee = ? WHERE entry = 3", value)
     ledger = PrivacyLedger(path)
-    for attempt in (ledger.entries, lambda: ledger.spend(Guarantee(0.1), "more"), lambda: ledger.spent):
+    raw(path, "UPDATE spend SET guarantee = ? WHERE entry = 3", value)
+    spend = lambda: ledger.spend(Guarantee(0.1), "more")  # noqa: E731
+    for attempt in (lambda: PrivacyLedger(path), ledger.entries, spend, lambda: ledger.spent):
         with refused(LedgerError):
             attempt()
 
@@ -450,7 +471,7 @@ def assert_unwritable(error):
 def test_an_ordinary_user_can_use_a_ledger_at_all(open_folder):
     # The control of the tests below: it is the missing right that stops them, and not the child.
     def spend():
-        ledger = PrivacyLedger(open_folder / "l", epsilon=1.0)
+        ledger = PrivacyLedger.create(open_folder / "l", epsilon=1.0, data_set="study")
         return ledger.spend(Guarantee(0.1), "one").entry
 
     assert as_ordinary_user(spend) == 1
@@ -460,7 +481,7 @@ def test_an_ordinary_user_can_use_a_ledger_at_all(open_folder):
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
 def test_a_read_only_ledger_can_be_read_and_refuses_spends(open_folder, file_mode, folder_mode):
     path = open_folder / "l"
-    PrivacyLedger(path, epsilon=1.0).spend(Guarantee(0.1), "one")
+    PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.1), "one")
     path.chmod(file_mode)
     open_folder.chmod(folder_mode)
     assert as_ordinary_user(lambda: len(PrivacyLedger(path).entries())) == 1
@@ -472,13 +493,13 @@ def test_a_read_only_ledger_can_be_read_and_refuses_spends(open_folder, file_mod
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o000, 0o777), (0o666, 0o000)])
 def test_a_ledger_that_may_not_be_read_is_refused(open_folder, file_mode, folder_mode):
     path = open_folder / "l"
-    PrivacyLedger(path, epsilon=1.0)
+    PrivacyLedger.create(path, epsilon=1.0, data_set="study")
     path.chmod(file_mode)
     open_folder.chmod(folder_mode)
-    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path, epsilon=1.0)))
+    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path)))
 
 
 @needs_users
 def test_no_ledger_is_made_in_a_read_only_folder(open_folder):
     open_folder.chmod(0o555)
-    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(open_folder / "l", epsilon=1.0)))
+    assert_unwritable(as_ordinary_user(lambda: PrivacyLedger.create(open_folder / "l", epsilon=1.0, data_set="study")))

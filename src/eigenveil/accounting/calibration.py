@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from ..errors import positive_number, probability_below_one
+from ..errors import CapacityError, positive_number, probability_below_one
 from ..guarantee import Guarantee
 
 FloatArray = NDArray[np.float64]
+
+DISCRETE_SHARE = 0.01
+"""The share of delta kept for the difference between real and discrete Gaussians; it costs 0.05 % of noise."""
 
 # Relative room for the rounding of exp and log in the conversions below; their true error is under 1e-13.
 _SLACK = 1e-11
@@ -46,9 +49,28 @@ def decimal_below(value: Fraction) -> float:
     return nearest if exact(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
+def share_below(value: Fraction) -> float:
+    """Return a float at most as large as `value` both as the decimal it prints as and as the binary number it is.
+
+    For a part of a budget that meets a sampler: whichever way the sampler reads it, no more than `value` is spent.
+
+    Examples
+    --------
+    >>> share_below(exact(1.0) / 3) <= exact(1.0) / 3
+    True
+    """
+    nearest = float(value)
+    while not (exact(nearest) <= value and Fraction(nearest) <= value):
+        nearest = math.nextafter(nearest, -math.inf)
+    return nearest
+
+
 def float_above(value: Fraction) -> float:
     """Return the smallest float whose binary value is at least `value`: for scales that meet a sampler."""
-    nearest = float(value)
+    try:
+        nearest = float(value)
+    except OverflowError:
+        raise CapacityError("The noise at this epsilon is too large for a float; use a larger epsilon.") from None
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 

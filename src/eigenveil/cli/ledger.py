@@ -20,6 +20,7 @@ File = Annotated[Path, typer.Argument(help="Ledger file.")]
 def create(
     file: File,
     epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
+    data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
     delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
     relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace",
     composition: Annotated[
@@ -33,7 +34,10 @@ def create(
 
     if file.exists():
         raise InvalidParameterError(f"{file} is already there; name another file.")
-    _show(ledger_fields(PrivacyLedger(file, epsilon, delta, relation, composition)), as_json, quiet)
+    made = PrivacyLedger.create(
+        file, epsilon=epsilon, delta=delta, relation=relation, composition=composition, data_set=data_set
+    )
+    _show(ledger_fields(made), as_json, quiet)
 
 
 @ledger_app.command()
@@ -45,7 +49,8 @@ def show(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
 @ledger_app.command()
 def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """List every spend, oldest first."""
-    entries = _open(file).entries()
+    ledger = _open(file)
+    entries = ledger.entries()
     if as_json:
         print_json(
             [
@@ -54,16 +59,17 @@ def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
                     "spent_at": entry.spent_at,
                     "what": entry.what,
                     "guarantee": guarantee_fields(entry.guarantee),
+                    "hash": entry.hash,
                 }
                 for entry in entries
             ]
         )
     elif not quiet:
-        table = Table(title=f"Spends of {file}")
-        for heading in ("entry", "when (UTC)", "what", "guarantee"):
+        table = Table(title=f"Spends of {file}, on the data set {ledger.data_set}")
+        for heading in ("entry", "when (UTC)", "what", "guarantee", "hash"):
             table.add_column(heading)
         for entry in entries:
-            table.add_row(str(entry.entry), entry.spent_at, entry.what, str(entry.guarantee))
+            table.add_row(str(entry.entry), entry.spent_at, entry.what, str(entry.guarantee), entry.hash[:12])
         output_console().print(table)
 
 
@@ -86,7 +92,8 @@ def check(
         print_json({**fields, "fits": True})
     elif not quiet:
         limit = budget((ledger.epsilon, ledger.delta))
-        output_console().print(f"It fits: {budget(fields['spent_after'])} of {limit} would be spent.", soft_wrap=True)
+        after = budget(fields["spent_after"])
+        output_console().print(f"It fits: {after} of {limit} would be spent on {ledger.data_set}.", soft_wrap=True)
 
 
 def _open(file: Path) -> Any:
@@ -98,9 +105,11 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
         print_json(fields)
     elif not quiet:
         table = Table(title=f"Ledger {fields['path']}", show_header=False)
+        table.add_row("data set", fields["data_set"])
         table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
         table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
         table.add_row("one more release may have", budget(fields["remaining"]))
         table.add_row("relation", fields["relation"])
         table.add_row("composition", fields["composition"])
+        table.add_row("seal", fields["seal"])
         output_console().print(table)

@@ -27,7 +27,7 @@ def open_ledger(path: Path | None) -> "PrivacyLedger | None":
 
     if not path.exists():
         raise InvalidParameterError(
-            f"There is no ledger at {path}; make it with `eigenveil ledger create {path} --epsilon ...`."
+            f"There is no ledger at {path}; make it with `eigenveil ledger create {path} --epsilon ... --data-set ...`."
         )
     return PrivacyLedger(path)
 
@@ -88,6 +88,7 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
     """Return the state of a ledger for JSON, with what it will be after a planned spend."""
     fields: dict[str, Any] = {
         "path": str(ledger.path),
+        "data_set": ledger.data_set,
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
         "relation": ledger.relation.value,
@@ -95,6 +96,7 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
         "entries": len(ledger.entries()),
         "spent": list(ledger.spent),
         "remaining": list(ledger.remaining),
+        "seal": ledger.seal,
     }
     if planned is not None:
         fields["spent_after"] = list(_spent_after(ledger, planned))
@@ -133,7 +135,7 @@ def _show(plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | Non
     if accounts is None:
         table.add_row("ledger", "none: nothing adds up what is spent on these rows")
     else:
-        table.add_row("ledger", accounts["path"])
+        table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
         spent, after, limit = (
             budget(accounts["spent"]),
             budget(accounts["spent_after"]),

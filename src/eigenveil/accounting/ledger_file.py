@@ -1,0 +1,273 @@
+"""The file of a ledger: SQLite, written once, appended to, and chained by hash.
+
+The head binds the limits, the relation, the composition and the name of the data set. Every entry holds the SHA-256
+over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the chain. A
+handle remembers the last hash it has seen: a file that was deleted, replaced or rolled back under it is refused.
+
+What never changes meaning: what the hashes are taken over, and the words in the columns. A new meaning gets a new
+number of the format.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..errors import LedgerError
+from ..guarantee import Guarantee
+
+_FORMAT = 2
+_UNCHAINED_FORMAT = 1  # of version 0.1
+_APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
+_WAIT_SECONDS = 60.0
+
+_SCHEMA = (
+    """CREATE TABLE ledger (
+        only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, epsilon TEXT NOT NULL,
+        delta TEXT NOT NULL, relation TEXT NOT NULL, composition TEXT NOT NULL, data_set TEXT NOT NULL,
+        created TEXT NOT NULL, nonce TEXT NOT NULL, hash TEXT NOT NULL)""",
+    """CREATE TABLE spend (
+        entry INTEGER PRIMARY KEY AUTOINCREMENT, spent_at TEXT NOT NULL, what TEXT NOT NULL,
+        guarantee TEXT NOT NULL, hash TEXT NOT NULL)""",
+    *(
+        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+        for table in ("ledger", "spend")
+        for action in ("UPDATE", "DELETE")
+    ),
+    """CREATE TRIGGER spend_again BEFORE INSERT ON spend
+        WHEN EXISTS (SELECT 1 FROM spend WHERE entry = NEW.entry)
+        BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END""",
+    """CREATE TRIGGER ledger_again BEFORE INSERT ON ledger WHEN (SELECT count(*) FROM ledger) > 0
+        BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END""",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+)
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One recorded spend: its number, when (UTC), what for, the guarantee it paid for, and its link of the chain."""
+
+    entry: int
+    spent_at: str
+    what: str
+    guarantee: Guarantee
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class LedgerHead:
+    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart."""
+
+    epsilon: str
+    delta: str
+    relation: str
+    composition: str
+    data_set: str
+    created: str
+    nonce: str
+
+    @property
+    def hash(self) -> str:
+        """The first link of the chain."""
+        return _digest([_FORMAT, *(getattr(self, one.name) for one in fields(self))])
+
+
+def _digest(content: list[object]) -> str:
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+
+def entry_hash(before: str, entry: int, spent_at: str, what: str, guarantee: str) -> str:
+    """Return the link of an entry: over the link before it, and over everything that stands in its row."""
+    return _digest([before, entry, spent_at, what, guarantee])
+
+
+def now() -> str:
+    """Return the time as it is written."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class LedgerFile:
+    """An existing ledger file, open for reading and appending.
+
+    Parameters
+    ----------
+    path : Path
+        It must be there: `LedgerFile.create` makes one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: LedgerHead | None = None
+        self._seen: tuple[int, str] = (0, "")  # how many entries the longest chain had that was read, and its last link
+        try:
+            missing = not path.exists()
+        except OSError as error:
+            raise LedgerError(f"The ledger {path} cannot be read; give this user access to its folder.") from error
+        if missing:
+            raise LedgerError(
+                f"There is no ledger at {path}; make one with PrivacyLedger.create, or name another file."
+            )
+        with self._connection() as connection:
+            if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+                raise LedgerError(f"The ledger {path} is damaged; restore it from a backup.")
+        self.entries()
+
+    @property
+    def head(self) -> LedgerHead:
+        """What was fixed when the ledger was made."""
+        assert self._known is not None
+        return self._known
+
+    @classmethod
+    def create(cls, path: Path, terms: Mapping[str, str]) -> None:
+        """Make a ledger file of these terms (a `LedgerHead` without time and nonce) where there is no file yet."""
+        # Made whole under a name of its own, then linked into place: nobody ever sees half a ledger, an emptied
+        # file is not mistaken for a new one, and of several makers the first wins.
+        draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+        head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
+        row = (1, _FORMAT, *(getattr(head, one.name) for one in fields(head)), head.hash)
+        try:
+            with _connected(path, draft, "rwc") as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"INSERT INTO ledger VALUES ({', '.join('?' * len(row))})", row)
+                connection.execute("COMMIT")
+            os.link(draft, path)
+        except FileExistsError as error:
+            raise LedgerError(f"{path} is already there; open it with PrivacyLedger(path), or name another.") from error
+        except OSError as error:
+            raise LedgerError(f"The ledger {path} cannot be made: {error.strerror}.") from error
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return all entries, oldest first, after a check of the whole chain."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")  # one state of the file for all that is compared
+            return self._read(connection)
+
+    def append(self, guarantee: Guarantee, what: str, allow: Callable[[list[LedgerEntry]], None]) -> LedgerEntry:
+        """Check the chain, ask `allow` (which raises where it refuses), and commit one more entry."""
+        place = self._place()
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # from here on, no other process can spend
+            allow(self._read(connection))
+            number, before = self._seen
+            content = (number + 1, now(), what, json.dumps(guarantee.to_dict()))
+            link = entry_hash(before, *content)
+            connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
+            connection.execute("COMMIT")
+        # A file that was moved away or replaced meanwhile has the entry, and the one at the path has not.
+        if self._place() != place:
+            raise self._replaced()
+        self._seen = number + 1, link
+        return LedgerEntry(number + 1, content[1], what, guarantee, link)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        self._place()
+        with _connected(self.path, self.path, "rw") as connection:
+            yield connection
+
+    def _read(self, connection: sqlite3.Connection) -> list[LedgerEntry]:
+        """Read the file inside a transaction, check all of it, and remember how far it went."""
+        head = self._read_head(connection)
+        if self._known is not None and head != self._known:
+            raise self._replaced()
+        link, entries, links = head.hash, [], [head.hash]
+        try:
+            for row in connection.execute("SELECT * FROM spend ORDER BY entry"):
+                content = row["entry"], row["spent_at"], row["what"], row["guarantee"]
+                link = entry_hash(link, *content)
+                if row["entry"] != len(links) or row["hash"] != link:
+                    raise self._broken(f"entry {len(links)}")
+                guarantee = Guarantee.from_dict(json.loads(row["guarantee"]))
+                entries.append(LedgerEntry(*content[:3], guarantee, link))
+                links.append(link)
+        except (ValueError, LookupError, TypeError) as error:
+            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+        # SQLite counts the entries that were ever made in a table of its own, so the last ones are missed too.
+        made = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'spend'").fetchone()
+        if len(entries) != (0 if made is None else made[0]):
+            raise self._broken("the last entry")
+        number, last = self._seen
+        if self._known is not None and (number >= len(links) or links[number] != last):
+            raise self._replaced()
+        self._known, self._seen = head, (len(entries), link)
+        return entries
+
+    def _read_head(self, connection: sqlite3.Connection) -> LedgerHead:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            raise LedgerError(f"The file {self.path} is not a ledger of eigenveil; name another file.")
+        row: sqlite3.Row | None = connection.execute("SELECT * FROM ledger").fetchone()
+        found = None if row is None or "format" not in row.keys() else row["format"]  # noqa: SIM118
+        if found == _UNCHAINED_FORMAT:
+            raise LedgerError(
+                f"The ledger {self.path} is of version 0.1 and has no chain; make a new one with what is left of it."
+            )
+        if row is None or found != _FORMAT:
+            raise LedgerError(f"The ledger {self.path} has a format that this version does not read.")
+        try:
+            head = LedgerHead(**{one.name: row[one.name] for one in fields(LedgerHead)})
+            intact = row["hash"] == head.hash
+        except (LookupError, TypeError) as error:
+            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+        if not intact:
+            raise self._broken("its head")
+        return head
+
+    def _place(self) -> tuple[int, int]:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError as error:
+            raise LedgerError(f"There is no ledger at {self.path} any more; restore it from a backup.") from error
+        except OSError as error:
+            raise LedgerError(f"The ledger {self.path} cannot be read; give this user access to its folder.") from error
+        return found.st_dev, found.st_ino
+
+    def _broken(self, where: str) -> LedgerError:
+        return LedgerError(
+            f"The chain of the ledger {self.path} breaks at {where}, so something was changed, removed or inserted; "
+            "restore it from a backup."
+        )
+
+    def _replaced(self) -> LedgerError:
+        return LedgerError(
+            f"The file {self.path} is not the ledger that was opened, or was set back to an earlier state; restore it "
+            "from a backup."
+        )
+
+
+@contextmanager
+def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a file; errors speak of the ledger at `path`."""
+    try:
+        # No implicit transactions: BEGIN and COMMIT stand where they matter, and SQLite's default journal
+        # with full synchronization makes a commit survive a kill or a power cut.
+        uri = f"{file.resolve().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+        try:
+            connection.row_factory = sqlite3.Row
+            yield connection
+        finally:
+            connection.close()  # rolls back what was not committed
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
+        raise LedgerError(_explained(path, str(error))) from error
+
+
+def _explained(path: Path, text: str) -> str:
+    if "readonly" in text or "unable to open" in text:
+        return f"The ledger {path} cannot be written; give this user write access to it and its folder."
+    if "locked" in text:
+        return f"The ledger {path} is busy with another process; nothing was spent, try again."
+    return f"The file {path} is not a readable ledger ({text}); restore it from a backup."
