@@ -1,5 +1,7 @@
 """The audit catches every planted flaw, and passes every honest law."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.matrix_laplace import MatrixLaplace
 from eigenveil.laws.ppca import Ppca
 from eigenveil.local import LocalProtocol, law_of
+from eigenveil.samplers.exact_bingham import ExactBingham
+from eigenveil.samplers.exact_matrix import ExactMatrix
 
 # An honest law fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
 SURE = 1 - 1e-9
@@ -91,28 +95,31 @@ def test_the_papers_local_gaussian_is_caught_at_its_claim():
     assert report.epsilon_lower < law_of(protocol).guarantee().epsilon  # which states the truth
 
 
-class AcceptsEverything(np.random.Generator):
-    """A generator whose exponential numbers pass every comparison, as if it had been forgotten."""
+class AcceptsEverything(ExactBingham):
+    """A sampler that forgets to compare."""
 
-    def standard_exponential(self, size=None, *_, **__):
-        return np.full(size, np.inf)
+    def propose(self, size, generator):
+        proposals = super().propose(size, generator)
+        proposals.chance[:], proposals.tolerance[:] = 2.0, 0.0
+        return proposals
 
 
 class PpcaAcceptsEverything(Ppca):
     def draw(self, gram, grid, n_rows, generator):
-        return super().draw(gram, grid, n_rows, AcceptsEverything(generator.bit_generator))
+        sampler = AcceptsEverything(ExactMatrix(gram), self._exact_strength / grid)
+        return {"directions": sampler.draw(generator)[None]}
 
 
 def test_a_sampler_that_accepts_every_proposal_is_caught():
-    flawed = PpcaAcceptsEverything(epsilon=0.5, n_features=2, n_components=1)
-    report = audit(flawed, draws=2500, seed=1)
+    flawed = PpcaAcceptsEverything(epsilon=0.1, n_features=2, n_components=1)
+    report = audit(flawed, draws=10_000, seed=1)
     assert report.verdict == "violation"
     assert report.neighbours == "around the switch of the sampler"
 
 
 class QuietMatrixLaplace(MatrixLaplace):
-    def noise(self, generator, grid=1.0):
-        return 0.8 * super().noise(generator, grid)
+    def lazy_noise(self, unit, generator):
+        return super().lazy_noise(unit * Fraction(8, 10), generator)
 
 
 class QuietGaussian(Gaussian):
@@ -122,7 +129,7 @@ class QuietGaussian(Gaussian):
         return self._kept
 
     def noise(self, generator, grid=1.0):
-        return np.rint(0.8 * super().noise(generator, grid))
+        return np.rint(0.8 * super().noise(generator, grid)).astype(np.int64)
 
 
 def test_matrix_laplace_with_a_fifth_less_noise_is_caught():
@@ -204,7 +211,7 @@ class ForgetfulLedger(PrivacyLedger):
     ("kind", "words"), [(HalfLedger, "records less"), (ForgetfulLedger, "less was spent"), (PrivacyLedger, None)]
 )
 def test_a_ledger_that_records_half_is_caught(kind, words, tmp_path):
-    ledger = kind(tmp_path / "study.ledger", epsilon=10.0)
+    ledger = kind.create(tmp_path / "study.ledger", epsilon=10.0, data_set="study")
     X = np.eye(3)
     releases = [PrivateCovariance(epsilon=1.0, norm_bound=1.0, ledger=ledger).fit(X).release_ for _ in range(3)]
     found = audit_ledger(ledger, releases)
@@ -213,7 +220,7 @@ def test_a_ledger_that_records_half_is_caught(kind, words, tmp_path):
 
 
 def test_one_spend_for_two_releases_is_caught(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=10.0)
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=10.0, data_set="study")
     release = PrivateCovariance(epsilon=1.0, norm_bound=1.0, ledger=ledger).fit(np.eye(3)).release_
     unpaid = PrivateCovariance(epsilon=1.0, norm_bound=1.0).fit(np.eye(3)).release_
     assert any("pays for 2" in finding for finding in audit_ledger(ledger, [release, release]).findings)

@@ -17,7 +17,13 @@ from eigenveil.audit import AuditReport, EstimatorSubject, LawSubject, Neighbour
 from eigenveil.audit.checkpoint import Checkpoint
 from eigenveil.audit.claims import guarantee_claims, law_claims
 from eigenveil.audit.lower_bound import Event, evaluate
-from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours, random_neighbours, tied_neighbours
+from eigenveil.audit.neighbours import (
+    added_row_neighbours,
+    last_bit_neighbours,
+    one_row_neighbours,
+    random_neighbours,
+    tied_neighbours,
+)
 from eigenveil.audit.subjects import names, subject_for
 from eigenveil.cli.audit import VIOLATION_EXIT_CODE
 from eigenveil.cli.audit import audit as audit_command
@@ -143,7 +149,8 @@ def test_wishart_claims_fall_with_delta():
 def all_neighbours(d, relation):
     known = one_row_neighbours(d) if relation is Relation.REPLACE else added_row_neighbours(d, 3)
     sampled = tied_neighbours(d, 0.5, relation) if d > 1 else []
-    return known + sampled + random_neighbours(d, relation, 20, np.random.default_rng(0))
+    fine = [last_bit_neighbours(d, relation, 16, shift, n_rows) for shift, n_rows in ((0, 3), (12, 40))]
+    return known + sampled + fine + random_neighbours(d, relation, 20, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -193,6 +200,9 @@ class Coin:
 
     def __init__(self, log=None, pause=0.0):
         self.log, self.pause = log, pause
+
+    def __repr__(self):
+        return "Coin()"  # the same name of a test in every process
 
     def parameters(self):
         return {"epsilon": 1.0}
@@ -250,6 +260,23 @@ def test_two_workers_find_what_one_finds():
     law = LAWS["frobenius"](epsilon=1.0, n_features=2)
     subject, options = LawSubject(law, n_random=0), {"draws": 60, "block": 20, "seed": 5}
     assert audit(subject, workers=2, **options) == audit(subject, **options)
+
+
+def test_extra_pairs_are_searched_with_draws_of_their_own():
+    law, seen = LAWS["laplace"](epsilon=1.0, n_features=2), []
+    options = {"draws": 160, "seed": 2, "progress": lambda done, total: seen.append((done, total))}
+    plain = audit(LawSubject(law, last_bits=False), **options)
+    totals = [seen[-1][1]]
+    both = audit(LawSubject(law), **options)
+    totals.append(seen[-1][1])
+    assert seen[-1][0] == seen[-1][1]
+    extra = sum(pair.extra for pair in LawSubject(law).neighbours())
+    assert extra > 0
+    assert totals == [320, 320 + extra * 2 * 10]  # two sides, and a quarter of the quarter on each
+    # The draws of the other pairs are the same ones, and so is what they show.
+    assert (both.epsilon_lower, both.neighbours, both.counts) == (plain.epsilon_lower, plain.neighbours, plain.counts)
+    alone = audit(LawSubject(law), neighbours=LawSubject(law).neighbours()[-1:], draws=40, seed=2)
+    assert alone.draws == (20, 20)
 
 
 def test_progress_counts_every_draw():
@@ -324,7 +351,7 @@ class Uniform(AdditiveLaw):
 
     def noise(self, generator, grid=1.0):
         drawn = np.triu(generator.random((self.n_features, self.n_features)) - 0.5) * self.noise_scale() * grid
-        return drawn + np.triu(drawn, 1).T
+        return np.rint(drawn + np.triu(drawn, 1).T).astype(np.int64)
 
 
 class UniformWithDensity(Uniform):
@@ -414,6 +441,11 @@ def test_the_command_tells_honest_from_refuted_by_its_exit_code(tmp_path):
     honest = command("frobenius", "--draws", "200", "--confidence", "0.999999999")
     assert honest.exit_code == 0
     assert "consistent" in honest.output
+    plain = command(
+        "laplace", "--draws", "200", "--no-last-bits", "--bits", "12", "--json", "--confidence", "0.999999999"
+    )
+    assert json.loads(plain.stdout)["parameters"]["bits"] == 12
+    assert json.loads(plain.stdout)["parameters"]["last_bits"] is False
     arguments = ("wishart", "--calibration", "paper", "--at-delta", "0.001", "--draws", "2000", "--json")
     refuted = command(*arguments, "--checkpoint", str(tmp_path / "audit.db"))
     assert refuted.exit_code == VIOLATION_EXIT_CODE == 3

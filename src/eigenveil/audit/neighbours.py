@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 _FAR = 16.0
 # Where the Bingham sampler changes from one algorithm to another: a law that differs between them shows there.
 _SWITCH = 4.0
+# Rows beside the one that differs in its last bit.
+_OTHERS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,10 @@ class Neighbours:
     name : str
     first, second : ndarray of shape (n, d)
         D and D'. Rows have norm at most 1, but where a whole estimator is audited, which bounds them itself.
+    bits : int, optional
+        The grid of 2^-bits that the rows are meant for; None leaves it to the subject.
+    extra : bool
+        Searched with a few draws beside those that the other pairs share, so that it takes nothing from them.
 
     Examples
     --------
@@ -36,6 +42,8 @@ class Neighbours:
     name: str
     first: FloatArray
     second: FloatArray
+    bits: int | None = None
+    extra: bool = False
 
     def __post_init__(self) -> None:
         for side in ("first", "second"):
@@ -105,12 +113,50 @@ def tied_neighbours(d: int, strength: float, relation: Relation) -> list[Neighbo
 
 def _around_the_switch(d: int, strength: float, relation: Relation) -> Neighbours:
     """One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm."""
-    t = _SWITCH / (strength * (1 - 1 / d)) - 0.5
+    t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
     whole = max(0, math.floor(t))
     base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
     last = np.eye(d)[:1]
     first = np.vstack([base, 0 * last]) if relation is Relation.REPLACE else base
     return Neighbours("around the switch of the sampler", first, np.vstack([base, last]))
+
+
+def last_bit_neighbours(d: int, relation: Relation, bits: int, shift: int, n_rows: int) -> Neighbours:
+    """Return data whose every sum of products changes by an odd number of the units 2^shift of what leaves.
+
+    A dense row has all its entries changed by the least that does it, or is added; on shift 0 that is one unit of the
+    grid. A few public rows around it give the matrix eigenvectors of no simple form.
+    """
+    limit, unit = math.isqrt(4**bits // d), 2**shift
+    others = np.trunc(np.random.default_rng(d).standard_normal((_OTHERS, d)) * (2.0**bits / (8 * math.sqrt(d))))
+    others = np.vstack([others, np.zeros((max(0, n_rows - _OTHERS), d))])
+    others *= np.square(others).sum(axis=1, keepdims=True) <= 4.0**bits
+    if relation is Relation.REPLACE:
+        low, high = _odd_step(limit, unit)
+        first, second = (np.vstack([others, np.full((1, d), entry)]) for entry in (low, high))
+    else:
+        # Of the square roots of odd numbers of units, one of middle size, so that the row itself is hard to see.
+        entry = min(limit, max(math.isqrt(2**bits), round(math.sqrt(unit))) | 1)
+        first, second = others, np.vstack([others, np.full((1, d), entry)])
+    how = "changed" if relation is Relation.REPLACE else "added"
+    name = f"a row {how} that shows in the last bit of what leaves, on {bits} bits"
+    return Neighbours(name, first / 2.0**bits, second / 2.0**bits, bits, extra=True)
+
+
+def _odd_step(limit: int, unit: int) -> tuple[int, int]:
+    """Return entries a < b <= limit, near to each other, with b^2 - a^2 as near to an odd number of units as can be.
+
+    Examples
+    --------
+    >>> _odd_step(1000, 1), _odd_step(1000, 2**12), _odd_step(1000, 2**40)
+    ((999, 1000), (407, 412), (0, 1000))
+    """
+    step = max(1, -(-unit // limit))
+    units = step * (2 * limit - step) // unit
+    if units < 1 or step > limit:
+        return 0, limit
+    a = round(((units - (units % 2 == 0)) * unit / step - step) / 2)
+    return a, a + step
 
 
 def random_neighbours(d: int, relation: Relation, size: int, generator: np.random.Generator) -> list[Neighbours]:

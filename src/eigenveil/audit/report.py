@@ -32,6 +32,8 @@ class AuditReport:
     impossible : float
         A lower bound on the probability of outputs that the neighbour cannot produce; 0 where none were found. No
         epsilon helps against them: a delta below this number is refuted.
+    statistic : str
+        What the event is about: the "score" that was asked for, or a statistic of the last bits in words.
     """
 
     name: str
@@ -47,6 +49,7 @@ class AuditReport:
     draws: tuple[int, int]
     n_searched: int
     impossible: float
+    statistic: str = "score"
 
     @property
     def verdict(self) -> str:

@@ -1,8 +1,8 @@
 """`audit`: search the worst neighbours, choose an event, and evaluate it on draws that took no part in the choice.
 
 Three stages, each with draws of its own: all neighbours get a few and the most telling two data sets are kept; these
-get more and the event is chosen; new draws evaluate this one event. A learned statistic is fitted on half of the first
-stage. So a single test is made whatever was searched, and its confidence needs no correction.
+get more, and the statistic and the event are chosen; new draws evaluate this one event. A learned statistic is fitted
+on half of the first stage. So a single test is made whatever was searched, and its confidence needs no correction.
 """
 
 import json
@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 from ..errors import InvalidParameterError, integer_between, probability_below_one
 from ..randomness import secure_generator
 from .checkpoint import Checkpoint
-from .learned import learned_score
-from .lower_bound import evaluate, ranked_event
+from .choice import Choice
+from .lower_bound import evaluate
 from .neighbours import Neighbours
 from .report import AuditReport
 from .subjects import Subject, subject_for
@@ -33,6 +33,8 @@ Progress = Callable[[int, int], None]
 
 # Where only an approximate guarantee is given, its delta is usually far below what draws can see.
 SMALLEST_AUDITED_DELTA = 0.01
+# Draws of the search for a pair that is extra.
+_FEW = 200
 _STAGES = ("search", "choose", "evaluate")
 
 
@@ -86,7 +88,7 @@ def audit(
         The probability that the bound is right, over everything that was tried.
     draws : int
         Outputs drawn on each of the two data sets: a quarter to find the neighbours, a quarter to choose the event,
-        half to evaluate it.
+        half to evaluate it. Pairs that are `extra` get a few more.
     neighbours : sequence of Neighbours, optional
         Data sets to try in place of the subject's own.
     seed : int, optional
@@ -116,34 +118,36 @@ def audit(
     tried = list(subject.neighbours() if neighbours is None else neighbours)
     if not tried:
         raise InvalidParameterError("An audit needs at least one pair of neighbours.")
+    names = tuple(getattr(subject, "statistics", ()))
     workers = integer_between("workers", workers, 1)
-    quarter = integer_between("draws", draws, 16 * len(tried)) // 4
+    sharing = sum(not one.extra for one in tried) or len(tried)
+    quarter = integer_between("draws", draws, 16 * sharing) // 4
     settings: dict[str, Any] = {
         "subject": subject.name,
         "parameters": subject.parameters(),
-        "neighbours": sha256(b"".join(rows.tobytes() for one in tried for rows in (one.first, one.second))).hexdigest(),
+        "neighbours": _fingerprint(tried),
         "delta": at,
         "confidence": confidence,
         "draws": draws,
         "block": integer_between("block", block, 1),
         "seed": seed,
     }
-    sizes = {"search": quarter // len(tried), "choose": quarter, "evaluate": draws - 2 * quarter}
-    total = 2 * (sizes["search"] * len(tried) + sizes["choose"] + sizes["evaluate"])
+    # Extra pairs show much or nothing, and a few draws tell which.
+    few = quarter // sharing if sharing == len(tried) else max(2, min(_FEW, quarter // 4))
+    search = [few if one.extra else quarter // sharing for one in tried]
+    sizes = {"search": search, "choose": [quarter] * len(tried), "evaluate": [draws - 2 * quarter] * len(tried)}
+    total = 2 * (sum(search) + draws - quarter)
     with (
         closing(Checkpoint(checkpoint, json.loads(json.dumps(settings, default=str)))) as kept,
         closing(_Runner(subject, tried, kept, seed, workers, progress, total, block, sizes)) as runner,
     ):
         limits: dict[str, Any] = {"delta": at, "confidence": confidence}
         runner.draw("search", range(len(tried)))
-        ranked = []
-        for number in range(len(tried)):
-            scores, score = _scalars(*runner.samples("search", number))
-            ranked.append((ranked_event(*scores, **limits)[0], -number, score))
-        _, negative, score = max(ranked, key=lambda entry: entry[:2])
-        number = -negative
+        choices = [Choice(names, *runner.samples("search", number)) for number in range(len(tried))]
+        ranks = [one.rank(len(tried), extra=pair.extra, **limits) for one, pair in zip(choices, tried, strict=True)]
+        number = int(np.argmax(ranks))
         runner.draw("choose", [number])
-        event = ranked_event(*map(score, runner.samples("choose", number)), **limits)[1]
+        statistic, score, event = choices[number].choose(*runner.samples("choose", number), **limits)
         runner.draw("evaluate", [number])
         bound = evaluate(event, *map(score, runner.samples("evaluate", number)), **limits)
     claims = dict(subject.claims(at))
@@ -158,11 +162,12 @@ def audit(
         claimed=claims[claimed_by],
         claimed_by=claimed_by,
         neighbours=tried[number].name,
-        event=bound.direction,
+        event=f"{statistic}: {bound.direction}" if statistic else bound.direction,
         counts=bound.counts,
         draws=bound.draws,
         n_searched=len(tried),
         impossible=bound.p_low if certain else 0.0,
+        statistic=statistic or "score",
     )
 
 
@@ -178,19 +183,12 @@ def _audited_delta(subject: Subject, delta: float | None) -> float:
     return 0.0  # nothing is claimed anywhere
 
 
-def _scalars(
-    first: FloatArray, second: FloatArray
-) -> tuple[tuple[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]:
-    """Return scores to choose by, and the function that makes them: itself, or one learned on half of the draws."""
-    if first.ndim == 1:
-        return (first, second), _as_it_is
-    halves = len(first) // 2, len(second) // 2
-    score = learned_score(first[: halves[0]], second[: halves[1]])
-    return (score(first[halves[0] :]), score(second[halves[1] :])), score
-
-
-def _as_it_is(scores: FloatArray) -> FloatArray:
-    return scores
+def _fingerprint(tried: Sequence[Neighbours]) -> str:
+    """Return a text that is another one for other data."""
+    digest = sha256()
+    for one in tried:
+        digest.update(repr(one.bits).encode() + one.first.tobytes() + one.second.tobytes())
+    return digest.hexdigest()
 
 
 class _Runner:
@@ -206,7 +204,7 @@ class _Runner:
         progress: Progress | None,
         total: int,
         block: int,
-        sizes: dict[str, int],
+        sizes: dict[str, list[int]],
     ) -> None:
         self.subject, self.tried, self.kept, self.seed, self.workers = subject, tried, kept, seed, workers
         self.progress, self.total, self.block, self.sizes = progress, total, block, sizes
@@ -214,7 +212,7 @@ class _Runner:
         self.pool: ProcessPoolExecutor | None = None
 
     def _blocks(self, stage: str, data: int) -> Iterator[_Block]:
-        size = self.sizes[stage]
+        size = self.sizes[stage][data]
         for side in (0, 1):
             for number, start in enumerate(range(0, size, self.block)):
                 yield _Block(stage, data, side, number, min(self.block, size - start))

@@ -1,28 +1,43 @@
 """What can be audited: anything that names its neighbouring data sets and draws scores on them."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..errors import InvalidParameterError, NoiseWarning, one_of
+from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
 from ..guarantee import Relation
-from ..laws.base import IN_UNITS_OF_C, FloatArray, Values
-from ..laws.central import DIRECTION_UNIT, CentralLaw
+from ..laws.additive import AdditiveLaw
+from ..laws.base import IN_UNITS_OF_C, FloatArray
+from ..laws.central import CentralLaw
 from ..laws.local import LOCAL_LAWS
 from ..laws.table import LAWS
 from ..local.protocol import LocalProtocol
 from .claims import guarantee_claims, law_claims
+from .last_bits import STATISTICS, LastBits
 from .likelihood import features, log_likelihood_ratio
 from .local import LocalSubject
-from .neighbours import Neighbours, added_row_neighbours, one_row_neighbours, random_neighbours, tied_neighbours
+from .neighbours import (
+    Neighbours,
+    added_row_neighbours,
+    last_bit_neighbours,
+    one_row_neighbours,
+    random_neighbours,
+    tied_neighbours,
+)
+from .units import numbers, shift, stacked
 
 # Zero rows under add/remove, times epsilon: so many that the noisy count is hardly ever cut off at one.
 _BASE_ROWS = 120
-# The grid that the made-up rows of an audit are put on, the usual one of estimators.
+# The usual grid of estimators, and the finer ones to look at last bits on, where float64 comes to its end.
 _BITS = 16
-_GRID = 4**_BITS
+_FINE_BITS = (24, 20)
+# The logarithm of numbers whose float64 spacing is about half a unit.
+_LAST_BITS = 51.5
+# Entries of the matrices that are held at a time.
+_AT_ONCE = 2**22
 LOCAL = "local:"
 """Stands before the name of a local law."""
 
@@ -45,7 +60,8 @@ class Subject(Protocol):
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Run the code n times on D (side 0) or D' (side 1) and return n numbers, or n rows of features to learn from.
 
-        An infinite number means: impossible on the other data set.
+        An infinite number means: impossible on the other data set. A subject may have an attribute `statistics`, a
+        tuple of texts: then the last columns are numbers of these names, each a statistic by itself.
         """
 
 
@@ -60,18 +76,40 @@ class LawSubject:
         Random neighbours to search beside the known ones.
     learned : bool
         Learn the statistic from the draws even where the likelihood is known.
+    last_bits : bool
+        Try statistics of the last bits of what leaves too, on pairs that differ there alone.
+    bits : int
+        The grid of the made-up rows. Pairs that differ in their last bits lie on finer ones, up to 24 bits where the
+        law allows.
+
+    Attributes
+    ----------
+    statistics : tuple of str
+        The statistics that `scores` appends, in words.
     """
 
-    def __init__(self, law: CentralLaw, *, n_random: int = 2, learned: bool = False) -> None:
+    def __init__(
+        self,
+        law: CentralLaw,
+        *,
+        n_random: int = 2,
+        learned: bool = False,
+        last_bits: bool = True,
+        bits: int = _BITS,
+    ) -> None:
         self.law = law
         self.name = law.name
         self.n_random = n_random
         self.learned = learned
+        self.last_bits = last_bits
+        self.bits = integer_between("bits", bits, 1, 24)
+        self.statistics = STATISTICS if last_bits else ()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the law."""
+        """Return the parameters of the law, and what is tried on it."""
         kind = f"{type(self.law).__module__}.{type(self.law).__qualname__}"
-        return {**self.law.parameters(), "class": kind, "n_random": self.n_random, "learned": self.learned}
+        tried = {"n_random": self.n_random, "learned": self.learned, "last_bits": self.last_bits, "bits": self.bits}
+        return {**self.law.parameters(), "class": kind, **tried}
 
     def claims(self, delta: float) -> Mapping[str, float]:
         """Return what the law states at this delta, and what the paper does."""
@@ -80,25 +118,66 @@ class LawSubject:
     def neighbours(self) -> Sequence[Neighbours]:
         """Return the worst neighbours known for what the law declares of itself, and a few random ones."""
         d, relation, strength = self.law.n_features, self.law.relation, self.law.strength
+        n_rows = max(2, round(_BASE_ROWS / self.law.epsilon))
         known = tied_neighbours(d, strength, relation) if strength is not None and d > 1 else []
-        if relation is Relation.REPLACE:
-            known += one_row_neighbours(d)
-        else:
-            known += added_row_neighbours(d, max(2, round(_BASE_ROWS / self.law.epsilon)))
+        known += one_row_neighbours(d) if relation is Relation.REPLACE else added_row_neighbours(d, n_rows)
         # The random ones are public and the same in every run, so that an audit can be resumed.
-        return known + random_neighbours(d, relation, self.n_random, np.random.default_rng(d))
+        known += random_neighbours(d, relation, self.n_random, np.random.default_rng(d))
+        for bits in self._fine_bits():
+            known.append(last_bit_neighbours(d, relation, bits, self._coarser(bits), n_rows))
+        return known
+
+    def _coarser(self, bits: int) -> int:
+        """Return by how many bits the numbers that leave are coarser than the grid."""
+        return max(0, *(shift(self.law, 4**bits, name) for name in IN_UNITS_OF_C))
+
+    def _fine_bits(self) -> list[int]:
+        """Return the grids to look at last bits on."""
+        if not self.last_bits:
+            return []
+        fine = [next((bits for bits in _FINE_BITS if bits > self.bits and self._takes(bits)), self.bits)]
+        if isinstance(self.law, AdditiveLaw):
+            # Where noise of its standard deviation comes to the end of float64, ties to even are most frequent.
+            ties = max(_BITS, round((_LAST_BITS - math.log2(self.law.off_diagonal_sd)) / 2))
+            if ties < fine[0] and not self._coarser(ties) and self._takes(ties):
+                fine.append(ties)
+        return fine
+
+    def _takes(self, bits: int) -> bool:
+        try:
+            self.law.check_grid(4**bits)
+        except CapacityError:
+            return False
+        return True
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw n releases and return their log-likelihood ratios, or their features where these are not known."""
-        self.law.check_grid(_GRID)
-        grams = [_gram(data.integer_rows(which, _BITS)) for which in (0, 1)]
-        sizes = [len(data.rows(which)) for which in (0, 1)]
-        values = _numbers(stacked([self.law.draw(grams[side], _GRID, sizes[side], generator) for _ in range(n)]))
-        scores = None
-        if not self.learned:
-            first, second = ((gram / _GRID, size) for gram, size in zip(grams, sizes, strict=True))
-            scores = log_likelihood_ratio(self.law, values, first, second)
-        return features(values) if scores is None else scores
+        """Draw n releases and return their log-likelihood ratios, or their features where these are not known.
+
+        Columns for `statistics` follow.
+        """
+        bits = self.bits if data.bits is None else data.bits
+        grid = 4**bits
+        self.law.check_grid(grid)
+        grams = _gram(data.integer_rows(0, bits)), _gram(data.integer_rows(1, bits))
+        sizes = len(data.first), len(data.second)
+        look = LastBits(self.law, grams, grid) if self.last_bits else None
+        tables = []
+        # Wide matrices are drawn and looked at a few at a time.
+        at_once = max(1, _AT_ONCE // self.law.n_features**2)
+        for start in range(0, n, at_once):
+            drawn = range(start, min(n, start + at_once))
+            integers = stacked([self.law.draw(grams[side], grid, sizes[side], generator) for _ in drawn])
+            values = numbers(self.law, grid, integers)
+            scores = None
+            if not self.learned:
+                first, second = ((gram / grid, size) for gram, size in zip(grams, sizes, strict=True))
+                scores = log_likelihood_ratio(self.law, values, first, second)
+            if scores is None:
+                scores = features(values)
+            if look is not None:
+                scores = np.column_stack([scores, look(integers)])
+            tables.append(scores)
+        return np.concatenate(tables)
 
 
 def _gram(rows: FloatArray) -> Any:
@@ -107,17 +186,6 @@ def _gram(rows: FloatArray) -> Any:
     gram = integers.T @ integers
     gram.flags.writeable = False
     return gram
-
-
-def _numbers(integers: Values) -> Values:
-    """Return stacked integers as numbers, for rows of norm at most 1."""
-    units = {"directions": DIRECTION_UNIT, **dict.fromkeys(IN_UNITS_OF_C, 1 / _GRID)}
-    return {name: stack * units.get(name, 1.0) for name, stack in integers.items()}
-
-
-def stacked(drawn: Sequence[Mapping[str, Any]]) -> Values:
-    """Return the arrays of many releases, one array a name, stacked along the first axis."""
-    return {name: np.array([one[name] for one in drawn], dtype=np.float64) for name in drawn[0]}
 
 
 class EstimatorSubject:
@@ -153,7 +221,8 @@ class EstimatorSubject:
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Fit n times, and return everything that a user of the fitted estimator sees as numbers."""
-        return features(stacked([self._seen(data.rows(side), generator) for _ in range(n)]))
+        seen = stacked([self._seen(data.rows(side), generator) for _ in range(n)])
+        return features({name: stack.astype(np.float64) for name, stack in seen.items()})
 
     def _seen(self, rows: FloatArray, generator: np.random.Generator) -> dict[str, Any]:
         from sklearn.base import clone

@@ -25,14 +25,18 @@ def audit(
     ] = None,
     draws: Annotated[int, typer.Option(help="Outputs drawn on each of the two data sets.")] = 20_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the bound, over everything that is tried.")] = 0.99,
+    last_bits: Annotated[
+        bool, typer.Option(help="Look at parities, float64 spacings and other last bits of what leaves too.")
+    ] = True,
+    bits: Annotated[int, typer.Option(help="Bits of the grid that the made-up rows of a central law lie on.")] = 16,
     checkpoint: Annotated[Path | None, typer.Option(help="File that keeps finished draws; resumes from it.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted."""
+    parameters = _parameters(name, epsilon, delta, features, components, relation, calibration)
     report = audited(
-        name,
-        parameters=_parameters(name, epsilon, delta, features, components, relation, calibration),
+        _subject(name, parameters, last_bits=last_bits, bits=bits),
         delta=at_delta,
         confidence=confidence,
         draws=draws,
@@ -90,6 +94,15 @@ def show(report: "AuditReport", *, json: bool) -> None:
         table.add_row("support violation", f"probability at least {report.impossible:.3g}")
     table.add_row("verdict", report.verdict)
     Console(width=None if Console(stderr=True).is_terminal else 100).print(table)
+
+
+def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:
+    """Return what is audited; a report of the local model has no grid, and no bits beside those that it is made of."""
+    from ..audit import LawSubject
+    from ..audit.subjects import subject_for
+    from ..laws import LAWS
+
+    return LawSubject(LAWS[name](**parameters), **options) if name in LAWS else subject_for(name, parameters)
 
 
 def _parameters(
