@@ -76,6 +76,7 @@ def contestants(epsilon: float, delta: float, d: int, k: int) -> dict[str, Centr
             if kind.refusal(delta, calibration) is not None:  # pure laws refuse a delta, and the others need one
                 continue
             options = {"allow_unsound": True} if calibration in kind.unsound_calibrations else {}
+            options["accept_inexact"] = True  # `standing` tells them apart
             found[name if calibration == "tight" else f"{name} (paper)"] = kind(
                 epsilon=epsilon, delta=delta, n_features=d, n_components=k, calibration=calibration, **options
             )

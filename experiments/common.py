@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import datasets
 from eigenveil import __version__
 from eigenveil.errors import NoiseWarning
+from eigenveil.laws import LAWS, CentralLaw
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # ignored by git
@@ -48,6 +49,11 @@ def missing_data(name: str) -> str | None:
     if not lacking:
         return None
     return f"{name} is skipped: {', '.join(lacking)} not found; name the folder with the data in EIGENVEIL_DATA."
+
+
+def published_law(name: str, **parameters: Any) -> CentralLaw:
+    """Return a law that may be released here whether its bits are exact or not: a paper is repeated as it is."""
+    return LAWS[name](accept_inexact=True, **parameters)
 
 
 # Cells and seeds.

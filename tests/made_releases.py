@@ -47,13 +47,11 @@ def drawn(
     moments = moments_of(table() if rows is None else rows, RowBound(8.0) if bound is None else bound, names)
     calibration = parameters.get("calibration", LAWS[law].calibrations[0])
     budget = {"epsilon": 1.0, "delta": 1e-6 if LAWS[law].uses_delta(calibration) else 0.0}
-    made = LAWS[law](**{**budget, **parameters, "n_features": moments.width})
+    made = LAWS[law](**{**budget, **parameters, "n_features": moments.width, "accept_inexact": True})
     check(made, moments)
     generator = secure_generator() if seed is None else np.random.default_rng(seed)
-    payment = pay(made.guarantee() if guarantee is None else guarantee, generator, ledger, f"{law} release")
-    return draw(
-        made, moments, generator, payment, request=request, estimator=estimator, chosen_privately=chosen_privately
-    )
+    payment = pay(made, made.guarantee() if guarantee is None else guarantee, generator, ledger, f"{law} release")
+    return draw(moments, generator, payment, request=request, estimator=estimator, chosen_privately=chosen_privately)
 
 
 def with_origin(release: Release, **changes: Any) -> Release:

@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
-from eigenveil.laws import LAWS, CentralLaw
+from eigenveil.laws import CentralLaw
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
 
-from ..common import Cell, Results, new_figure, number, prose, save_figure, table
+from ..common import Cell, Results, new_figure, number, prose, published_law, save_figure, table
 
 TITLE = "Amin, Dick, Kulesza, Muñoz, Vassilvitskii (2018): iterative eigenvector sampling"
 SHAPES = {"wine": (178, 14), "airfoil": (1503, 6)}  # n and d, the label among the columns
@@ -90,7 +90,7 @@ def law(contestant: str, epsilon: float, d: int) -> CentralLaw:
     """Return a law with the paper's constants or ours."""
     calibration = "tight" if contestant in OURS else "paper"
     options = {"calibration": calibration, **(PAPER | SHARES | OURS)[contestant]}
-    return LAWS[options.pop("name")](epsilon=epsilon, n_features=d, **options)
+    return published_law(options.pop("name"), epsilon=epsilon, n_features=d, **options)
 
 
 def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator) -> np.ndarray:

@@ -14,13 +14,13 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
-from eigenveil.laws import LAWS, CentralLaw
+from eigenveil.laws import CentralLaw
 from eigenveil.laws.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
-from ..common import Cell, Results, new_figure, number, prose, save_figure, table
+from ..common import Cell, Results, new_figure, number, prose, published_law, save_figure, table
 
 TITLE = "Jiang, Xie, Zhang (2016): the Wishart mechanism"
 DATASETS = ()
@@ -77,8 +77,8 @@ def cells(quick: bool) -> list[tuple[Cell, int]]:
 @functools.cache
 def law(name: str, d: int, epsilon: float = 1.0, k: int | None = None) -> CentralLaw:
     """Return a law with the paper's constants or ours."""
-    kind = LAWS[name.removesuffix(" (paper)")]
-    return kind(epsilon=epsilon, n_features=d, n_components=k, **OPTIONS[name])
+    published = name.removesuffix(" (paper)")
+    return published_law(published, epsilon=epsilon, n_features=d, n_components=k, **OPTIONS[name])
 
 
 def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:

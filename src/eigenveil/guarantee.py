@@ -4,19 +4,20 @@ A guarantee is a function of public parameters and never of data. It is a frozen
 code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
 
 What never changes meaning: the words of `Relation`, `Unit` and `Numerics`, and the fields that `Guarantee.to_dict`
-writes. A field may be added, with a default that says what a record without it meant.
+writes. A field may be added, with a default that says what a record without it meant. A word that turned out to promise
+too much goes, and records that hold it are read as what is true of them: "rounded", of version 0.1, is idealized.
 """
 
 import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any, Self
 
+from .caveats import ROUNDED_CAVEAT
 from .errors import InvalidParameterError, one_of, probability_below_one
+from .odds import chance, odds_factor
 
 
 class Relation(StrEnum):
@@ -44,11 +45,9 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """Integer statistics and an exact discrete sampler."""
-    ROUNDED = "rounded"
-    """Float64 noise rounded to the integer grid before it meets data; the gap is the 53-bit sampler."""
+    """The law of the released bits is the law that the proof is about, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
-    """The proof is for real arithmetic."""
+    """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"
     """A Markov chain whose convergence is checked, not proved."""
 
@@ -71,7 +70,7 @@ class Guarantee:
     relation : Relation
         The neighbouring relation the promise is made for.
     numerics : Numerics
-        What the running code adds to the mathematics.
+        What the running code adds to the mathematics; a bare record claims no more than real arithmetic does.
     rho : float, optional
         The zero-concentrated (zCDP) parameter, where it is proved; it makes composition tighter.
     parts : tuple of Guarantee
@@ -88,7 +87,7 @@ class Guarantee:
     Examples
     --------
     >>> print(Guarantee(1.0))
-    1-differentially private (replace one row), rounded numerics
+    1-differentially private (replace one row), idealized numerics
     >>> Guarantee(0.5, 1e-6).event.__class__.__name__
     'UnsupportedDpEvent'
     """
@@ -96,7 +95,7 @@ class Guarantee:
     epsilon: float
     delta: float = 0.0
     relation: Relation = Relation.REPLACE
-    numerics: Numerics = Numerics.ROUNDED
+    numerics: Numerics = Numerics.IDEALIZED
     rho: float | None = None
     parts: tuple["Guarantee", ...] = ()
     caveats: tuple[str, ...] = ()
@@ -166,16 +165,20 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the guarantee that `to_dict` wrote."""
-        claimed = fields["claimed"]
+        """Return the guarantee that `to_dict` wrote, in this version or an earlier one."""
+        claimed, caveats = fields["claimed"], tuple(str(caveat) for caveat in fields["caveats"])
+        numerics = fields["numerics"]
+        if numerics == _ROUNDED:
+            numerics = Numerics.IDEALIZED
+            caveats = tuple(dict.fromkeys((*caveats, ROUNDED_CAVEAT)))
         return cls(
             epsilon=float(fields["epsilon"]),
             delta=float(fields["delta"]),
             relation=Relation(fields["relation"]),
-            numerics=Numerics(fields["numerics"]),
+            numerics=Numerics(numerics),
             rho=None if fields["rho"] is None else float(fields["rho"]),
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
-            caveats=tuple(str(caveat) for caveat in fields["caveats"]),
+            caveats=caveats,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=bool(fields["reproducible"]),
             unit=Unit(fields.get("unit", Unit.ROW)),  # records of version 0.1 have none
@@ -246,42 +249,9 @@ _QUESTIONS = {
 }
 _NUMERICS = {
     Numerics.EXACT: "Exact numerics: the program draws its noise exactly as the proof says, in whole numbers.",
-    Numerics.ROUNDED: "Rounded numerics: the noise has 53 bits of precision and becomes a whole number before it meets "
-    "the data; the proof takes it as a real number.",
-    Numerics.IDEALIZED: "Idealized numerics: the proof is for real numbers, and the program computes with 53 bits.",
+    Numerics.IDEALIZED: "Idealized numerics: the proof is for real numbers, and the program computes with 53 bits, so "
+    "the last bits of what is released may tell more than the promise allows.",
     Numerics.EMPIRICAL: "Empirical numerics: the values come from a Markov chain whose convergence is checked by "
     "tests and not proved, so the promise rests on experiment.",
 }
-
-
-def odds_factor(epsilon: float) -> str:
-    """Return e^epsilon as text, rounded up.
-
-    Examples
-    --------
-    >>> odds_factor(1.0), odds_factor(0.01), odds_factor(10.0), odds_factor(100.0)
-    ('2.72', '1.011', '22,100', '10^44')
-    """
-    if epsilon > 27:
-        return f"10^{math.ceil(epsilon / math.log(10))}"
-    if epsilon == 0:
-        return "1"
-    factor = Decimal(max(epsilon, 1e-9)).exp()  # rounded up, as all of it
-    # Two digits of what exceeds 1, three in all.
-    places = 1 - (factor - 1).adjusted() if factor < 2 else 2 - factor.adjusted()
-    return f"{factor.quantize(Decimal(1).scaleb(-max(2, places) if factor < 10 else -places), ROUND_CEILING):,f}"
-
-
-def chance(probability: float) -> str:
-    """Return a probability in words, rounded up.
-
-    Examples
-    --------
-    >>> chance(1e-6)
-    'a chance of 1 in 1,000,000'
-    """
-    if probability > 0.01:
-        return f"a chance of {math.ceil(probability * 1000 * (1 - 1e-12)) / 10:g} %"
-    times = math.floor(1 / Fraction(repr(probability)))
-    step = 10 ** max(0, len(str(times)) - 3)
-    return f"a chance of 1 in {times // step * step:,}"
+_ROUNDED = "rounded"

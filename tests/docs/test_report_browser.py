@@ -56,7 +56,9 @@ def page(tmp_path_factory) -> str:
     names = ["age", "a name of a feature that does not fit in its column", "<script>hacked=true</script>", 17 * "W"]
     names += [f"feature_{i}" for i in range(26)]
     rows = generator.normal(size=(4000, 2)) @ generator.normal(size=(2, 30)) + 0.3 * generator.normal(size=(4000, 30))
-    ledger = PrivacyLedger(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=5.0, delta=1e-5)
+    ledger = PrivacyLedger.create(
+        tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=5.0, delta=1e-5, data_set="study"
+    )
     ledger.spend(Guarantee(1.0), "an earlier release of this study")
     # A regression has every section there is.
     request = RegressionRequest(29)

@@ -414,7 +414,7 @@ def test_expected_loss_formulas():
     setting = {"eigenvalues": values, "n_components": 2, "n_rows": 1000, "epsilon": 0.5}
     assert theory.expected_loss("ppca", **setting).loss == pytest.approx(4 / 500)
     assert theory.expected_loss("ppca", **setting, relation="add_remove").loss == pytest.approx(2 / 500)
-    tau_squared = 2 * 5 / 500**2
+    tau_squared = 5 * 21 / 12 / 500**2  # (d + 1)(2p + 1)/(p + 2), p = 10
     found = theory.expected_loss("matrix_laplace", **setting)
     assert found.loss == pytest.approx(tau_squared * (2 / 0.4 + 2 / 0.2))
     assert found.ratio == pytest.approx(2 * math.sqrt(tau_squared * 4) / 0.2)
@@ -423,9 +423,9 @@ def test_expected_loss_formulas():
 
 
 def test_additive_noise_beats_ppca_where_the_design_says():
-    """For a flat spectrum the losses cross at n epsilon gap = 2(d + 1)."""
+    """For a flat spectrum the losses cross at n epsilon gap = (d + 1)(2p + 1)/(p + 2), p = d(d + 1)/2."""
     for factor, better in ((1.01, True), (0.99, False)):
-        n = factor * 2 * 8 / 0.25
+        n = factor * 8 * 57 / 30 / 0.25
         setting = {"eigenvalues": [0.25] + 6 * [0.0], "n_components": 1, "n_rows": n, "epsilon": 1.0}
         found = theory.expected_loss("matrix_laplace", **setting).loss < theory.expected_loss("ppca", **setting).loss
         assert found is better

@@ -130,7 +130,7 @@ def table(tmp_path):
 
 
 def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
-    pipe, ledger = tmp_path / "slow.csv", PrivacyLedger(tmp_path / "study.ledger", epsilon=1.0)
+    pipe, ledger = tmp_path / "slow.csv", PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study")
     os.mkfifo(pipe)
     words = ("pca", pipe, "-k", 1, "--epsilon", 1, "--ledger", ledger.path, "--output", tmp_path / "out.npz")
     with start(START + "main()", *words) as process:
@@ -155,7 +155,10 @@ def open_writer(pipe, process):
 
 
 def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
-    ledger, output = PrivacyLedger(tmp_path / "study.ledger", epsilon=1.0), tmp_path / "out.npz"
+    ledger, output = (
+        PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study"),
+        tmp_path / "out.npz",
+    )
     words = (
         "pca",
         table,

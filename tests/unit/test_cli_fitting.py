@@ -135,7 +135,7 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
 
 
 def test_ridge_refuses_before_it_spends(folder):
-    ledger = PrivacyLedger("study.ledger", epsilon=1.0)
+    ledger = PrivacyLedger.create("study.ledger", epsilon=1.0, data_set="study")
     words = ("--ledger", "study.ledger", "--epsilon", 1, "--columns", "age,income", "--norm-bound", 1)
     invoke("ridge", "people.csv", "--target", "nowhere", *words, fails=InvalidDataError)
     invoke("ridge", "people.csv", "--target", "age", "--law", "eigenvector_sampling", *words,
@@ -196,7 +196,7 @@ def test_a_paid_release_is_not_overwritten_by_accident(folder):
 
 
 def test_the_ledger_is_shown_checked_and_charged(folder):
-    ledger = PrivacyLedger("study.ledger", epsilon=6.0)
+    ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
     words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--ledger", "study.ledger")
     result = invoke(*words)
     assert "after this epsilon 5, of epsilon 6" in result.stderr
@@ -205,14 +205,14 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
     invoke(*words, "--output", "b.npz", fails=BudgetError)
     invoke(*words, "--output", "b.npz", "--relation", "add_remove", fails=LedgerError)
     assert not (folder / "b.npz").exists()
-    PrivacyLedger("many.ledger", epsilon=6.0, delta=1e-6, composition="zcdp")
+    PrivacyLedger.create("many.ledger", epsilon=6.0, delta=1e-6, composition="zcdp", data_set="study")
     words = (*words[:-1], "many.ledger", "--output", "z.npz", "--epsilon", 1, "--delta", 1e-7, "--dry-run", "--json")
     accounts = json.loads(invoke(*words).stdout)["ledger"]
     assert 0 < accounts["spent_after"][0] < 6
 
 
 def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
-    ledger = PrivacyLedger("study.ledger", epsilon=6.0)
+    ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
     monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
     words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--epsilon", 1, "--ledger", "study.ledger", "--dry-run")
     assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon
+from eigenveil.caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT, ROUNDED_CAVEAT
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Guarantee, Numerics, Relation
-from helpers import refused
+from helpers import assert_one_sentence, refused
 
 
 def test_relations_are_read_from_their_text():
@@ -33,8 +34,32 @@ def test_unknown_relations_are_refused_by_name(value):
 
 
 def test_numerics_are_ranked_from_no_gap_to_no_proof():
-    ranked = [Numerics.EXACT, Numerics.ROUNDED, Numerics.IDEALIZED, Numerics.EMPIRICAL]
-    assert [numerics.gap for numerics in ranked] == [0, 1, 2, 3]
+    assert list(Numerics) == [Numerics.EXACT, Numerics.IDEALIZED, Numerics.EMPIRICAL]
+    assert [numerics.gap for numerics in Numerics] == [0, 1, 2]
+
+
+def test_a_bare_record_claims_no_more_than_real_arithmetic():
+    assert Guarantee(1.0).numerics is Numerics.IDEALIZED
+
+
+def test_rounded_is_no_word_any_more_and_old_records_are_read_as_what_is_true_of_them():
+    with pytest.raises(ValueError, match="rounded"):
+        Guarantee(1.0, numerics="rounded")
+    inner = {**Guarantee(0.5).to_dict(), "numerics": "rounded"}
+    old = {**Guarantee(1.0, caveats=("A first one.",)).to_dict(), "numerics": "rounded", "parts": [inner]}
+    read = Guarantee.from_dict(old)
+    assert read.numerics is read.parts[0].numerics is Numerics.IDEALIZED
+    assert read.caveats == ("A first one.", ROUNDED_CAVEAT)
+    assert read.parts[0].caveats == (ROUNDED_CAVEAT,)
+    assert "Mironov" in ROUNDED_CAVEAT
+    again = Guarantee.from_dict(read.to_dict())  # written anew it says so, and is not told twice
+    assert again == read
+    assert Guarantee.from_dict({**read.to_dict(), "numerics": "rounded"}).caveats == read.caveats
+
+
+@pytest.mark.parametrize("caveat", [ROUNDED_CAVEAT, FLOAT_CAVEAT, DIRECTION_CAVEAT])
+def test_a_caveat_is_one_sentence(caveat):
+    assert_one_sentence(ValueError(caveat))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +129,7 @@ def test_what_counts_as_private():
 
 
 def test_the_text_says_what_is_promised():
-    assert str(Guarantee(0.5)) == "0.5-differentially private (replace one row), rounded numerics"
+    assert str(Guarantee(0.5)) == "0.5-differentially private (replace one row), idealized numerics"
     text = str(Guarantee(0.5, 1e-6, Relation.ADD_REMOVE, Numerics.EXACT))
     assert text == "(0.5, 1e-06)-differentially private (add or remove one row), exact numerics"
     assert str(Guarantee(math.inf)) == "not private"

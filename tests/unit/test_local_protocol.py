@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenveil import Guarantee, load_release
+from eigenveil.accounting import exact
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws.local import LOCAL_LAWS
+from eigenveil.laws.local import LOCAL_LAWS, local_law_from
 from eigenveil.local import LocalProtocol, encode, encode_many, law_of, simulate
 from eigenveil.local.client import on_grid
 from eigenveil.local.wire import Refusal, from_line, to_line, unpack
@@ -150,14 +152,29 @@ def test_guarantee_needs_no_data_and_is_honest(law):
         assert guarantee.epsilon > 1
     else:
         assert guarantee.epsilon == 1
-    numerics = {"double_cap": Numerics.IDEALIZED, "gaussian": Numerics.EXACT}
-    assert guarantee.numerics == numerics.get(law, Numerics.ROUNDED)
+    assert guarantee.numerics == (Numerics.IDEALIZED if law == "double_cap" else Numerics.EXACT)
+    assert any("last bits" in caveat for caveat in guarantee.caveats) == (law == "double_cap")
 
 
 def test_shares_of_epsilon_add_up():
     law = law_of(LocalProtocol(6, 1.0, trace_share=0.05))
     assert law.direction_epsilon + law.trace_epsilon == 1.0
     assert law_of(LocalProtocol(6, 1.0, row_norms="unit")).direction_epsilon == 1.0
+
+
+@pytest.mark.parametrize("name", ["double_cap", "one_bit"])
+def test_shares_of_epsilon_never_add_up_to_more_than_epsilon(name):
+    """In exact fractions, read as decimals and as binary numbers; the control is the nearest float."""
+    generator, over = np.random.default_rng(0), 0
+    for epsilon, share in zip(generator.uniform(0.01, 30, 300), generator.uniform(0.001, 0.999, 300), strict=True):
+        law = local_law_from({"law": name, "n_features": 4, "epsilon": epsilon, "trace_share": share})
+        parts = (law.trace_epsilon, law.direction_epsilon)
+        for read in (exact, Fraction):
+            assert sum(map(read, parts)) <= exact(epsilon)
+            assert sum(map(read, parts)) >= exact(epsilon) * (1 - Fraction(1, 2**50))
+        nearest = [float(exact(epsilon) * part) for part in (exact(share), 1 - exact(share))]
+        over += sum(map(Fraction, nearest)) > exact(epsilon)
+    assert over > 50
 
 
 @pytest.mark.parametrize("law", ALL)
@@ -257,6 +274,6 @@ def test_a_client_loads_little(law):
     loaded = set(done.stdout.split())
     heavy = {"sklearn", "pandas", "sqlite3", "typer", "rich", "opendp", "dp_accounting", "pyarrow", "scipy.stats"}
     assert not loaded & heavy
-    ours = {"local.server", "local.release", "reading", "samplers", "laws.table", "accounting.ledger"}
+    ours = {"local.server", "local.release", "reading", "laws.table", "accounting.ledger"}
     assert not loaded & {f"eigenveil.{name}" for name in ours}
     assert {"numpy", "scipy", "randomgen"} <= loaded  # control: what is loaded is seen

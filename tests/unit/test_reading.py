@@ -17,7 +17,9 @@ from eigenveil import (
     load_release,
     release,
 )
+from eigenveil.caveats import ROUNDED_CAVEAT
 from eigenveil.errors import InvalidParameterError, NoiseWarning
+from eigenveil.guarantee import Numerics
 from eigenveil.laws import LAWS
 from eigenveil.randomness import seeded_generator
 
@@ -245,3 +247,13 @@ def test_golden_files(folder, name, expected):
             assert np.allclose(read[word], wanted, rtol=1e-6, atol=2e-6), word
         else:
             assert read[word] == wanted, word
+
+
+def test_a_release_that_says_rounded_is_read_as_idealized_and_names_the_attack():
+    # matrix_laplace of version 0.1 said so, and laplace and gaussian did not.
+    loaded = load_release(GOLDEN / "format_1" / "pca.npz")
+    assert loaded.guarantee.numerics is Numerics.IDEALIZED
+    assert ROUNDED_CAVEAT in loaded.guarantee.caveats
+    exact = load_release(GOLDEN / "format_1" / "centred_covariance.npz")
+    assert exact.guarantee.numerics is Numerics.EXACT
+    assert ROUNDED_CAVEAT not in exact.guarantee.caveats

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from eigenveil import Guarantee, PrivacyLedger, Relation, Release, RowBound
 from eigenveil.cli.report import report
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
-from eigenveil.guarantee import Numerics, chance, odds_factor
+from eigenveil.guarantee import Numerics
+from eigenveil.odds import chance, odds_factor
 from eigenveil.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
 from eigenveil.report.drawing import LEVELS
@@ -219,7 +220,7 @@ def recognisable_releases(tmp_path_factory) -> list[tuple[Release, PrivacyLedger
         (release("gaussian", epsilon=10.0, request=RegressionRequest(4)), None),
         (release("gaussian", epsilon=10.0, request=SparseRequest(2)), None),
     ]
-    ledger = PrivacyLedger(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=100.0)
+    ledger = PrivacyLedger.create(tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=100.0, data_set="study")
     ledger.spend(Guarantee(1.0), "PrivatePCA.fit")
     return [*found, (found[0][0], ledger)]
 
@@ -258,7 +259,7 @@ def test_control_a_report_on_the_rows_themselves_is_caught():
 
 
 def test_hostile_names_stay_text(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "l", epsilon=5.0)
+    ledger = PrivacyLedger.create(tmp_path / "l", epsilon=5.0, data_set="study")
     ledger.spend(Guarantee(1.0), HOSTILE)
     release = by_hand(
         {"matrix": np.eye(3)},
@@ -350,14 +351,15 @@ def test_intervals_are_left_out_where_they_take_long(monkeypatch):
 
 
 def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=3.0, data_set="study")
     ledger.spend(Guarantee(0.5), "an earlier release")
     release = drawn("matrix_laplace", ledger=ledger)
     page = Page(render_report(release, ledger=ledger)).text
     assert "matrix_laplace release (this release)" in page
     assert "an earlier release" in page
+    assert "The ledger of the data set study allows epsilon = 3 in all" in page
     assert "Spent so far: epsilon = 1.5. One more release may have epsilon = 1.5." in page
-    other = PrivacyLedger(tmp_path / "other.ledger", epsilon=3.0)
+    other = PrivacyLedger.create(tmp_path / "other.ledger", epsilon=3.0, data_set="study")
     other.spend(Guarantee(0.1), "first")
     other.spend(Guarantee(0.1), "second")
     assert "This release is not among the entries" in Page(render_report(release, ledger=other)).text
@@ -477,7 +479,7 @@ def run_command(*arguments: str):
 
 
 def test_the_command_writes_beside_the_release(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "study.ledger", epsilon=3.0)
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=3.0, data_set="study")
     drawn("matrix_laplace", ledger=ledger).save(tmp_path / "a.npz")
     done = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "study.ledger"), "--title", "A study")
     assert done.exit_code == 0, done.output
@@ -498,7 +500,7 @@ def test_a_report_needs_no_plotting_package(tmp_path, releases):
 
 
 def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1.0)
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     file = directions_by_hand(np.eye(1, 3)).save(tmp_path / "release.npz")
     for target in (file, tmp_path / "." / "release.npz", ledger.path):
         before = target.read_bytes()

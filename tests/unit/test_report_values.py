@@ -136,7 +136,7 @@ class Uniform(AdditiveLaw):
 
     def noise(self, generator, grid=1.0):
         noise = generator.uniform(-1, 1, (self.n_features, self.n_features)) * self.noise_scale() * grid
-        return np.triu(noise) + np.triu(noise, 1).T
+        return np.rint(np.triu(noise) + np.triu(noise, 1).T).astype(np.int64)
 
     @property
     def off_diagonal_sd(self) -> float:

@@ -31,7 +31,9 @@ MODELS = [
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_fit_spends_what_the_plan_says(model, tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=10.0, delta=1e-3, relation=model.relation)
+    ledger = PrivacyLedger.create(
+        tmp_path / "ledger", epsilon=10.0, delta=1e-3, relation=model.relation, data_set="study"
+    )
     plan = model.plan(5)
     law = plan.law(150 if model.rows == "pairs" else 300)
     fitted = model.set_params(ledger=ledger).fit(ROWS)

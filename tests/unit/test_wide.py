@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import CapacityError
-from eigenveil.gate import release
-from eigenveil.laws import LAWS, additive
-from eigenveil.laws.additive import with_last_bits
+from eigenveil.laws import LAWS
 from eigenveil.moments import SecondMoments
 from eigenveil.postprocess import spectrum
 from eigenveil.randomness import secure_generator, seeded_generator
@@ -80,32 +78,6 @@ def test_noise_beyond_float64_keeps_its_last_bit(name):
     assert large.size > 1000
     assert abs((large % 2).mean() - 0.5) < 3.3 / np.sqrt(large.size)  # 6.6 standard deviations
     assert not (large.astype(np.float64).astype(np.int64) % 2).any()  # what float64 would make of it
-
-
-@pytest.mark.parametrize("name", ["matrix_laplace", "frobenius", "wishart"])
-def test_the_last_bit_of_the_data_is_hidden_where_noise_is_beyond_float64(name):
-    delta = 1e-6 if name == "wishart" else 0.0
-    law = LAWS[name](epsilon=0.1, delta=delta, n_features=60)
-    noise = law.noise(seeded_generator(3), 2.0**48)
-    upper = np.triu_indices(60)
-    coarse, filled = noise[upper], with_last_bits(noise, seeded_generator(4))
-    assert np.array_equal(filled, filled.T)
-    large = np.abs(coarse) > 2**53
-    assert large.sum() > 1000
-    assert not (coarse[large] % 2).any()  # noise that would leave a parity alone
-    assert abs((filled[upper][large] % 2).mean() - 0.5) < 3.3 / np.sqrt(large.sum())  # 6.6 standard deviations
-    moved = np.abs(filled[upper] - np.rint(coarse).astype(np.int64))
-    assert (moved <= np.where(large, np.spacing(np.abs(coarse)) / 2, 0)).all()
-
-
-def test_a_release_takes_the_path_with_last_bits(monkeypatch):
-    taken = []
-    monkeypatch.setattr(additive, "with_last_bits", lambda *given: taken.append(1) or with_last_bits(*given))
-    for bits, times in ((16, 0), (24, 1)):
-        moments = SecondMoments(RowBound(1.0, bits=bits), 5).update(np.eye(5))
-        drawn = release(LAWS["matrix_laplace"](epsilon=0.1, n_features=5), moments, generator=seeded_generator(0))
-        assert np.array_equal(drawn.integers["matrix"], drawn.integers["matrix"].T)
-        assert len(taken) == times
 
 
 def test_the_zero_matrix_has_directions_too():

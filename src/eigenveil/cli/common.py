@@ -93,6 +93,7 @@ def run(app: Callable[[], Any]) -> None:
             _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
         raise
     except EigenveilError as error:
+        error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell
         _stop(f"eigenveil: {error}", REFUSED)
     except MemoryError:
         _stop("eigenveil: there is not enough memory for this.", REFUSED)

@@ -92,7 +92,7 @@ def _write_csv(path: Path, digits: Any) -> None:
 def _next_commands(folder: Path, release: Path, table: Path) -> list[str]:
     ledger, mine = folder / "study.ledger", folder / "digits.npz"
     return [
-        f"eigenveil ledger create {ledger} --epsilon 2",
+        f"eigenveil ledger create {ledger} --epsilon 2 --data-set digits",
         f"eigenveil pca {table} -k 3 --epsilon 0.5 --bounds 0:16 --ledger {ledger} --output {mine}",
         f"eigenveil ridge {mine} --target pixel_4_4",
         f"eigenveil report {mine}",

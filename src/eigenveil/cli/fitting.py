@@ -102,6 +102,7 @@ def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> d
     return {
         **{name: getattr(options, name) for name in handed_on},
         "ledger": open_ledger(options.ledger),
+        "law_options": {"accept_inexact": True} if options.accept_inexact else None,
         **public_bounds(table, options),
     }
 

@@ -41,6 +41,12 @@ class FitOptions:
     law: Annotated[str, typer.Option(help="auto, or a name that `eigenveil laws` lists.", autocompletion=law_names)] = (
         "auto"
     )
+    accept_inexact: Annotated[
+        bool,
+        typer.Option(
+            "--accept-inexact", help="Release by a law whose bits may tell more than its guarantee says: for research."
+        ),
+    ] = False
     norm_bound: Annotated[
         float | None,
         typer.Option(help="Public bound on the norm of a row; chosen privately, with a tenth of epsilon, if left out."),

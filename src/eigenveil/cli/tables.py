@@ -54,9 +54,9 @@ def open_data(data: list[str], options: FitOptions, target: str | None = None) -
     if options.engine is not None and (categories or options.missing is not None):
         raise InvalidParameterError("--categories and --missing do not work with --engine; encode and fill before.")
     files: Any = paths if len(paths) > 1 else paths[0]
-    if options.engine is not None:
-        files = open_with_engine(paths, options.engine)
     with told_for_commands():
+        if options.engine is not None:
+            files = open_with_engine(paths, options.engine, columns or ())
         source = open_table(files, columns, categories=categories, missing=options.missing)
     one_hot = source.one_hot if isinstance(source, TableSource) else (False,) * source.n_features
     return Table(paths, source, one_hot, len(categories))
@@ -67,11 +67,12 @@ def told_for_commands() -> Iterator[None]:
     """Let errors about the data name options where they name arguments of Python."""
     try:
         yield
-    except InvalidDataError as error:
+    except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
         told = str(error)
         for argument, option in _OPTIONS_FOR.items():
             told = told.replace(argument, option)
-        raise InvalidDataError(told) from error
+        error.args = (told,)
+        raise
 
 
 def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import math
 
-from ..guarantee import Guarantee, Relation, Unit, chance, odds_factor
+from ..guarantee import Guarantee, Relation, Unit
+from ..odds import chance, odds_factor
 from .cards import budget, figure
 from .drawing import WIDTH, label, svg
 from .markup import Html, element

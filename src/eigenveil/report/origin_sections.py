@@ -63,7 +63,8 @@ def history(release: Release, ledger: PrivacyLedger | None) -> Html:
     own = [e for e in entries if e.entry == paid and e.guarantee == release.guarantee]
     spent, left = ledger.spent, ledger.remaining
     text = (
-        f"The ledger allows {budget(ledger.epsilon, ledger.delta)} in all ({ledger.composition} composition). "
+        f"The ledger of the data set {ledger.data_set} allows {budget(ledger.epsilon, ledger.delta)} in all "
+        f"({ledger.composition} composition). "
         f"Spent so far: {budget(*spent)}. One more release may have {budget(*left)}."
     )
     rows = [

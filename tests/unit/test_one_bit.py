@@ -1,0 +1,157 @@
+"""`one_bit` in integers: what its bits are a function of, in every layout, and the noise of `gaussian_paper`."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eigenveil.accounting.calibration import gaussian_epsilon, zcdp_epsilon
+from eigenveil.guarantee import Numerics
+from eigenveil.laws.local import local_law_from
+from eigenveil.laws.local.directions import DIRECTION_SCALE
+from eigenveil.laws.local.one_bit import NEAR_TOLERANCE, public_directions
+from eigenveil.local import LocalProtocol, law_of
+from eigenveil.local.client import new_ids
+from statistical.constants import ALPHA
+
+
+def one_bit(d, epsilon=1.0, **more):
+    return local_law_from({"law": "one_bit", "n_features": d, "epsilon": epsilon, **more})
+
+
+def with_threshold(law, threshold):
+    """Return a law of another public threshold."""
+    other = one_bit(law.n_features)
+    vars(other)["bit"] = replace(law.bit, threshold=float(threshold))
+    return other
+
+
+def integer_rows(n, d, generator):
+    rows = generator.normal(size=(n, d))
+    rows *= generator.uniform(0.01, 1, (n, 1)) * 2**16 / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.trunc(rows)
+
+
+def near_by_fractions(law, rows, public):
+    """The definition, in Python's integers."""
+    threshold = Fraction(law.bit.threshold)
+    found = []
+    for q, v in zip(rows.astype(int).tolist(), public.astype(int).tolist(), strict=True):
+        product = sum(a * b for a, b in zip(q, v, strict=True))
+        found.append(product**2 > threshold * sum(a * a for a in v) * sum(a * a for a in q))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("d", [2, 5, 40])
+def test_near_is_what_it_says_and_so_is_the_slow_path(d):
+    generator = np.random.default_rng(d)
+    law, rows = one_bit(d), integer_rows(2000, d, generator)
+    public = public_directions(new_ids(2000, generator), d)
+    wanted = near_by_fractions(law, rows, public)
+    assert 0 < wanted.mean() < 1
+    assert np.array_equal(law.near(rows, public), wanted)
+    assert np.array_equal(law.near(rows, public, tolerance=math.inf), wanted)  # every decision in integers
+
+
+def test_a_threshold_that_floats_cannot_decide():
+    """At thresholds beside the true square of a cosine the exact order counts, and floats alone get it wrong."""
+    generator = np.random.default_rng(0)
+    law, rows = one_bit(3), integer_rows(300, 3, generator)
+    public = public_directions(new_ids(300, generator), 3)
+    missed = 0
+    for row, direction in zip(rows, public, strict=True):
+        row, direction = row[None], direction[None]
+        product = int(direction[0] @ row[0])
+        sizes = int(direction[0] @ direction[0]) * int(row[0] @ row[0])
+        nearest = float(Fraction(product**2, sizes))
+        for threshold in (math.nextafter(nearest, 0), nearest, math.nextafter(nearest, 1)):
+            beside = with_threshold(law, threshold)
+            assert beside.near(row, direction) == near_by_fractions(beside, row, direction)
+            missed += bool(beside.near(row, direction, tolerance=-1.0) != near_by_fractions(beside, row, direction))
+    assert missed > 10  # the control: without integers many are wrong
+    assert NEAR_TOLERANCE < 2.0**-40  # and yet they are asked for once in a trillion
+
+
+@pytest.mark.parametrize("law", ["one_bit", "double_cap"])
+def test_the_longest_and_the_zero_row(law):
+    protocol = LocalProtocol(3, 30.0, law=law, trace_share=0.5)
+    generator = np.random.default_rng(0)
+    rows = np.repeat([[2.0**16, 0, 0], [0, 0, 0]], 500, axis=0)
+    ids = new_ids(1000, generator)
+    kept = law_of(protocol).perturb(rows, ids, generator)[:, -1]
+    kept = kept >> 1 if law == "one_bit" else kept
+    # At this epsilon no trace bit lies: the longest row always keeps its direction, the zero row never.
+    assert kept[:500].all()
+    assert not kept[500:].any()
+
+
+def test_reports_do_not_depend_on_the_layout():
+    law, rows = one_bit(7), integer_rows(200, 7, np.random.default_rng(1))
+    ids = new_ids(200, np.random.default_rng(2))
+    wanted = law.perturb(rows, ids, np.random.default_rng(3))
+    wide = np.zeros((200, 14))
+    wide[:, ::2] = rows
+    for layout in (np.asfortranarray(rows), wide[:, ::2], rows[::-1].copy()[::-1]):
+        assert np.array_equal(law.perturb(layout, ids, np.random.default_rng(3)), wanted)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_the_law_of_a_report_given_its_identifier(share):
+    """All four payloads against their probabilities, for a row of norm 0.6; a factor of 1.2 in epsilon is seen."""
+    n, d, epsilon = 100_000, 3, 1.5
+    law, other = (one_bit(d, e, trace_share=share) for e in (epsilon, 1.2 * epsilon))
+    row = np.trunc(np.array([0.36, 0.48, 0.0]) * 2**16)
+    generator = np.random.default_rng(4)
+    ids = np.repeat(new_ids(1, generator), n, axis=0)
+    counts = np.bincount(law.perturb(np.tile(row, (n, 1)), ids, generator)[:, 0], minlength=4)
+
+    def fits(candidate):
+        payloads = np.arange(4, dtype=np.uint8)[:, None]
+        chances = np.exp(candidate.log_likelihood(payloads, ids[:4], row))
+        assert chances.sum() == pytest.approx(1, abs=1e-12)
+        return stats.chisquare(counts, n * chances / chances.sum()).pvalue > ALPHA
+
+    assert fits(law)
+    vars(other)["bit"] = law.bit
+    assert not fits(other)
+
+
+def test_a_public_direction_is_of_integers():
+    public = public_directions(new_ids(100, np.random.default_rng(5)), 6)
+    assert np.array_equal(public, np.rint(public))
+    assert np.abs(public).max() <= DIRECTION_SCALE
+
+
+# The paper's Gaussian.
+
+
+@pytest.mark.parametrize("d", [2, 60])
+@pytest.mark.parametrize("delta", [1e-9, 1e-4, 0.3])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 30.0])
+def test_the_paper_s_noise_is_exact_with_a_proved_epsilon(d, delta, epsilon):
+    law = local_law_from({"law": "gaussian_paper", "n_features": d, "epsilon": epsilon, "delta": delta})
+    guarantee = law.guarantee()
+    assert guarantee.numerics is Numerics.EXACT
+    # Never below what real noise of that scale has, never above what its rho implies.
+    assert gaussian_epsilon(math.sqrt(2) / law.sigma, delta) <= guarantee.epsilon
+    assert guarantee.epsilon <= zcdp_epsilon(guarantee.rho, delta)
+    assert Fraction(guarantee.rho) * Fraction(law.sigma) ** 2 >= 1 - Fraction(1, 10**15)
+    by_rho = guarantee.epsilon == zcdp_epsilon(guarantee.rho, delta)
+    assert by_rho or guarantee.epsilon < 30  # where e^epsilon is large, discrete and real noise are too far apart
+
+
+def test_the_paper_s_noise_is_a_discrete_gaussian_of_its_scale():
+    law = local_law_from({"law": "gaussian_paper", "n_features": 400, "epsilon": 1.0, "delta": 1e-4})
+    noise = law.noise(1, np.random.default_rng(6))
+    assert noise.dtype == np.int64
+    scale = law.sigma * law.grid
+
+    def fits(factor):
+        return stats.kstest(noise, "norm", args=(0, factor * scale)).pvalue > ALPHA
+
+    assert fits(1.0)
+    assert not fits(1.05)
+    assert not fits(0.95)
