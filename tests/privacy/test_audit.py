@@ -85,8 +85,9 @@ def test_the_corrected_wishart_has_no_support_to_name():
     assert report.impossible == 0
 
 
+@pytest.mark.heavy  # exact discrete noise for 80,000 reports
 def test_the_papers_local_gaussian_is_caught_at_its_claim():
-    # Where the violation is largest, few reports show it; the paper's own (2, 1e-4) is among the heavy tests.
+    # Where the violation is largest, few reports show it.
     protocol = LocalProtocol(2, 4.0, 0.05, law="gaussian_paper")
     report = audit(protocol, delta=0.05, draws=40_000, seed=1)
     assert report.verdict == "violation"
