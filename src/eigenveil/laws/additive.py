@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..guarantee import Numerics
 from ..postprocess.spectrum import top_components
-from ..samplers.lazy_matrix import COARSEST, LazyMatrix, public_shift, rounded_sum
+from ..samplers.lazy_matrix import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import FloatArray, IntArray, Integers, Values
 from .central import CentralLaw
 
 _SIMULATED_GRID = 2.0**32
-_FARTHEST = 2**62  # what is beyond is cut off; `noise_reach` says that it is never met
 
 
 class AdditiveLaw(CentralLaw):
@@ -78,7 +77,7 @@ class AdditiveLaw(CentralLaw):
                 f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseLaw."
             )
         # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62, so nothing overflows.
-        np.clip(noise, -_FARTHEST - gram, _FARTHEST - gram, out=noise)
+        np.clip(noise, -FARTHEST - gram, FARTHEST - gram, out=noise)
         noise += gram
         return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 

@@ -62,10 +62,6 @@ class Interval(NamedTuple):
             raise ZeroDivisionError("only intervals above 0 divide")
         return self * Interval(1 / other.high, 1 / other.low)
 
-    def widened(self, slack: Fraction) -> "Interval":
-        """Return the interval with `slack` more on both sides."""
-        return Interval(self.low - slack, self.high + slack)
-
     def rounded(self) -> int | None:
         """Return the one integer that all of the interval rounds to (halves go up); None where there are several."""
         low, high = ((end + Fraction(1, 2)).__floor__() for end in self)

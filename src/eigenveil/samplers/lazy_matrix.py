@@ -18,7 +18,8 @@ SECOND_ORDER = 1 + 2.0**-20
 """Covers products of relative errors, each of which is below 2^-22."""
 COARSEST = 10
 """The grid of what leaves is 2^10 to 2^11 times finer than the noise."""
-_FARTHEST = 2**62  # what is beyond is cut off; noise gets there with a probability below exp(-400)
+FARTHEST = 2**62
+"""What is beyond is cut off; noise gets there with a probability below exp(-400)."""
 _ROWS_AT_ONCE = 64
 _SQUARES_AT_ONCE = 64
 
@@ -83,7 +84,7 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix) -> IntArray:
     for i, j in doubtful:
         # Cut off together with what it hides, or the cut would show it.
         whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
-        result[i, j] = max(-_FARTHEST, min(_FARTHEST, whole_sum))
+        result[i, j] = max(-FARTHEST, min(FARTHEST, whole_sum))
     mirror_upper(result)
     return result
 
