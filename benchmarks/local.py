@@ -1,6 +1,7 @@
 """The local model: bytes against error against epsilon, and how fast a server aggregates.
 
     python benchmarks/local.py error      [--output error.json]   four laws, synthetic rows and covertype
+    python benchmarks/local.py variance                           one direction, subspaces, double_cap: formulas, time
     python benchmarks/local.py target                             double_cap against gaussian at d = 20, epsilon = 1
     python benchmarks/local.py throughput                         100,000 reports at d = 40, with peak memory
     python benchmarks/local.py sparse                             p = 2,000 by the Fantope estimator
@@ -23,7 +24,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, simulate
+from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, law_of, simulate
+from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.wire import to_line
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
@@ -90,6 +92,46 @@ def run_error(arguments: argparse.Namespace) -> None:
         console.print(table)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1))
+
+
+def run_variance(arguments: argparse.Namespace) -> None:
+    """Variances are formulas, unit rows; the time is that of one report, made and folded."""
+    epsilons = (0.1, 0.5, 1.0, 2.0, 4.0)
+    table = Table(
+        title="E|S - xx'|^2/d^2 of one report, unit rows; in brackets: over one direction's, inverted for variances"
+    )
+    for column in ("d", "law", *(f"ε = {epsilon:g}" for epsilon in epsilons), "encode µs", "fold µs", "encode 1 µs"):
+        table.add_column(column, justify="right")
+    for d in (10, 20, 100, 1000):
+        ranks = sorted({1, *(rank for rank in (5, 10, 25) if d >= 100), min(d // 2, 50)})
+        first = direction = None
+        for law, rank in (*(("one_bit", rank) for rank in ranks), ("double_cap", 1)):
+            protocols = [LocalProtocol(d, e, law=law, rank=rank, row_norms="unit") for e in epsilons]
+            variances = np.array([law_of(protocol).variance() for protocol in protocols]) / d**2
+            times = np.array(seconds_of(protocols[1])) * 1e6
+            first, direction = (variances, times) if first is None else (first, direction)
+            cells = (f"{v:.3g} ({f / v:.2f})" for v, f in zip(variances, first, strict=True))
+            times = (f"{t:,.0f} ({t / f:.1f})" for t, f in zip(times, direction, strict=True))
+            table.add_row(str(d), f"{law}, rank {rank}" if law == "one_bit" else law, *cells, *times)
+        table.add_section()
+    console.print(table)
+
+
+def seconds_of(protocol: LocalProtocol, size: int = 500) -> tuple[float, float, float]:
+    """Return the processor time of a report: encoded among many, folded among many, encoded alone."""
+    law, generator = law_of(protocol), secure_generator()
+    rows = on_grid(protocol, np.random.default_rng(0).standard_normal((size, protocol.n_features)))
+    ids = new_ids(size, generator)
+    law.fold(law.perturb(rows[:2], ids[:2], generator), ids[:2])  # what is computed once
+    times = [time.process_time()]
+    payloads = law.perturb(rows, ids, generator)
+    times.append(time.process_time())
+    law.fold(payloads, ids)
+    times.append(time.process_time())
+    for i in range(20):
+        law.perturb(rows[i : i + 1], ids[i : i + 1], generator)
+    times.append(time.process_time())
+    return (times[1] - times[0]) / size, (times[2] - times[1]) / size, (times[3] - times[2]) / 20
 
 
 def run_target(arguments: argparse.Namespace) -> None:
@@ -189,7 +231,7 @@ def run_sparse(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["error", "target", "throughput", "sparse", "aggregate-once"])
+    parser.add_argument("part", choices=["error", "variance", "target", "throughput", "sparse", "aggregate-once"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--reports", type=int, default=100_000)
     parser.add_argument("--output", type=Path)

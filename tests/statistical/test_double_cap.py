@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.laws.local.directions import uniform_directions
+from eigenveil.laws.local.directions import DIRECTION_SCALE, uniform_directions
 from eigenveil.laws.local.double_cap import CapLaw
-from eigenveil.laws.local.one_bit import BitLaw, public_directions
+from eigenveil.laws.local.one_bit import BitLaw
+from eigenveil.laws.local.subspaces import public_bases
 from eigenveil.local import LocalProtocol, law_of
 from eigenveil.local.client import new_ids, on_grid
 from statistical.constants import ALPHA, PERTURB, N
@@ -159,19 +160,19 @@ def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, see
     payloads = law.perturb(grid, ids, generator)
     d, trace_bit = protocol.n_features, payloads[:, -1]
     if protocol.law == "double_cap":
-        u, weight = law._integers(payloads), np.full(n, 1 / law.caps.alpha)
+        vectors, weight = law._integers(payloads)[:, None], np.full(n, 1 / law.caps.alpha)
     else:
-        u = public_directions(ids, d)
+        vectors = public_bases(ids, d, law.rank)
         bit = payloads[:, 0] & 1
         weight = ((bit - 0.5) / np.tanh(law.direction_epsilon / 2) + 0.5 - law.bit.mass) / law.bit.slope
         trace_bit = payloads[:, 0] >> 1
-    u = u / np.linalg.norm(u, axis=1, keepdims=True)
-    forms = np.einsum("ni,pij,nj->np", u, probes, u, optimize=True)
+    vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    forms = np.einsum("nki,pij,nkj->np", vectors, probes, vectors, optimize=True)
     traces = np.trace(probes, axis1=1, axis2=2)
     r2 = 1.0
     if protocol.row_norms == "any":
         r2 = (0.5 + (trace_bit - 0.5) / np.tanh(law.trace_epsilon / 2))[:, None]
-    values = weight[:, None] * (forms - traces / d) + r2 * traces / d
+    values = weight[:, None] * (forms - law.rank * traces / d) + r2 * traces / d
     # The same numbers must come out of the sums that the server keeps.
     totals = law.totals_of(payloads, ids)
     estimated = np.einsum("pij,ij->p", probes, law.estimate(totals))
@@ -179,12 +180,12 @@ def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, see
     return values
 
 
-@pytest.mark.parametrize("law", ["double_cap", "one_bit"])
+@pytest.mark.parametrize(("law", "d", "rank"), [("double_cap", 4, 1), ("one_bit", 4, 1), ("one_bit", 5, 2)])
 @pytest.mark.parametrize("rows", ROWS)
-def test_unbiased_with_the_stated_variance(law, rows):
-    d, norm, n = 4, ROWS[rows], DRAWS[law]
+def test_unbiased_with_the_stated_variance(law, d, rank, rows):
+    norm, n = ROWS[rows], DRAWS[law]
     row_norms = "unit" if rows == "unit" else "any"
-    protocol = LocalProtocol(d, 6.0, law=law, row_norms=row_norms, trace_share=0.3)
+    protocol = LocalProtocol(d, 6.0, law=law, row_norms=row_norms, trace_share=0.3, rank=rank)
     generator = np.random.default_rng(4)
     row = norm * uniform_directions(1, d, generator)[0]
     row = on_grid(protocol, row[None])[0] / 2.0**16
@@ -209,38 +210,77 @@ def test_unbiased_with_the_stated_variance(law, rows):
     assert abs(errors.mean() * (1 + FLAW[law]) - stated) > Z * spread + 1e-3 * stated
 
 
-@pytest.mark.parametrize("d", [2, 20])
-def test_public_directions_are_uniform(d):
-    ids = new_ids(20_000, np.random.default_rng(6))
-    v = public_directions(ids, d)
-    u = v / np.linalg.norm(v, axis=1, keepdims=True)
-    y = uniform_directions(1, d, np.random.default_rng(7))[0]
-    law = stats.beta(0.5, (d - 1) / 2).cdf
-    assert follows(np.square(u @ y), law)
-    assert not follows(np.square(u @ y) * (1 + 4 * PERTURB), law)
+@pytest.mark.parametrize(
+    ("d", "rank", "n"),
+    [(2, 1, 20_000), (20, 1, 20_000), (4, 2, 20_000), (7, 3, 20_000), (20, 10, 20_000), (50, 25, 2000)],
+)
+def test_public_subspaces_are_uniform(d, rank, n):
+    """|Px|^2 along an axis, along all axes alike and anywhere: it knows no direction."""
+    bases = public_bases(new_ids(n, np.random.default_rng(6)), d, rank) / DIRECTION_SCALE
+    law = stats.beta(rank / 2, (d - rank) / 2).cdf
+    for y in (np.eye(d)[0], np.full(d, d**-0.5), uniform_directions(1, d, np.random.default_rng(7))[0]):
+        inside = np.square(bases @ y).sum(axis=1)
+        assert follows(inside, law)
+        assert not follows(inside * (1 + 4 * PERTURB), law)
 
 
-@pytest.mark.parametrize("d", [2, 20, 100])
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (20, 1), (100, 1), (5, 2), (20, 7), (100, 50)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_one_bit_has_the_least_variance_of_its_kind(d, epsilon):
-    law = BitLaw.best(d, epsilon)
+def test_one_bit_has_the_least_variance_of_its_kind(d, rank, epsilon):
+    law = BitLaw.best(d, epsilon, rank)
     for factor in (0.7, 0.95, 1.05):
-        assert BitLaw.at(d, epsilon, min(0.95, law.mass * factor)).variance() >= law.variance()
-    assert law.variance() >= CapLaw.best(d, epsilon).variance() * (1 - 1e-9)
+        assert BitLaw.at(d, epsilon, min(0.95, law.mass * factor), rank).variance() >= law.variance()
+    if rank == 1:
+        assert law.variance() >= CapLaw.best(d, epsilon).variance() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (9, 1), (4, 2), (5, 2), (20, 7), (100, 50)])
+def test_mass_and_slope_of_a_bit_by_quadrature(d, rank):
+    """With t = sin^2(angle) the Beta density has no pole: E[B] and E[B (t - rank/d)] = slope (1 - 1/d)."""
+    law = BitLaw.best(d, 1.0, rank)
+    log_constant = np.log(2) - special.betaln(rank / 2, (d - rank) / 2)
+
+    def expected(function):
+        def integrand(s):
+            powers = (rank - 1) * np.log(np.sin(s)) + (d - rank - 1) * np.log(np.cos(s))
+            return function(np.sin(s) ** 2) * np.exp(log_constant + powers)
+
+        ends = np.arcsin(np.sqrt(law.threshold)), np.pi / 2 - 1e-12
+        return integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-11, limit=200)[0]
+
+    assert law.mass == pytest.approx(expected(lambda t: 1.0), rel=1e-6)
+    assert law.slope == pytest.approx(expected(lambda t: t - rank / d) * d / (d - 1), rel=1e-6)
+    assert law.spread * (1 - 1 / d) == pytest.approx(rank - rank**2 / d)  # |P - rank/d I|^2
+
+
+def test_what_a_subspace_gains():
+    """At d = 100 over one direction, and no rank up to half of the features gains more, up to epsilon 5."""
+    gains = {
+        epsilon: BitLaw.best(100, epsilon).variance() / BitLaw.best(100, epsilon, 50).variance()
+        for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0)
+    }
+    assert gains == {
+        epsilon: pytest.approx(gain, abs=0.006)
+        for epsilon, gain in zip(gains, (1.345, 1.335, 1.30, 1.20, 1.04), strict=True)
+    }
+    assert BitLaw.best(100, 0.5, 50).variance() < CapLaw.best(100, 0.5).variance()
+    for epsilon in (0.3, 4.0):
+        variances = [BitLaw.best(12, epsilon, rank).variance() for rank in range(1, 7)]
+        assert variances == sorted(variances, reverse=True)
+    assert BitLaw.best(12, 8.0, 6).variance() > BitLaw.best(12, 8.0).variance()
 
 
 def test_one_bit_is_randomized_response():
-    """With the direction fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
+    """With the subspace fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
     protocol = LocalProtocol(6, 2.0, law="one_bit", row_norms="unit")
     generator = np.random.default_rng(8)
     n = N // 4
     ids = np.tile(new_ids(1, generator), (n, 1))
-    u = public_directions(ids[:1], 6)[0]
-    u = u / np.linalg.norm(u)
-    across = np.linalg.svd(u[None])[2][1]
+    basis = public_bases(ids[:1], 6, protocol.rank)[0]
+    across = np.linalg.svd(basis)[2][-1]
     counts = [
         int((law_of(protocol).perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
-        for row in (u, across)
+        for row in (basis[0], across)
     ]
     assert loss_is(2.0, counts[0], counts[1], n)
     assert loss_is(-2.0, n - counts[0], n - counts[1], n)

@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
+from eigenveil.guarantee import Numerics
 from eigenveil.local import law_of
 from eigenveil.metrics import subspace_distance
 from helpers import refused
@@ -46,6 +47,18 @@ def test_finds_the_directions(law, delta):
     assert list(pca.get_feature_names_out()) == ["localpca0", "localpca1"]
     assert (pca.explained_variance_ >= 0).all()
     assert 0 < pca.explained_variance_ratio_.sum() <= 2
+
+
+def test_auto_and_rank():
+    rows = rows_for(3000)
+    pca = LocalPCA(2, epsilon=0.5, norm_bound=1.0, law="auto").fit(rows)
+    assert (pca.law_, pca.protocol_.rank, pca.guarantee_.numerics) == ("one_bit", 4, Numerics.EXACT)
+    assert pca.release_.law.rank == 4
+    inexact = LocalPCA(2, epsilon=4.0, norm_bound=1.0, law="auto", accept_inexact=True).fit(rows)
+    assert (inexact.law_, inexact.guarantee_.numerics) == ("double_cap", Numerics.IDEALIZED)
+    assert LocalPCA(2, norm_bound=1.0, law="one_bit", rank=1).fit(rows).protocol_.rank == 1
+    sparse = LocalSparsePCA(1, norm_bound=1.0, law="auto", rank=2).fit(rows)
+    assert (sparse.law_, sparse.protocol_.rank) == ("one_bit", 2)
 
 
 def test_explained_variance_of_unit_rows():

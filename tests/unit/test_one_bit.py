@@ -11,8 +11,8 @@ from scipy import stats
 from eigenveil.accounting.calibration import gaussian_epsilon, zcdp_epsilon
 from eigenveil.guarantee import Numerics
 from eigenveil.laws.local import local_law_from
-from eigenveil.laws.local.directions import DIRECTION_SCALE
-from eigenveil.laws.local.one_bit import NEAR_TOLERANCE, public_directions
+from eigenveil.laws.local.one_bit import NEAR_TOLERANCE
+from eigenveil.laws.local.subspaces import public_bases
 from eigenveil.local import LocalProtocol, law_of
 from eigenveil.local.client import new_ids
 from statistical.constants import ALPHA
@@ -24,7 +24,7 @@ def one_bit(d, epsilon=1.0, **more):
 
 def with_threshold(law, threshold):
     """Return a law of another public threshold."""
-    other = one_bit(law.n_features)
+    other = one_bit(law.n_features, rank=law.rank)
     vars(other)["bit"] = replace(law.bit, threshold=float(threshold))
     return other
 
@@ -39,38 +39,40 @@ def near_by_fractions(law, rows, public):
     """The definition, in Python's integers."""
     threshold = Fraction(law.bit.threshold)
     found = []
-    for q, v in zip(rows.astype(int).tolist(), public.astype(int).tolist(), strict=True):
-        product = sum(a * b for a, b in zip(q, v, strict=True))
-        found.append(product**2 > threshold * sum(a * a for a in v) * sum(a * a for a in q))
+    for q, basis in zip(rows.astype(int).tolist(), public.astype(int).tolist(), strict=True):
+        products = sum(sum(a * b for a, b in zip(q, v, strict=True)) ** 2 for v in basis)
+        size = sum(a * a for v in basis for a in v)
+        found.append(law.rank * products > threshold * size * sum(a * a for a in q))
     return np.array(found)
 
 
-@pytest.mark.parametrize("d", [2, 5, 40])
-def test_near_is_what_it_says_and_so_is_the_slow_path(d):
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (40, 1), (5, 2), (40, 20)])
+def test_near_is_what_it_says_and_so_is_the_slow_path(d, rank):
     generator = np.random.default_rng(d)
-    law, rows = one_bit(d), integer_rows(2000, d, generator)
-    public = public_directions(new_ids(2000, generator), d)
+    law, rows = one_bit(d, rank=rank), integer_rows(1000, d, generator)
+    public = public_bases(new_ids(1000, generator), d, rank)
     wanted = near_by_fractions(law, rows, public)
     assert 0 < wanted.mean() < 1
     assert np.array_equal(law.near(rows, public), wanted)
     assert np.array_equal(law.near(rows, public, tolerance=math.inf), wanted)  # every decision in integers
 
 
-def test_a_threshold_that_floats_cannot_decide():
+@pytest.mark.parametrize(("d", "rank"), [(3, 1), (6, 3)])
+def test_a_threshold_that_floats_cannot_decide(d, rank):
     """At thresholds beside the true square of a cosine the exact order counts, and floats alone get it wrong."""
     generator = np.random.default_rng(0)
-    law, rows = one_bit(3), integer_rows(300, 3, generator)
-    public = public_directions(new_ids(300, generator), 3)
+    law, rows = one_bit(d, rank=rank), integer_rows(300, d, generator)
+    public = public_bases(new_ids(300, generator), d, rank)
     missed = 0
-    for row, direction in zip(rows, public, strict=True):
-        row, direction = row[None], direction[None]
-        product = int(direction[0] @ row[0])
-        sizes = int(direction[0] @ direction[0]) * int(row[0] @ row[0])
-        nearest = float(Fraction(product**2, sizes))
+    for row, basis in zip(rows, public, strict=True):
+        row, basis = row[None], basis[None]
+        products = rank * sum(int(product) ** 2 for product in basis[0] @ row[0])
+        sizes = int(np.square(basis).sum()) * int(row[0] @ row[0])
+        nearest = float(Fraction(products, sizes))
         for threshold in (math.nextafter(nearest, 0), nearest, math.nextafter(nearest, 1)):
             beside = with_threshold(law, threshold)
-            assert beside.near(row, direction) == near_by_fractions(beside, row, direction)
-            missed += bool(beside.near(row, direction, tolerance=-1.0) != near_by_fractions(beside, row, direction))
+            assert beside.near(row, basis) == near_by_fractions(beside, row, basis)
+            missed += bool(beside.near(row, basis, tolerance=-1.0) != near_by_fractions(beside, row, basis))
     assert missed > 10  # the control: without integers many are wrong
     assert NEAR_TOLERANCE < 2.0**-40  # and yet they are asked for once in a trillion
 
@@ -88,8 +90,9 @@ def test_the_longest_and_the_zero_row(law):
     assert not kept[500:].any()
 
 
-def test_reports_do_not_depend_on_the_layout():
-    law, rows = one_bit(7), integer_rows(200, 7, np.random.default_rng(1))
+@pytest.mark.parametrize("rank", [1, 3])
+def test_reports_do_not_depend_on_the_layout(rank):
+    law, rows = one_bit(7, rank=rank), integer_rows(200, 7, np.random.default_rng(1))
     ids = new_ids(200, np.random.default_rng(2))
     wanted = law.perturb(rows, ids, np.random.default_rng(3))
     wide = np.zeros((200, 14))
@@ -98,12 +101,12 @@ def test_reports_do_not_depend_on_the_layout():
         assert np.array_equal(law.perturb(layout, ids, np.random.default_rng(3)), wanted)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3])
-def test_the_law_of_a_report_given_its_identifier(share):
+@pytest.mark.parametrize(("d", "rank", "share"), [(3, 1, 0.05), (4, 2, 0.3)])
+def test_the_law_of_a_report_given_its_identifier(d, rank, share):
     """All four payloads against their probabilities, for a row of norm 0.6; a factor of 1.2 in epsilon is seen."""
-    n, d, epsilon = 100_000, 3, 1.5
-    law, other = (one_bit(d, e, trace_share=share) for e in (epsilon, 1.2 * epsilon))
-    row = np.trunc(np.array([0.36, 0.48, 0.0]) * 2**16)
+    n, epsilon = 100_000, 1.5
+    law, other = (one_bit(d, e, trace_share=share, rank=rank) for e in (epsilon, 1.2 * epsilon))
+    row = np.trunc(np.r_[0.36, 0.48, np.zeros(d - 2)] * 2**16)
     generator = np.random.default_rng(4)
     ids = np.repeat(new_ids(1, generator), n, axis=0)
     counts = np.bincount(law.perturb(np.tile(row, (n, 1)), ids, generator)[:, 0], minlength=4)
@@ -117,12 +120,6 @@ def test_the_law_of_a_report_given_its_identifier(share):
     assert fits(law)
     vars(other)["bit"] = law.bit
     assert not fits(other)
-
-
-def test_a_public_direction_is_of_integers():
-    public = public_directions(new_ids(100, np.random.default_rng(5)), 6)
-    assert np.array_equal(public, np.rint(public))
-    assert np.abs(public).max() <= DIRECTION_SCALE
 
 
 # The paper's Gaussian.

@@ -31,12 +31,16 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         0 is pure differential privacy.
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
-    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
-        The Gaussian ones need a delta above 0, the others are pure.
+    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
+        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact law of least variance.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
     trace_share : float
         Share of epsilon that "double_cap" and "one_bit" spend on the trace, where rows have any norm.
+    rank : int, optional
+        Dimension of the public subspace that a "one_bit" report is about; by default as `LocalProtocol` says.
+    accept_inexact : bool
+        Whether "auto" may choose "double_cap", whose proof is for real arithmetic; above epsilon 0.6 it then does.
     random_state : None or int
         None draws secure noise. A number makes the fit reproducible **and not private**: for tests only.
 
@@ -76,6 +80,8 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         law: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
+        rank: int | None = None,
+        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -85,6 +91,8 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         self.law = law
         self.row_norms = row_norms
         self.trace_share = trace_share
+        self.rank = rank
+        self.accept_inexact = accept_inexact
         self.random_state = random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -103,6 +111,8 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
             law=self.law,
             row_norms=self.row_norms,
             trace_share=self.trace_share,
+            rank=self.rank,
+            accept_inexact=self.accept_inexact,
         )
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
@@ -144,7 +154,7 @@ class LocalSparsePCA(LocalPCA):
         thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
-    epsilon, delta, norm_bound, law, row_norms, trace_share, random_state
+    epsilon, delta, norm_bound, law, row_norms, trace_share, rank, accept_inexact, random_state
         As for `LocalPCA`.
 
     Attributes
@@ -178,6 +188,8 @@ class LocalSparsePCA(LocalPCA):
         law: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
+        rank: int | None = None,
+        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
@@ -188,6 +200,8 @@ class LocalSparsePCA(LocalPCA):
             law=law,
             row_norms=row_norms,
             trace_share=trace_share,
+            rank=rank,
+            accept_inexact=accept_inexact,
             random_state=random_state,
         )
         self.penalty = penalty

@@ -1,12 +1,13 @@
 """`LocalProtocol`: the public agreement between clients and server, as a small JSON file with a fingerprint.
 
 Clients hold the file for years, so a written text never changes its meaning or its fingerprint: format 1, which calls
-the law "mechanism", is read, and its protocol stands for the same reports as before.
+the law "mechanism", is read, and its protocol stands for the same reports as before. A text without a rank means
+rank 1, and rank 1 is not written.
 """
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import InitVar, asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Self
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from ..laws.local.base import PARAMETERS, LocalLaw
-from ..laws.local.table import local_law_from
+from ..laws.local.table import best_local_law, local_law_from
 from ..row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 
@@ -37,8 +38,9 @@ class LocalProtocol:
         0 is pure differential privacy.
     norm_bound : float
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
-    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper"}
-        How a row becomes a report; docs/explanation/local.md compares them.
+    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
+        How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the law of least
+        variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0.
     row_norms : {"any", "unit"}
         ``"unit"`` scales every row to the norm bound: only its direction counts, and the trace is known.
     trace_share : float
@@ -47,6 +49,11 @@ class LocalProtocol:
         Public location and positive scale of every feature.
     purpose : str
         A public name of the collection; reports for another purpose are foreign.
+    rank : int, optional
+        The dimension of the public subspace that a ``one_bit`` report is about: by default half of the features, at
+        most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other laws have rank 1.
+    accept_inexact : bool
+        Whether ``"auto"`` may choose a law that is proved for real arithmetic only, which is ``double_cap``. No field.
     format : int
         The format of its text. Reports carry the fingerprint of that text, so a protocol keeps the one it was
         written in.
@@ -70,14 +77,17 @@ class LocalProtocol:
     shift: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     purpose: str = ""
+    rank: int | None = field(default=None, kw_only=True)
     format: int = field(default=FORMAT, kw_only=True)
+    accept_inexact: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, accept_inexact: bool) -> None:
         if not isinstance(self.purpose, str):
             raise InvalidParameterError("purpose must be text.")
         _check_format(self.format)
         # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
-        law = local_law_from({name: getattr(self, name) for name in ("law", *PARAMETERS)})
+        asked = {name: getattr(self, name) for name in ("law", *PARAMETERS)}
+        law = best_local_law(asked, accept_inexact) if self.law == "auto" else local_law_from(asked)
         rule = RowRule(self.norm_bound, shift=self.shift, scale=self.scale)
         rule.check_width(law.n_features)
         found = {**law.parameters(), "norm_bound": rule.norm, "shift": rule.shift, "scale": rule.scale}
@@ -110,7 +120,10 @@ class LocalProtocol:
 
     def _text_fields(self) -> dict[str, Any]:
         """Return the fields by the names of the protocol's own format."""
-        return {_text_name(name, self.format): value for name, value in self.to_dict().items()}
+        written = self.to_dict()
+        if written["rank"] == 1:
+            del written["rank"]
+        return {_text_name(name, self.format): value for name, value in written.items()}
 
     def to_json(self) -> str:
         """Return the protocol as JSON text, with its fingerprint."""
@@ -126,6 +139,7 @@ class LocalProtocol:
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidParameterError("The text is not a local protocol of eigenveil.") from error
         _check_format(found)
+        content = {"rank": 1, **content}
         names = {_text_name(one.name, found): one.name for one in fields(cls)}
         if set(content) != set(names):
             raise InvalidParameterError("The protocol does not have the fields of its format.")

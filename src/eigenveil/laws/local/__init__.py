@@ -10,14 +10,15 @@ from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .base import LocalLaw, Totals
-    from .table import LOCAL_LAWS, local_law_from
+    from .table import LOCAL_LAWS, best_local_law, local_law_from
 
-__all__ = ["LOCAL_LAWS", "LocalLaw", "Totals", "local_law_from"]
+__all__ = ["LOCAL_LAWS", "LocalLaw", "Totals", "best_local_law", "local_law_from"]
 
 _HOMES = {
     "LOCAL_LAWS": "table",
     "LocalLaw": "base",
     "Totals": "base",
+    "best_local_law": "table",
     "local_law_from": "table",
 }
 

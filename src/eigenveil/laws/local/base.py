@@ -20,7 +20,7 @@ from ..base import FloatArray, IntArray, Law, Values
 
 ByteArray = NDArray[np.uint8]
 
-PARAMETERS = ("n_features", "epsilon", "delta", "row_norms", "trace_share")
+PARAMETERS = ("n_features", "epsilon", "delta", "row_norms", "trace_share", "rank")
 """What a local law is made of."""
 # An honest report fails the range check with at most this probability (docs/explanation/local.md).
 HONEST_FAILURE = 1e-9
@@ -82,6 +82,9 @@ class LocalLaw(Law):
         ``"unit"`` says that every row but zero has the largest norm, so the trace is known.
     trace_share : float
         The share of epsilon that pays for the trace, for laws of directions where it is not known.
+    rank : int or None
+        The dimension of the public subspace that a report is about, for `one_bit`; other laws have rank 1. None is the
+        best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
     releases = "matrix"
@@ -99,6 +102,7 @@ class LocalLaw(Law):
         delta: float = 0.0,
         row_norms: str = "any",
         trace_share: float = 0.05,
+        rank: int | None = 1,
     ) -> None:
         self.n_features = integer_between("n_features", n_features, 2)
         self.epsilon = positive_number("epsilon", epsilon)
@@ -109,9 +113,25 @@ class LocalLaw(Law):
             raise InvalidParameterError(f"epsilon must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}.")
         if not self.trace_share < 1:
             raise InvalidParameterError(f"trace_share must be below 1, got {self.trace_share!r}.")
+        self.rank = integer_between("rank", self.best_rank if rank is None else rank, 1)
+        if self.rank > self.largest_rank:
+            raise InvalidParameterError(
+                f"The law {self.name!r} of {self.n_features} features has a rank of at most {self.largest_rank}, "
+                f"got {self.rank}."
+            )
         if self.needs_delta != (self.delta > 0):
             need = "needs a delta above 0" if self.needs_delta else "is pure, so its delta must be 0"
             raise InvalidParameterError(f"The law {self.name!r} {need}.")
+
+    @property
+    def largest_rank(self) -> int:
+        """The largest dimension that a report can be about."""
+        return 1
+
+    @property
+    def best_rank(self) -> int:
+        """The rank of a protocol that names none."""
+        return 1
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types; `local_law_from` makes the same law of them."""

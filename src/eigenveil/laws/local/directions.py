@@ -94,7 +94,7 @@ class DirectionLaw(LocalLaw):
     @property
     @abstractmethod
     def _signal_reach(self) -> float:
-        """The largest factor of uu' in one report's estimate."""
+        """The largest norm of the traceless part of one report's estimate, over that of uu', sqrt(1 - 1/d)."""
 
     def perturb(self, rows: FloatArray, ids: ByteArray, generator: np.random.Generator) -> ByteArray:
         """Return the payloads of integer rows."""

@@ -1,0 +1,226 @@
+"""The public subspaces of `one_bit`: the same integers in any order and on any machine; rank 1 as in 0.1."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from scipy import special
+
+from eigenveil.errors import InvalidParameterError
+from eigenveil.laws.local import best_local_law, local_law_from
+from eigenveil.laws.local.directions import DIRECTION_SCALE
+from eigenveil.laws.local.subspaces import normal_table, orthonormal, public_bases
+from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of
+from eigenveil.local.client import new_ids
+from helpers import refused
+
+IDS = new_ids(40, np.random.default_rng(0))
+
+
+def digest(integers: np.ndarray, kind: str) -> str:
+    return hashlib.sha256(integers.astype(kind).tobytes()).hexdigest()[:16]
+
+
+def test_the_table_of_normals_cannot_round_differently():
+    """The quantiles stay away from halves by far more than any library's error, so the table is the same anywhere."""
+    places = 4096 * special.ndtri((np.arange(2**16) + 0.5) / 2**16)
+    assert np.abs(places - np.floor(places) - 0.5).min() > 1e-5
+    table = normal_table()
+    assert digest(table, "<i2") == "1ea009ce409dac97"
+    assert np.array_equal(table, -table[::-1])
+    assert np.square(table / 4096).mean() == pytest.approx(1, abs=3e-5)
+    assert (np.square(table / 4096) ** 2).mean() == pytest.approx(3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("d", "rank", "wanted"),
+    [
+        (6, 1, "33977a28fbebdaec"),
+        (4, 2, "6dfb088dbbe0907b"),
+        (40, 20, "3789feaa15425e69"),
+        (100, 50, "2f79f45320e54509"),
+        (300, 7, "d9a0e624efb1b16e"),
+    ],
+)
+def test_an_identifier_stands_for_one_subspace_for_ever(d, rank, wanted):
+    assert digest(public_bases(IDS, d, rank), "<i2") == wanted
+
+
+@pytest.mark.parametrize(("d", "rank"), [(4, 2), (30, 15), (100, 50)])
+def test_bases_are_those_of_a_factorization_and_independent_of_order(d, rank):
+    rows = normal_table()[np.random.default_rng(d).integers(0, 2**16, (20, rank, d))]
+    bases = orthonormal(rows)
+    assert np.array_equal(bases, np.rint(bases))
+    for one, basis in zip(rows, bases / DIRECTION_SCALE, strict=True):
+        frame = np.linalg.qr(one.T)[0].T
+        # Each entry is rounded by half a unit, and the signs of QR are its own.
+        assert np.abs(np.abs(np.einsum("ij,ij->i", frame, basis)) - 1).max() < 1e-3
+        assert np.abs(frame.T @ frame - basis.T @ basis).max() < 3e-4
+    # Another order of the features adds everything up in another order: every bit must stay.
+    order = np.random.default_rng(1).permutation(d)
+    assert np.array_equal(orthonormal(np.ascontiguousarray(rows[:, :, order])), bases[:, :, order])
+    assert np.array_equal(np.concatenate([orthonormal(one[None]) for one in rows]), bases)
+    # The control: products of other floats depend on that order, so it would have been seen.
+    thirds = rows / 3
+    assert d == 4 or not np.array_equal(
+        thirds @ thirds.transpose(0, 2, 1), thirds[:, :, order] @ thirds[:, :, order].transpose(0, 2, 1)
+    )
+
+
+def test_products_are_exact_integers():
+    """What stands in the comments of the code: no partial sum of a product passes 2^53."""
+    largest = int(np.abs(normal_table()).max())
+    assert 2**16 * largest**2 < 2**53  # a Gram matrix of 65,536 features
+    assert 2**38 * largest < 2**53  # rank entries of at most 2^38/rank
+
+
+def test_degenerate_rows_give_finite_bounded_bases():
+    """Identifiers are chosen by clients: no choice may put NaN, or more than the bound, into the sums."""
+    law = local_law_from({"law": "one_bit", "n_features": 6, "epsilon": 1.0, "rank": 3})
+    some = normal_table()[np.random.default_rng(2).integers(0, 2**16, (3, 6))]
+    nearly = some.copy()
+    nearly[1] = some[0]
+    nearly[1, 0] += 60
+    nearly[2] = nearly[1]
+    nearly[2, 3] += 60
+    cases = np.array([np.zeros((3, 6)), np.tile(some[0], (3, 1)), some[[0, 1, 0]], some * [[1], [0], [1]], nearly])
+    bases = orthonormal(cases)
+    assert np.isfinite(bases).all()
+    assert not bases[0].any()
+    assert np.array_equal(bases[1][1:], np.zeros((2, 6)))
+    assert bases[1][0].any()
+    projectors = bases.transpose(0, 2, 1) @ bases
+    assert np.abs(projectors).max() <= law.entry_limit
+    # The control: rows alike but for one unit in 1e4 are dropped by the rule, and would give junk without it.
+    assert np.linalg.cond(nearly @ nearly.T) > 1e4
+
+
+def test_no_report_adds_more_than_the_limit():
+    for d, rank in ((4, 2), (20, 10), (60, 30)):
+        law = local_law_from({"law": "one_bit", "n_features": d, "epsilon": 1.0, "rank": rank})
+        bases = public_bases(IDS, d, rank)
+        assert np.abs(bases.transpose(0, 2, 1) @ bases).max() <= law.entry_limit
+        n, payloads = len(IDS), np.arange(len(IDS), dtype=np.uint8)[:, None] % 4
+        sums, ones = law.fold(payloads, IDS)
+        exact = [bases[i].astype(int).T @ bases[i].astype(int) for i in range(n)]
+        assert np.array_equal(sums[0], sum(exact))
+        assert np.array_equal(sums[1], sum(exact[i] for i in range(n) if i % 2))
+        assert ones == n // 2
+        # The pull is that of the report that weighs most, but for the rounding of its basis.
+        moments = [law.estimate(law.totals_of(payloads[i : i + 1], IDS[i : i + 1])) for i in range(4)]
+        assert max(map(np.linalg.norm, moments)) == pytest.approx(law.pull, rel=0.01)
+
+
+def test_blocks_of_bases_give_the_same_sums(monkeypatch):
+    law = local_law_from({"law": "one_bit", "n_features": 9, "epsilon": 1.0, "rank": 4})
+    rows = np.trunc(np.random.default_rng(3).standard_normal((40, 9)) * 2000)
+    payloads = law.perturb(rows, IDS, np.random.default_rng(4))
+    sums, _ = law.fold(payloads, IDS)
+    monkeypatch.setattr("eigenveil.laws.local.one_bit._BLOCK_ENTRIES", 100)
+    assert np.array_equal(law.perturb(rows, IDS, np.random.default_rng(4)), payloads)
+    assert np.array_equal(law.fold(payloads, IDS)[0], sums)
+
+
+# Rank 1 is what 0.1 knew: its texts, reports and sums mean what they meant.
+
+OLD = {
+    "format": 2,
+    "n_features": 6,
+    "epsilon": 1.0,
+    "delta": 0.0,
+    "norm_bound": 1.0,
+    "law": "one_bit",
+    "row_norms": "any",
+    "trace_share": 0.05,
+    "shift": None,
+    "scale": None,
+    "purpose": "",
+    "fingerprint": "02aae6c86df85de6a639ae1087d106b4f785316e757a5f84a8177fc6a7e1360a",
+}
+
+
+def test_a_text_without_a_rank_means_one_direction():
+    text = json.dumps(OLD, indent=1) + "\n"
+    old = LocalProtocol.from_json(text)
+    assert old.rank == law_of(old).rank == 1
+    assert old.to_json() == text
+    assert old == LocalProtocol(6, 1.0, law="one_bit", rank=1)
+    renamed = {("mechanism" if name == "law" else name): value for name, value in OLD.items()} | {"format": 1}
+    renamed["fingerprint"] = "427256b05e8a84915d5fbeef79ffab0e1c3b86948584d91856290e01149ad089"
+    assert LocalProtocol.from_json(json.dumps(renamed)).rank == 1
+    # Recorded with the code of one direction: seeded reports and the sums that they add up to.
+    rows = np.random.default_rng(0).standard_normal((300, 6))
+    reports = encode_many(old, rows, np.random.default_rng(1))
+    assert hashlib.sha256(b"".join(reports)).hexdigest()[:16] == "bee578cd9b1e580d"
+    with Aggregator(old) as collection:
+        for report in reports:
+            assert collection.add(report) is None
+        assert collection.totals.ones == 155
+        assert digest(collection.totals.sums, "<i8") == "e7e40672b8ef4765"
+        released = collection.release()
+    assert released.law.rank == 1
+    # And a record of a release that names no rank is read with one direction.
+    parameters = {name: value for name, value in old.to_dict().items() if name != "rank"}
+    assert local_law_from(parameters).parameters() == law_of(old).parameters()
+    assert law_of(old).variance() == pytest.approx(201.56107816037053, rel=1e-12)
+    assert law_of(old).pull == pytest.approx(15.730600540940967, rel=1e-12)
+
+
+def test_a_new_protocol_has_its_rank_written():
+    new = LocalProtocol(6, 1.0, law="one_bit")
+    assert new.rank == 3
+    assert json.loads(new.to_json())["rank"] == 3
+    assert LocalProtocol.from_json(new.to_json()) == new
+    assert new.fingerprint != OLD["fingerprint"]
+    assert new.report_bytes == LocalProtocol(6, 1.0, law="one_bit", rank=1).report_bytes
+    assert [LocalProtocol(d, 1.0, law="one_bit").rank for d in (2, 3, 4, 99, 2000)] == [1, 1, 2, 49, 50]
+    assert LocalProtocol(40, 8.0, law="one_bit").rank == 1  # where a direction has the smaller variance
+    assert "rank" not in json.loads(LocalProtocol(6, 1.0).to_json())
+    for changed in ({"rank": 1}, {"rank": 2}):
+        with refused(InvalidParameterError):
+            LocalProtocol.from_json(json.dumps(json.loads(new.to_json()) | changed))
+    for law, rank in (("one_bit", 0), ("one_bit", 4), ("one_bit", 1.5), ("one_bit", True), ("double_cap", 2)):
+        with refused(InvalidParameterError):
+            LocalProtocol(6, 1.0, law=law, rank=rank)
+
+
+# The choice of a law by public numbers.
+
+
+def test_auto_takes_exact_laws_only_unless_told():
+    for d in (2, 20, 100):
+        for epsilon in (0.1, 1.0, 4.0):
+            assert LocalProtocol(d, epsilon, law="auto") == LocalProtocol(d, epsilon, law="one_bit")
+    chosen = [LocalProtocol(100, epsilon, law="auto", accept_inexact=True).law for epsilon in (0.1, 0.5, 1.0, 4.0)]
+    assert chosen == ["one_bit", "one_bit", "double_cap", "double_cap"]
+    # A short row has no say in it, and the text names the law and not the wish.
+    protocol = LocalProtocol(100, 0.5, law="auto", accept_inexact=True)
+    assert LocalProtocol.from_json(protocol.to_json()) == protocol
+    assert "auto" not in protocol.to_json()
+    assert "accept" not in protocol.to_json()
+
+
+@pytest.mark.parametrize("row_norms", ["any", "unit"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_auto_has_the_least_variance(row_norms, delta):
+    for d in (3, 30):
+        for epsilon in (0.2, 0.7, 3.0, 10.0):
+            asked = {"n_features": d, "epsilon": epsilon, "delta": delta, "row_norms": row_norms, "rank": None}
+            for inexact, names in ((False, ["one_bit"]), (True, ["one_bit", "double_cap"])):
+                best = best_local_law(asked, inexact)
+                others = [local_law_from(asked | {"law": name, "delta": 0.0}) for name in names]
+                others += [local_law_from(asked | {"law": "gaussian"})] if delta else []
+                assert best.variance() == min(law.variance() for law in others)
+                guarantee = best.guarantee()
+                assert (guarantee.epsilon, guarantee.delta) <= (epsilon, delta)
+
+
+def test_auto_with_a_delta_may_be_pure():
+    pure = LocalProtocol(20, 1.0, 1e-6, law="auto")
+    assert (pure.law, pure.delta) == ("one_bit", 0.0)
+    spent = LocalProtocol(20, 12.0, 1e-6, law="auto")
+    assert (spent.law, spent.delta) == ("gaussian", 1e-6)
+    for broken in ({"delta": -1.0}, {"epsilon": 0}, {"n_features": 1}, {"delta": "1"}):
+        with refused(InvalidParameterError):
+            LocalProtocol(**{"n_features": 5, "epsilon": 1.0, "law": "auto", **broken})
