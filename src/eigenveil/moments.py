@@ -71,7 +71,7 @@ class SecondMoments:
             raise InvalidParameterError("feature_names must have one name for every feature.")
         self.feature_names = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
-        self.n_rows = 0
+        self.n_rows = 0  # integer rows: comparisons, where rows are compared
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 
@@ -89,6 +89,11 @@ class SecondMoments:
     def width(self) -> int:
         """Side of the Gram matrix: the features, and one more where the bound appends a constant."""
         return self.n_features + (self.bound.constant is not None)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows of the table: on a ring there are comparisons / 2 integer rows to each."""
+        return self.n_rows // (self.bound.comparisons // 2) if self.bound.on_ring else self.n_rows
 
     @property
     def gram(self) -> IntArray:
@@ -195,7 +200,7 @@ class SecondMoments:
         """Raise where so many more rows would not fit int64."""
         self.check_whole()
         # Half of int64: the other half is room for noise, so that a release cannot overflow either.
-        if (self.n_rows + more_rows) * self.bound.limit_squared >= 2**62:
+        if (self.n_rows + more_rows) * self.bound.row_limit_squared >= 2**62:
             raise CapacityError(
                 f"More rows than int64 can hold exactly at bits={self.bound.bits}; use fewer bits in the RowBound."
             )
@@ -226,15 +231,15 @@ class SecondMoments:
     @property
     def _exact_rows(self) -> int:
         """Rows whose product is exact in float64 whatever they hold."""
-        return int(2**EXACT_INTEGER_BITS // self.bound.limit_squared)
+        return int(2**EXACT_INTEGER_BITS // self.bound.row_limit_squared)
 
     def _gram_of(self, rows: Any, threads: int) -> IntArray:
         """Return the second moment of one batch."""
         if not scipy.sparse.issparse(rows):
             return self._dense_gram(rows, threads)
-        if self.bound.shift is None:
+        if self.bound.keeps_zeros:
             return self._accumulate(self._sparse_products(rows))
-        # A shifted row has no zeros left to skip, so its blocks are made dense one at a time.
+        # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
         blocks = map(_dense, _row_blocks(rows, max(1, 2 * _BLOCK_ENTRIES // self.n_features)))
         return functools.reduce(operator.iadd, (self._dense_gram(block, threads) for block in blocks))
 
@@ -270,7 +275,7 @@ class SecondMoments:
     def _add_wide(self, rows: Any) -> None:
         """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
         size = min(_WIDE_BLOCK, self._exact_rows)
-        if scipy.sparse.issparse(rows) and self.bound.shift is None:
+        if scipy.sparse.issparse(rows) and self.bound.keeps_zeros:
             for _, product in self._sparse_products(rows):
                 self._gram[product.row, product.col] += product.data.astype(np.int64)
             return

@@ -4,6 +4,7 @@
 its rows were made, and whoever reads it can convert units, with no way to a row.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +16,10 @@ from .errors import InvalidParameterError, integer_between, one_of, positive_num
 
 FloatArray = NDArray[np.float64]
 
-ROW_RULES = ("clip", "pairs")
+ROW_RULES = ("clip", "unit", "pairs", "signs")
+COMPARED = ("pairs", "signs")
+"""Rules by which rows are compared with one another."""
+_MOST_COMPARISONS = 2**10
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class RowRule:
 
     A row x becomes ``trunc(2^bits * scale * (x - shift) / norm)``, and is shortened to norm ``2^bits`` where
     it is longer. All parameters must be chosen without looking at the private rows.
+
+    Where rows are compared, what becomes integers is comparisons of two rows each (docs/explanation/comparisons.md).
 
     Parameters
     ----------
@@ -37,16 +43,24 @@ class RowRule:
         What a row with NaN or infinity does: raise, or count as the zero row.
     constant : float, optional
         A public number appended to every row, in the units of `norm`: the second moment then carries the mean.
-
-    rows : {"clip", "pairs"}
-        What is clipped: the rows themselves, or with ``"pairs"`` the normalized differences of disjoint pairs of scaled
-        rows, which have norm 1 and need no shift.
+    rows : {"clip", "unit", "pairs", "signs"}
+        What becomes integers: the rows themselves; with ``"unit"`` their directions, so that rows of every length come
+        to norm 1; normalized differences of scaled rows, of norm 1; or the signs of such differences, of norm sqrt(d).
+        The last two need neither shift nor constant.
+    comparisons : int
+        How many comparisons a row takes part in: an even number where rows stand on a ring. 1 for rows that are not
+        compared, and for the disjoint pairs of older files, whose number of rows is that of pairs.
+    mapped_from : float, optional
+        Where clipped rows were mapped by a public matrix, "map" of the release: the norm that they were clipped to
+        before. Then `norm` is that of mapped rows.
 
     Examples
     --------
     >>> rule = RowRule(5.0, bits=4)
     >>> rule.limit_squared, rule.unit_squared
     (256, 0.09765625)
+    >>> RowRule(1.0, bits=4, rows="pairs", comparisons=8).limit_squared
+    2048
     """
 
     norm: float
@@ -56,6 +70,8 @@ class RowRule:
     on_invalid: str = "error"
     constant: float | None = None
     rows: str = "clip"
+    comparisons: int = 1
+    mapped_from: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
@@ -71,17 +87,53 @@ class RowRule:
             raise InvalidParameterError("scale must be above 0 for every feature.")
         if self.shift is not None and self.scale is not None and len(self.shift) != len(self.scale):
             raise InvalidParameterError("shift and scale must have one entry for every feature each.")
-        if one_of("rows", self.rows, ROW_RULES) == "pairs" and (
-            self.norm != 1 or self.shift is not None or self.constant is not None
-        ):
-            raise InvalidParameterError("Pairs of rows have norm 1, and neither a shift nor a constant.")
+        one_of("rows", self.rows, ROW_RULES)
+        object.__setattr__(self, "comparisons", integer_between("comparisons", self.comparisons, 1, _MOST_COMPARISONS))
+        self._check_kind()
         factor = self.grid_factor
         if not np.all(np.isfinite(factor) & (factor > 0)):
             raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
+    def _check_kind(self) -> None:
+        if self.rows in ("unit", "pairs") and (self.row_norm != 1 or self.constant is not None):
+            raise InvalidParameterError("Directions of rows and of pairs have norm 1, and no constant.")
+        if self.rows == "pairs" and self.shift is not None:
+            raise InvalidParameterError("Pairs of rows have no shift.")
+        if self.rows == "signs" and not (self.shift is None and self.scale is None and self.constant is None):
+            raise InvalidParameterError("Signs of differences have neither a shift nor a scale nor a constant.")
+        if self.mapped_from is not None and self.compares:
+            raise InvalidParameterError("Comparisons of rows are not mapped.")
+        if (self.comparisons % 2 or not self.compares) if self.on_ring else self.rows == "signs":
+            raise InvalidParameterError("comparisons must be an even number for pairs and signs, and 1 for other rows.")
+
+    @property
+    def compares(self) -> bool:
+        """Whether what becomes integers is comparisons of two rows each."""
+        return self.rows in COMPARED
+
+    @property
+    def on_ring(self) -> bool:
+        """Whether every row is compared with several others; else it takes part in one integer row alone."""
+        return self.comparisons > 1
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether what is read off a release is made of a whole matrix: one about the mean, or a correlation."""
+        return self.constant is not None or self.rows == "signs"
+
+    @property
+    def keeps_lengths(self) -> bool:
+        """Whether rows have a length in the units of the table, up to the norm; else they are directions."""
+        return self.rows == "clip"
+
     @property
     def limit_squared(self) -> int:
-        """The largest squared norm of a quantized row: 4^bits, and the square of the constant."""
+        """The largest trace that one row has a part in, which is what laws hide: that of all of its comparisons."""
+        return self.comparisons * self.row_limit_squared
+
+    @property
+    def row_limit_squared(self) -> int:
+        """The largest squared norm of one integer row: 4^bits, and the square of the constant."""
         return int(4**self.bits) + self.constant_units**2
 
     @property
@@ -92,20 +144,48 @@ class RowRule:
     @property
     def grid_factor(self) -> FloatArray:
         """Grid units per unit of a feature: a 0-d array, or one entry a feature."""
+        if self.rows == "signs":
+            return np.asarray(float(self._sign_units))
         scaled_before = self.scale is None or self.rows == "pairs"  # a direction is made of scaled rows
         scale = np.asarray(1.0 if scaled_before else self.scale, dtype=np.float64)
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(2.0**self.bits * (scale / self.norm))
 
     @property
+    def row_norm(self) -> float:
+        """The norm that rows were clipped to, before a map if there was one."""
+        return self.norm if self.mapped_from is None else self.mapped_from
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether an entry of zero stays zero, so that sparse rows stay sparse."""
+        return self.shift is None and self.mapped_from is None
+
+    @property
     def unit_squared(self) -> float:
-        """The value of one unit of the integer second moment, in squared units of the scaled row."""
-        return (self.norm / 2.0**self.bits) ** 2
+        """The value of one unit of the integer second moment, in squared units of the scaled row.
+
+        The sum of n rows over n is then the mean; on a ring that of n * comparisons / 2 comparisons.
+        """
+        unit = 1 / self._sign_units if self.rows == "signs" else self.norm / 2.0**self.bits
+        return unit**2 * (2 / self.comparisons if self.on_ring else 1.0)
 
     @property
     def reach_squared(self) -> float:
-        """The square of the longest row, its constant included, in squared units of the scaled row."""
+        """The square of the longest row, its constant included, in squared units of the scaled row.
+
+        On a ring twice that of a comparison, since each is shared by two rows.
+        """
         return self.limit_squared * self.unit_squared
+
+    def full_rows(self, n_rows: int) -> int:
+        """Return how many rows of the largest norm so many rows are worth to a law: a comparison takes two."""
+        return n_rows // 2 if self.on_ring else n_rows
+
+    @property
+    def _sign_units(self) -> int:
+        """The integer that stands for a sign: the largest u with d u^2 <= 4^bits."""
+        return math.isqrt(4**self.bits // max(1, round(self.norm**2)))
 
     @property
     def constant_value(self) -> float:
@@ -122,7 +202,9 @@ class RowRule:
         return asdict(self)
 
     def check_width(self, n_features: int) -> None:
-        """Raise if shift or scale is not as long as a row."""
+        """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""
+        if self.rows == "signs" and round(self.norm**2) != n_features:
+            raise InvalidParameterError("Signs of differences have the norm sqrt(d), d the number of features.")
         for name, entries in (("shift", self.shift), ("scale", self.scale)):
             if entries is not None and len(entries) != n_features:
                 raise InvalidParameterError(

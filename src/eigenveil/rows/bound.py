@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, InvalidParameterError
 from ..row_rule import FloatArray, RowRule
 
 # Below 2^53 every integer is a float64, so a sum of squares below it is exact in any order of summation;
@@ -21,8 +21,8 @@ _EXACT_LIMIT = float(2**EXACT_INTEGER_BITS)
 # Up to this exponent a power of two is a normal float64, and so is its inverse.
 _ONE_FACTOR = 1000
 NOT_FINITE = (
-    "The data contain NaN or infinity; clean them first, or count such rows as zero with a RowBound of "
-    "on_invalid='zero'."
+    "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
+    "missing= of open_table, or by a RowBound of on_invalid='zero'."
 )
 
 
@@ -37,6 +37,11 @@ class RowBound(RowRule):
     array([[ 9., 12.],
            [ 9., 12.]])
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compares and not self.on_ring:
+            raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
 
     def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Return the integer rows, as float64, of a block of dense rows.
@@ -69,14 +74,16 @@ def quantize_values(
             grid = np.subtract(rows, shift, out=out)
             grid *= factor
         np.trunc(grid, out=grid)
-        squared = _squared_norms(grid)
-    clipped = ~(squared <= 4**bound.bits)  # the negation also catches NaN
+        squared = squared_norms(grid)
+    # The negation also catches NaN. Rows of any length become directions with rows="unit".
+    every = bound.rows == "unit"
+    clipped = every | ~(squared <= 4**bound.bits)
     if not clipped.any():
         return grid
-    long_rows = np.flatnonzero(~(squared < _EXACT_LIMIT))
+    long_rows = np.flatnonzero(every | ~(squared < _EXACT_LIMIT))
     if long_rows.size:
         grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, long_rows)
-        squared[long_rows] = _squared_norms(grid[long_rows])
+        squared[long_rows] = squared_norms(grid[long_rows])
     _clip(grid, squared, clipped, bound.bits)
     return grid
 
@@ -114,7 +121,7 @@ def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], Float
     if far:
         integers *= np.ldexp(1.0, -exponents - half)[:, None]
     np.trunc(integers, out=integers)
-    return integers, exponents, _squared_norms(integers)
+    return integers, exponents, squared_norms(integers)
 
 
 def target_exponent(n_features: int) -> int:
@@ -122,8 +129,16 @@ def target_exponent(n_features: int) -> int:
     return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
 
 
-def _squared_norms(rows: FloatArray) -> FloatArray:
+def squared_norms(rows: FloatArray) -> FloatArray:
+    """Return the squared norms of rows; exact for integer rows where they are below 2^53."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def to_the_bound(grid: FloatArray, squared: FloatArray, bits: int) -> None:
+    """Bring integer rows of exact squared norms to norm 2^bits or just below, where they are longer."""
+    clipped = squared > 4**bits
+    if clipped.any():
+        _clip(grid, squared, clipped, bits)
 
 
 def _clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits: int) -> None:
@@ -135,7 +150,7 @@ def _clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bit
     part = grid[which]
     part *= factors[which]
     np.trunc(part, out=part)
-    too_long = np.flatnonzero(_squared_norms(part) > 4**bits)
+    too_long = np.flatnonzero(squared_norms(part) > 4**bits)
     # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
     # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
     part[too_long] -= np.sign(part[too_long])
@@ -150,7 +165,7 @@ def _rescaled(
     n_features: int,
     which: NDArray[np.intp],
 ) -> FloatArray:
-    """Return the directions of very long rows as integers whose squared norm is exact.
+    """Return the directions of rows of any length as integers whose squared norm is exact.
 
     Works on mantissas and exponents apart, so nothing overflows, and brings the largest entry of every row
     just below 2^e with d * 4^e <= 2^53.

@@ -17,11 +17,14 @@ from .bound import finite_rows, integer_rows, target_exponent
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Candidates are the powers of sqrt(2) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
-# as a bound needs. Made of exact operations and one root, so that all machines of a cluster have the same.
-_LOWEST, _HIGHEST = -60, 60
-_HALVES = np.arange(_LOWEST, _HIGHEST + 1)
-LADDER = np.ldexp(np.where(_HALVES % 2, np.sqrt(2.0), 1.0), _HALVES // 2)
+# Rungs are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine as a
+# bound needs. Roots of powers of two round alike on all machines of a cluster, and so does the product with another.
+_STEPS = 8
+_LOWEST, _HIGHEST = -30 * _STEPS, 30 * _STEPS
+_EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
+LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
+# Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
+_QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
 # Squared norms between 2^-900 and 2^900 neither lose bits to subnormal numbers nor overflow.
 _ORDINARY = 900
 
@@ -53,29 +56,39 @@ class MagnitudeCounts:
         return self
 
     def at_most(self) -> IntArray:
-        """Return, for each column and candidate, the number of rows at or below it."""
+        """Return, for each column and rung, the number of rows at or below it."""
         return np.cumsum(self._bins, axis=1)[:, :-1]
+
+    def above(self) -> IntArray:
+        """Return, for each column and rung, the number of rows above it."""
+        return self.n_rows - self.at_most()
 
 
 def norm_rungs(rows: FloatArray) -> IntArray:
     """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
 
-    The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no power of two is
+    The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no rung is
     near it: which rows are asked twice depends on the batch, what they come to does not.
 
     Examples
     --------
     >>> LADDER[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
-    [1.0, 1.41, 2.83]
+    [1.0, 1.41, 2.18]
     """
     with np.errstate(over="ignore", under="ignore"):
         mantissa, power = np.frexp(np.einsum("ij,ij->i", rows, rows))
     margin = doubt(rows.shape[1])
-    sure = (mantissa > 0.5 * (1 + margin)) & (mantissa < 1 - margin) & (np.abs(power) < _ORDINARY)
-    powers = power.astype(np.int64)
+    steps = _steps(mantissa, power)
+    sure = (_steps(mantissa * (1 - margin), power) == steps) & (_steps(mantissa * (1 + margin), power) == steps)
+    sure &= (mantissa >= 0.5) & (mantissa < 1) & (np.abs(power) < _ORDINARY)  # neither zero nor infinite
     near = np.flatnonzero(~sure)
-    powers[near] = _exact_powers(rows[near])
-    return np.asarray(np.clip(powers, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+    steps[near] = _exact_steps(rows[near])
+    return np.asarray(np.clip(steps, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+
+
+def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
+    """Return the least j with m 2^p <= 2^(j/4), the square of rung j; m is from 1/2 to 1, or a little beside."""
+    return np.asarray(4 * (power.astype(np.int64) - 1) + np.searchsorted(_QUARTERS, 2 * mantissa, side="left"))
 
 
 def doubt(n_features: int) -> float:
@@ -88,16 +101,14 @@ def doubt(n_features: int) -> float:
     return 2 * (truncation + n_features * 2.0**-52)
 
 
-def _exact_powers(rows: FloatArray) -> IntArray:
-    """Return the least j with |x|^2 <= 2^j for the integer rows: the square of rung j, so there is no root to round."""
+def _exact_steps(rows: FloatArray) -> IntArray:
+    """Return the least j with |x|^2 <= 2^(j/4) for the integer rows: floats are compared, and nothing is rounded."""
     infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the ladder
     _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
-    mantissa, power = np.frexp(squared)
-    # N = m 2^p with m in [1/2, 1) is at most 2^p, or 2^(p-1) where it is that power itself.
-    powers: IntArray = power.astype(np.int64) - (mantissa == 0.5) + 2 * exponents
-    powers[squared == 0] = _LOWEST
-    powers[infinite] = _HIGHEST + 1
-    return powers
+    steps: IntArray = _steps(*np.frexp(squared)) + 8 * exponents
+    steps[squared == 0] = _LOWEST
+    steps[infinite] = _HIGHEST + 1
+    return steps
 
 
 def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:

@@ -1,0 +1,117 @@
+"""The public order of rows on the ring: what it is, that it depends on places alone, and what it is good for."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigenveil import PrivatePCA, RowBound, SecondMoments
+from eigenveil.errors import InvalidDataError
+from eigenveil.rows import mixing
+from eigenveil.rows.column_counts import half_differences
+from eigenveil.rows.differences import Ring
+from eigenveil.rows.mixing import MixedRing, block_rows, mixed_blocks, public_order
+from helpers import refused
+
+
+def naive_hash(place):
+    """SplitMix64 of a place, in Python integers."""
+    z = place * 0x9E3779B97F4A7C15 % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+@pytest.mark.parametrize("block", [0, 1, 70_000])
+def test_the_order_is_that_of_hashes_of_places(n, block):
+    expected = sorted(range(n), key=lambda place: naive_hash(place + 1 + (block << 32)))
+    assert public_order(n, block).tolist() == expected
+    assert n < 7 or public_order(n, block).tolist() != public_order(n, block + 1).tolist()
+
+
+def test_neighbours_on_the_ring_were_no_neighbours():
+    """A place and the next one on the ring are as far apart as two drawn at random: n/3 on average, sd n/sqrt(18)."""
+    n = 20_000
+    distances = np.abs(np.diff(public_order(n)))
+    assert abs(distances.mean() - n / 3) < 6 * n / np.sqrt(18 * n)
+    assert abs(np.corrcoef(public_order(n)[:-1], public_order(n)[1:])[0, 1]) < 6 / np.sqrt(n)
+
+
+def test_blocks_are_even_and_of_a_fixed_size():
+    assert all(block_rows(d) % 2 == 0 for d in (1, 3, 7, 784, 10**6))
+    assert block_rows(784) * 784 <= 2**22 < (block_rows(784) + 2) * 784
+    assert block_rows(10**6) == 1024
+
+
+def moments_of(ring, rule, rows, cuts):
+    moments = SecondMoments(rule, rows.shape[1])
+    for batch in np.split(rows, sorted(cuts)):
+        for part in ring.push(batch):
+            if part.shape[0]:
+                moments.update(part)
+    for part in ring.closing():
+        moments.update(part)
+    return moments
+
+
+@given(st.integers(2, 60), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(["pairs", "signs"]))
+@settings(max_examples=30, deadline=None)
+def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
+    rule = RowBound(1.0 if kind == "pairs" else 2**0.5, rows=kind, comparisons=8)
+    rows = np.random.default_rng(n).normal(size=(n, 2))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mixing, "block_rows", lambda _: 10)
+        whole = moments_of(MixedRing(rule), rule, rows, ())
+        assert moments_of(MixedRing(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
+        blocks = [rows[start : start + 10] for start in range(0, n, 10)]
+        order = np.concatenate([block[public_order(len(block), number)] for number, block in enumerate(blocks)])
+        assert moments_of(Ring(rule), rule, order, ()) == whole
+        assert np.array_equal(np.concatenate(list(mixed_blocks(np.split(rows, 2 if n % 2 == 0 else [1])))), order)
+    assert whole.n_samples == n
+
+
+def test_the_ring_stays_open_and_to_itself():
+    import copy
+    import pickle
+
+    rule = RowBound(1.0, rows="pairs", comparisons=8)
+    ring = MixedRing(rule)
+    list(ring.push(np.eye(9)))
+    first = [part.tolist() for part in ring.closing()]
+    branch = ring.branch()
+    list(branch.push(np.ones((3, 9))))
+    assert [part.tolist() for part in ring.closing()] == first
+    for take in (pickle.dumps, copy.copy, copy.deepcopy):
+        for holder in (ring, ring._mixer):
+            with refused(InvalidDataError):
+                take(holder)
+
+
+def test_rows_that_wait_are_no_views_of_the_callers():
+    ring, batch = MixedRing(RowBound(1.0, rows="pairs", comparisons=2)), np.eye(3)
+    list(ring.push(batch))
+    expected = [part.tolist() for part in ring.closing()]
+    batch[:] = 7.0
+    assert [part.tolist() for part in ring.closing()] == expected
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_a_sorted_table_is_as_good_as_a_shuffled_one(standardize):
+    rng = np.random.default_rng(0)
+    strong, other = np.sort(rng.normal(size=1500)), rng.normal(size=1500)
+    X = np.column_stack([3 * strong, 3 * strong + 0.5 * other, 2 * other])
+    model = PrivatePCA(1, epsilon=10.0, standardize=standardize, random_state=0).fit(X)
+    component = np.abs(model.components_[0])
+    assert component[:2].min() > 0.6
+    # The control: in the order of the table, neighbours tell the second direction alone.
+    kind = "signs" if standardize else "pairs"
+    rule = RowBound(3**0.5 if standardize else 1.0, rows=kind, comparisons=8)
+    in_order = np.linalg.eigh(moments_of(Ring(rule), rule, X, ()).gram.astype(float))[1][:, -1]
+    assert np.abs(in_order)[0] < 0.3
+
+
+def test_half_differences_of_disjoint_pairs():
+    rows = np.array([[1.0, 1e308], [3.0, -1e308], [10.0, 0.0], [4.0, 5e-324], [100.0, 1.0]])
+    (pairs,) = half_differences([rows])
+    assert pairs.tolist() == [[1.0, 1e308], [3.0, 0.0]]
