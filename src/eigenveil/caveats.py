@@ -1,4 +1,4 @@
-"""Which attack applies to numbers that are not exact: sentences that a guarantee carries.
+"""Sentences that a guarantee carries: which attack applies to numbers that are not exact, and where order matters.
 
 Mironov, On significance of the least significant bits for differential privacy (CCS 2012), showed that the last bits of
 float64 noise tell neighbouring data apart; docs/explanation/decisions/0003-exactness.md says what became of ours.
@@ -19,3 +19,8 @@ DIRECTION_CAVEAT = (
     "Mironov 2012)."
 )
 """Which attack applies to directions that were drawn in floats."""
+ORDER_CAVEAT = (
+    "Rows are compared with one another by their places, so the promise is for tables whose order does not depend on "
+    "values; shuffle a sorted one first, by no fixed seed."
+)
+"""What holds of rows that are compared: a row is replaced where it stands, and moves no other."""

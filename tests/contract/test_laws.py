@@ -243,7 +243,7 @@ def test_what_a_law_cannot_be_about_is_refused_before_spending(name, calibration
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, relation=relation, data_set="study")
     refused = []
     if relation is Relation.ADD_REMOVE:
-        refused.append(SecondMoments(RowBound(1.0, rows="pairs"), 5).update(np.eye(5)))
+        refused.append(SecondMoments(RowBound(1.0, rows="pairs", comparisons=8), 5).update(np.eye(5)))
     if law.releases == "subspace":
         refused.append(some_moments(5, constant=1.0))
     for moments in refused:

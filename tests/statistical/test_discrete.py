@@ -10,7 +10,7 @@ import scipy.stats
 from eigenveil.errors import InvalidParameterError
 from eigenveil.randomness import secure_generator, seeded_generator
 from eigenveil.samplers import discrete
-from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace
+from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace, geometric
 from statistical.constants import ALPHA, PERTURB, N
 
 
@@ -36,8 +36,8 @@ SCALES = [0.3, 1.0, 7.5]
 
 
 def probabilities(law, scale, values):
-    exponent = np.abs(values) / scale if law is discrete_laplace else values**2 / (2 * scale**2)
-    weights = np.exp(-exponent)
+    exponent = values**2 / (2 * scale**2) if law is discrete_gaussian else np.abs(values) / scale
+    weights = np.exp(-exponent) * ((values >= 0) | (law is not geometric))
     return weights / weights.sum()
 
 
@@ -67,7 +67,17 @@ def test_draws_have_their_probabilities(law, scale, draw):
     assert not accepted(sample, law, scale * (1 - 2 * PERTURB))
 
 
-@pytest.mark.parametrize("law", [discrete_laplace, discrete_gaussian])
+@pytest.mark.parametrize("source", ["secure", "seeded"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_geometric_draws_have_their_probabilities(scale, source):
+    sample = SOURCES[source](geometric, scale, N // 2)
+    assert accepted(sample, geometric, scale)
+    assert not accepted(sample, geometric, scale * (1 + 2 * PERTURB))
+    assert not accepted(sample, geometric, scale * (1 - 2 * PERTURB))
+    assert not accepted(sample + 1, geometric, scale)
+
+
+@pytest.mark.parametrize("law", [discrete_laplace, geometric, discrete_gaussian])
 def test_coins_settled_in_decimals_have_the_same_law(law, monkeypatch):
     """With a tolerance of 1 every coin is undecided, and goes through the exact path."""
     monkeypatch.setattr(discrete, "TOLERANCE", 1.0)

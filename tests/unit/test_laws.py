@@ -200,8 +200,7 @@ def test_auto_uses_public_numbers_only():
     choose = {"n_features": 50, "epsilon": 1.0}
     assert choose_law(n_rows=10**5, **choose) == "matrix_laplace"
     assert choose_law(n_rows=10**5, delta=1e-6, **choose) == "gaussian"
-    assert choose_law(n_rows=10, n_components=3, **choose) == "eigenvector_sampling"
-    assert choose_law(n_rows=200, n_components=3, **choose) == "matrix_laplace"
+    assert {choose_law(n_rows=n, n_components=3, **choose) for n in (0, 10, 200)} == {"matrix_laplace"}
     assert choose_law(n_rows=200, n_components=1, **choose) == "ppca"
     assert choose_law(n_rows=10, **choose) == "matrix_laplace"  # the matrix itself is wanted
     # Under add/remove the number of rows is private and must not matter.

@@ -156,3 +156,44 @@ def test_control_the_search_would_find_a_smaller_table():
         assert (made**2).sum(axis=(-2, -1)).max() > 0.95**2 * sensitivity.frobenius_squared(relation) * 256
         assert nuclear(made).max() > 0.95 * sensitivity.nuclear(relation) * 16
     assert climbed(2, np.random.default_rng(13)) > 0.95 * math.sqrt(5)
+
+
+def blocks(d, bits, constant=0):
+    """What one unit adds on a tiny grid: a row or two rows together of sum q'q <= 4^bits, a constant appended to each.
+
+    With a constant, a unit is one row.
+    """
+    rows = grid_rows(d, bits)
+    if constant:
+        rows = np.column_stack([rows, np.full(len(rows), constant)])
+        return rows[:, :, None] * rows[:, None, :]
+    pairs = np.array(list(itertools.combinations_with_replacement(range(len(rows)), 2)))
+    pairs = pairs[(rows[pairs] ** 2).sum(axis=(1, 2)) <= 4**bits]
+    together = np.einsum("nki,nkj->nij", rows[pairs], rows[pairs])
+    return np.unique(np.concatenate([together, rows[:, :, None] * rows[:, None, :]]), axis=0)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(
+    ("d", "bits", "constant"), [(1, 2, 0), (2, 1, 0), (2, 2, 0), (3, 1, 0), (1, 2, 3), (2, 1, 1), (2, 2, 5)]
+)
+def test_one_number_about_the_trace_is_free(d, bits, constant, relation):
+    """Rank two and the appended constant included; integers throughout."""
+    made, grid = blocks(d, bits, constant), 4**bits + constant**2
+
+    def squares(weight):
+        if relation is Relation.ADD_REMOVE:  # the number of rows less the trace, and the matrix
+            moved = grid - np.trace(made, axis1=1, axis2=2)
+            return (made**2).sum(axis=(1, 2)) + weight * moved**2
+        change = (made[:, None] - made[None, :]).reshape(-1, *made.shape[1:])
+        return (change**2).sum(axis=(1, 2)) + weight * np.trace(change, axis1=1, axis2=2) ** 2
+
+    bound = sensitivity.frobenius_with_trace_squared(relation) * grid**2
+    assert squares(1).max() <= bound
+    # The controls: a number with noise a factor 1.2 smaller is not free, but for rows whose constant is always there.
+    if not constant:
+        assert squares(1).max() == bound
+        assert squares(1.44).max() > 1.2 * bound
+    # And under add/remove the trace itself would not be: it moves together with the matrix.
+    if relation is Relation.ADD_REMOVE:
+        assert ((made**2).sum(axis=(1, 2)) + np.trace(made, axis1=1, axis2=2) ** 2).max() > 1.5 * bound

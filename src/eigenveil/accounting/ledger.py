@@ -23,7 +23,7 @@ from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp
 from .composition import concentrated_rho
 from .ledger_file import LedgerEntry, LedgerFile
 
-__all__ = ["LedgerEntry", "PrivacyLedger"]
+__all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
 
 _COMPOSITIONS = ("basic", "zcdp")
 _LONGEST_NAME = 200
@@ -210,6 +210,18 @@ class PrivacyLedger:
                 for name, limit, spent in zip(names, self._limits, total, strict=True)
             )
             raise BudgetError(f"This release needs {needed}, but {left} is left; nothing was spent.")
+
+
+LedgerOrPath = PrivacyLedger | str | PathLike[str]
+
+
+def opened_ledger(ledger: LedgerOrPath | None) -> PrivacyLedger | None:
+    """Return a ledger that was given, or the one at a path; anything else is refused."""
+    if ledger is None or isinstance(ledger, PrivacyLedger):
+        return ledger
+    if isinstance(ledger, str | PathLike):
+        return PrivacyLedger(ledger)
+    raise InvalidParameterError(f"ledger must be a PrivacyLedger or the path of its file, not {type(ledger).__name__}.")
 
 
 def _name(data_set: object) -> str:

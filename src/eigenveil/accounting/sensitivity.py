@@ -2,7 +2,8 @@
 
 Written as exact fractions (squares where the number itself is irrational); docs/explanation/guarantee.md has the proofs
 and tests search for counterexamples. Rows on the integer grid have q'q <= 4^bits, so every entry here holds
-for the integer statistic after multiplying by 4^bits.
+for the integer statistic after multiplying by 4^bits; and after multiplying by k * 4^bits where a row takes part in k
+comparisons, since every entry holds for any A >= 0 of trace at most 1 in place of x x'.
 """
 
 from fractions import Fraction
@@ -13,6 +14,21 @@ from ..guarantee import Relation
 def frobenius_squared(relation: Relation) -> Fraction:
     """Return the largest squared Frobenius norm of a change, |xx' - yy'|^2 = |x|^4 + |y|^4 - 2(x.y)^2."""
     return Fraction(2 if relation is Relation.REPLACE else 1)
+
+
+def frobenius_with_trace_squared(relation: Relation) -> Fraction:
+    """Return the largest squared norm of a change of the matrix and one number more.
+
+    Replace: of (C, tr C). Add or remove: of (C, n - tr C), n the number of rows. Both are convex in what a row adds, A
+    positive semidefinite of trace at most 1, so extreme points A = 0 and A = x x' with |x| = 1 are the worst:
+    |xx' - yy'|^2 + 0 <= 2 and |xx'|^2 + 1 = 2; |xx'|^2 + 0 = 1 and 0 + 1 = 1. As large as without that number.
+    """
+    return frobenius_squared(relation)
+
+
+def sum_squared(relation: Relation) -> int:
+    """Return the largest squared l2 change of the sum of rows of norm at most 1: x - y with y = -x, or one row."""
+    return 4 if relation is Relation.REPLACE else 1
 
 
 def nuclear(relation: Relation) -> Fraction:

@@ -43,6 +43,11 @@ class AdditiveLaw(CentralLaw):
         """Standard deviation of an off-diagonal entry of the noise on C."""
 
     @property
+    def equivalent_sd(self) -> float:
+        """That standard deviation itself."""
+        return self.off_diagonal_sd
+
+    @property
     @abstractmethod
     def noise_reach(self) -> float:
         """A size in units of C that no entry of the noise passes in practice, to keep int64 from overflow."""
@@ -64,6 +69,7 @@ class AdditiveLaw(CentralLaw):
 
     def check_grid(self, grid: int) -> None:
         """Refuse noise that would overflow int64."""
+        self.check_count()
         if self.noise_reach * grid >= 2.0**62:
             raise CapacityError(
                 "The noise at this epsilon does not fit int64 on this grid; use fewer bits in the RowBound."
@@ -100,6 +106,11 @@ class AdditiveLaw(CentralLaw):
         """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
         noise = self.noise(generator, _SIMULATED_GRID) / _SIMULATED_GRID
         return np.asarray(noise - self.noise_mean * np.eye(self.n_features))
+
+    def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return such noise, and the independent noise of a paid count."""
+        count = float(self.count_noise(1, generator)) if self.count_share > 0 else 0.0
+        return self.simulated_noise(generator), count
 
     def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
         """Return the top eigenvectors of the public matrix plus simulated noise."""

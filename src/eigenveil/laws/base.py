@@ -13,12 +13,12 @@ from ..guarantee import Guarantee, Numerics
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Integers = Mapping[str, IntArray]
-"""What leaves, by name: "matrix", "directions", "quotients", "count"; in the local model "sums" and "ones"."""
+"""What leaves, by name: "matrix", "trace", "directions", "quotients", "count", "slack"; locally "sums", "ones"."""
 Values = Mapping[str, FloatArray]
 """The same as numbers, for rows of norm at most 1."""
 Releases = Literal["matrix", "directions", "subspace"]
 
-IN_UNITS_OF_C = frozenset({"matrix", "quotients"})
+IN_UNITS_OF_C = frozenset({"matrix", "quotients", "trace", "slack"})
 """What is counted in squared units of the rows; the rest has the same unit whatever the rows are."""
 
 
@@ -68,6 +68,11 @@ class Law(ABC):
         del values, n_rows
         return None
 
+    def estimated_rows(self, values: Values) -> float | None:
+        """Return the number of rows as a law tells it by more than a count; None where there is no more."""
+        del values
+        return None
+
     def directions(self, values: Values) -> FloatArray | None:
         """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
         del values
@@ -93,9 +98,18 @@ class Law(ABC):
         """Whether its noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
         return False
 
+    @property
+    def sharp_trace(self) -> bool:
+        """Whether its noise is much smaller on the trace than a sum over the diagonal would be."""
+        return False
+
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
         """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
         raise NotImplementedError(f"{self.name} adds no noise.")
+
+    def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return such noise, and together with it the error of the number of rows that the sum is divided by."""
+        return self.simulated_noise(generator), 0.0
 
     @classmethod
     def privacy(cls) -> str:

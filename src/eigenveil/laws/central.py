@@ -22,8 +22,21 @@ from .base import IN_UNITS_OF_C, FloatArray, IntArray, Integers, Law, Values
 
 COUNT_SHARE = Fraction(1, 20)
 """Where the number of rows is private, this share of epsilon pays for a noisy count to divide by."""
+# Scales of the noise on a count that the sampler draws in int64.
+_COUNT_SCALES = Fraction(1, 2**20), Fraction(2**50)
 DIRECTION_UNIT = 2.0**-24
 """Directions leave as integers of this unit."""
+
+
+def noisy_count(n_rows: int, epsilon: Fraction, generator: np.random.Generator) -> int:
+    """Return a private number of rows, at least 1, by discrete Laplace noise: pure epsilon under add/remove.
+
+    Examples
+    --------
+    >>> abs(noisy_count(1000, Fraction(10), np.random.default_rng(0)) - 1000) < 10
+    True
+    """
+    return max(1, n_rows + int(discrete_laplace(float_above(1 / epsilon), 1, generator)[0]))
 
 
 class CentralLaw(Law):
@@ -59,12 +72,15 @@ class CentralLaw(Law):
         Whether it serves comparisons only, and is never recommended.
     simulates_up_to : int
         The width beyond which a simulation takes minutes.
+    needs_rank_one : bool
+        Whether the proof is for units that add one x x' each; the others hide any sum of such of the same trace.
     """
 
     calibrations: ClassVar[tuple[str, ...]] = ("tight",)
     unsound_calibrations: ClassVar[tuple[str, ...]] = ()
     baseline: ClassVar[bool] = False
     simulates_up_to: ClassVar[int] = 10**9
+    needs_rank_one: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -128,7 +144,8 @@ class CentralLaw(Law):
         if not (self.exact or self.accept_inexact):
             raise InvalidParameterError(
                 f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
-                "than its guarantee says; choose an exact law, or say accept_inexact=True for research."
+                "than its guarantee says; choose an exact law, or for research say accept_inexact=True (of an "
+                "estimator in law_options)."
             )
 
     @abstractmethod
@@ -169,21 +186,45 @@ class CentralLaw(Law):
         """Refuse a grid that the law does not fit; public numbers alone, before any budget is spent."""
         del grid
 
+    @property
+    def divisible(self) -> bool:
+        """Whether its cost adds up in squares, so that one budget pays for several measurements (`laws.portions`)."""
+        return False
+
     # Where rows are private to the number.
 
     @property
+    def count_share(self) -> Fraction:
+        """The share of the budget that pays for a noisy number of rows: none where that is public."""
+        return COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
+
+    @property
     def matrix_epsilon(self) -> Fraction:
-        """What is left of epsilon for the matrix: all of it, or less a share for the private count."""
-        share = COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
-        return exact(self.epsilon) * (1 - share)
+        """What is left of epsilon for the matrix: all of it, or less the share of the count."""
+        return exact(self.epsilon) * (1 - self.count_share)
+
+    @property
+    def _count_scale(self) -> Fraction:
+        return 1 / (exact(self.epsilon) - self.matrix_epsilon)
+
+    def check_count(self) -> None:
+        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of laws that draw one."""
+        if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
+            raise InvalidParameterError(
+                f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
+                "or relation='replace'."
+            )
+
+    def count_noise(self, grid: int, generator: np.random.Generator) -> int:
+        """Return noise for a number of rows that is paid for, times `grid`."""
+        return grid * int(discrete_laplace(float_above(self._count_scale), 1, generator)[0])
 
     def draw_count(self, n_rows: int, grid: int, generator: np.random.Generator) -> Integers:
-        """Return the noisy number of rows under add/remove, and nothing under replace, where it is public."""
-        del grid
-        if self.relation is Relation.REPLACE:
+        """Return the noisy number of rows where it is paid for, and nothing elsewhere."""
+        if self.count_share == 0:
             return {}
-        scale = float_above(1 / (exact(self.epsilon) - self.matrix_epsilon))
-        return {"count": np.array(max(1, n_rows + int(discrete_laplace(scale, 1, generator)[0])))}
+        noisy = n_rows * grid + self.count_noise(grid, generator)
+        return {"count": np.array(max(1, (2 * noisy + grid) // (2 * grid)))}  # to the nearest, in integers
 
     def count_log_density(self, values: Values, n_rows: int) -> FloatArray | float:
         """Return the log density of released counts at a number of rows, up to a constant."""
@@ -201,6 +242,14 @@ class CentralLaw(Law):
         Audits search data whose leading eigenvalues are tied up to its inverse, where such laws leak most.
         """
         return None
+
+    @property
+    def equivalent_sd(self) -> float:
+        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this law.
+
+        For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
+        """
+        return 0.0
 
     def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
         """Return the directions of `size` releases on a *public* matrix C, shape (size, k, d), for planning.

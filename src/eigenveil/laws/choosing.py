@@ -1,16 +1,13 @@
 """`law="auto"`: a rule that uses public numbers only, and chooses exact laws only."""
 
 from ..guarantee import Relation
-from .eigenvector_sampling import EigenvectorSampling
 from .gaussian import Gaussian
 from .matrix_laplace import MatrixLaplace
 from .ppca import Ppca
 
-# Below this many rows times epsilon per feature, sampling directions loses less than adding noise:
-# docs/explanation/choosing.md shows the experiment it was read from.
-# One direction has an exact sampler that spends nothing on others.
-ONE_DIRECTION_BELOW = 12.0
-SEVERAL_BELOW = 1.0
+# Below this many rows times epsilon per feature, drawing one direction loses less than adding noise to the matrix.
+# Several directions have no such place: docs/explanation/choosing.md shows the experiment that both were read from.
+ONE_DIRECTION_BELOW = 8.0
 
 
 def choose_law(
@@ -21,6 +18,7 @@ def choose_law(
     epsilon: float,
     delta: float = 0.0,
     relation: Relation = Relation.REPLACE,
+    divided: bool = False,
 ) -> str:
     """Return the name of the law that `"auto"` stands for; with our constants each of them is exact in its bits.
 
@@ -38,6 +36,8 @@ def choose_law(
         0 is pure differential privacy.
     relation : Relation
         The neighbouring relation.
+    divided : bool
+        Whether the budget is to pay for several measurements, where a law is there that allows for it.
 
     Examples
     --------
@@ -51,10 +51,7 @@ def choose_law(
     if delta > 0:
         gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, relation=relation)
         laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, relation=relation)
-        return Gaussian.name if gaussian.off_diagonal_sd <= laplace.off_diagonal_sd else MatrixLaplace.name
-    rows_per_feature = n_rows * epsilon / n_features
-    if relation is Relation.ADD_REMOVE or n_components is None:
-        return MatrixLaplace.name
-    if n_components == 1 and rows_per_feature < ONE_DIRECTION_BELOW:
+        return Gaussian.name if divided or gaussian.off_diagonal_sd <= laplace.off_diagonal_sd else MatrixLaplace.name
+    if relation is Relation.REPLACE and n_components == 1 and n_rows * epsilon < ONE_DIRECTION_BELOW * n_features:
         return Ppca.name
-    return EigenvectorSampling.name if rows_per_feature < SEVERAL_BELOW else MatrixLaplace.name
+    return MatrixLaplace.name

@@ -45,7 +45,7 @@ class EigenvectorSampling(SamplingLaw):
     releases = "directions"
     numerics = Numerics.IDEALIZED  # with the published constants
     source = "Amin et al. 2018, Algorithm 1, with its joint cost"
-    use_when = "several directions, few rows, delta = 0"
+    use_when = "comparison: several directions, one after the other"
     calibrations = ("tight", "paper")
 
     def __init__(self, *, eigenvalue_share: float | None = None, **parameters: Any) -> None:
@@ -84,6 +84,7 @@ class EigenvectorSampling(SamplingLaw):
 
     def check_grid(self, grid: int) -> None:
         """Refuse a strength that no certificate is sure to reach."""
+        self.check_count()
         if self.calibration == "tight":
             self.check_strength(self._exact_strength(grid), grid)
             # However coarse their integers, a quotient moves by one for every direction and two more.

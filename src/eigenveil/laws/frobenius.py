@@ -7,11 +7,10 @@ import numpy as np
 
 from ..accounting.calibration import decimal_above, exact, float_above, square_root_above
 from ..accounting.sensitivity import frobenius_squared
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics
 from ..samplers.lazy_frobenius import LazyFrobenius
 from .additive import RealNoiseLaw
 from .base import FloatArray
-from .central import COUNT_SHARE
 
 
 class Frobenius(RealNoiseLaw):
@@ -46,7 +45,7 @@ class Frobenius(RealNoiseLaw):
         """Return pure epsilon; half of what the matrix was given with the paper's factor."""
         epsilon, claimed = self.epsilon, None
         if self.calibration == "paper":
-            count = exact(self.epsilon) * (COUNT_SHARE if self.relation is Relation.ADD_REMOVE else 0)
+            count = exact(self.epsilon) - self.matrix_epsilon
             epsilon, claimed = decimal_above(self.matrix_epsilon / 2 + count), (self.epsilon, 0.0)
         return Guarantee(epsilon, 0.0, self.relation, Numerics.EXACT, claimed=claimed)
 

@@ -51,6 +51,11 @@ class MatrixLaplace(RealNoiseLaw):
         return self.relation is Relation.REPLACE and self.calibration == "balanced"
 
     @property
+    def sharp_trace(self) -> bool:
+        """Its trace has a variance below 8/epsilon^2 at every width."""
+        return self.balanced
+
+    @property
     def _scale(self) -> Fraction:
         sensitivity = 1 if self.balanced else nuclear(self.relation)
         return sensitivity / (2 * self.matrix_epsilon)

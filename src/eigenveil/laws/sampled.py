@@ -22,6 +22,16 @@ class SamplingLaw(CentralLaw):
     def strength(self) -> float:
         """The factor of C in the exponent of the density."""
 
+    @property
+    def equivalent_sd(self) -> float:
+        """sqrt(d/2)/s: that of noise as large as the law's own where a direction is just found.
+
+        The gap g of C turns a direction by a mean square of 1/(2 s g) in each of the others, where noise of standard
+        deviation t would turn it by (t/g)^2. A direction is found from g = d/s on, up to a factor, and there both
+        agree for t^2 = d/(2 s^2).
+        """
+        return math.sqrt(self.n_features / 2) / self.strength
+
     def check_strength(self, strength: Fraction, grid: int) -> None:
         """Refuse a strength at which some data, of any number of rows that a grid can count, have no sure envelope."""
         if not certifiable(strength / grid, self.n_features):

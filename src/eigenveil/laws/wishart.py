@@ -96,6 +96,7 @@ class Wishart(RealNoiseLaw):
     use_when = "the matrix itself must be positive semidefinite"
     calibrations = ("tight", "paper")
     unsound_calibrations = ("paper",)
+    needs_rank_one = True
 
     def __init__(self, *, allow_unsound: bool = False, whole_degrees: bool = True, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -106,7 +107,7 @@ class Wishart(RealNoiseLaw):
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "
-                "allow_unsound=True to repeat it, or use calibration='tight'."
+                "allow_unsound=True (of an estimator in law_options) to repeat it, or use calibration='tight'."
             )
 
     @classmethod

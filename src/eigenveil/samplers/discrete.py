@@ -1,4 +1,4 @@
-"""Discrete Laplace and discrete Gaussian numbers on the integers: exact, and fast.
+"""Discrete Laplace, geometric and discrete Gaussian numbers on the integers: exact, and fast.
 
 The algorithms are those of Canonne, Kamath and Steinke (2020), which build both laws from coins that fall with
 probability exp(-g) for a rational g. A coin is decided in float64 where the answer is beyond doubt: where a 64-bit
@@ -40,6 +40,24 @@ def discrete_laplace(scale: float, size: int, generator: np.random.Generator) ->
     return _laplace(_rounded_up(scale), size, generator)
 
 
+def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArray:
+    """Return draws with probability proportional to exp(-x / scale) at every integer x of 0 and above.
+
+    The scale is rounded up to 40 significant bits.
+
+    Examples
+    --------
+    >>> draws = geometric(1e6, 1000, np.random.default_rng(0))
+    >>> bool(draws.min() >= 0 and draws.mean() > 5e5)
+    True
+    """
+    scale, size = positive_number("scale", scale), integer_between("size", size, 1)
+    accepted = np.empty(0, dtype=np.int64)
+    while accepted.size < size:
+        accepted = np.append(accepted, _magnitudes(_rounded_up(scale), size - accepted.size, generator))
+    return accepted[:size]
+
+
 def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -> IntArray:
     """Return draws with probability proportional to exp(-x^2 / (2 scale^2)) at every integer x.
 
@@ -67,23 +85,27 @@ def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -
 
 
 def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw from the discrete Laplace law of rational scale a/b: |x| is the floor of (u + a v)/b.
-
-    u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e, the sign is a coin, and
-    minus zero is drawn again.
-    """
-    a, b = scale.numerator, scale.denominator
+    """Draw from the discrete Laplace law: a magnitude and a coin for its sign, and minus zero is drawn again."""
     accepted: list[IntArray] = []
     missing = size
     while missing > 0:
-        u = generator.integers(0, a, missing + missing + 16)
-        u = u[_falls(u / a, lambda i, u=u: Fraction(int(u[i]), a), generator)]  # type: ignore[misc]
-        magnitude = (u + a * _geometric(u.size, generator)) // b
-        negative = generator.integers(0, 2, u.size).astype(bool)
+        magnitude = _magnitudes(scale, missing, generator)
+        negative = generator.integers(0, 2, magnitude.size).astype(bool)
         kept = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))][:missing]
         accepted.append(kept)
         missing -= kept.size
     return np.concatenate(accepted)
+
+
+def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) -> IntArray:
+    """Draw about as many as wanted with probability proportional to exp(-x/scale), scale a/b: the floor of (u + a v)/b.
+
+    u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e.
+    """
+    a, b = scale.numerator, scale.denominator
+    u = generator.integers(0, a, 2 * wanted + 16)
+    u = u[_falls(u / a, lambda i: Fraction(int(u[i]), a), generator)]
+    return np.asarray((u + a * _geometric(u.size, generator)) // b)
 
 
 def _geometric(size: int, generator: np.random.Generator) -> IntArray:

@@ -38,9 +38,12 @@ def _tables() -> tuple[int, NDArray[np.int64], NDArray[np.uint8], NDArray[np.uin
     with decimal.localcontext(prec=40):
         height = [(-((decimal.Decimal(k) / 16) ** 2) / 2).exp() for k in range(TABLE_CELLS + 1)]
         hair = decimal.Decimal("1e-30")  # more than the rounding of all that is below
-        c = 2**CELL_BITS
-        while sum(math.ceil(c * h + hair) for h in height[:-1]) + 1 > 2**CELL_BITS:
-            c -= 1 if c < 4000 else 64
+        # The largest c whose weights fit: they grow with it, so halving the interval finds it.
+        c, too_large = 1, 2**CELL_BITS
+        while too_large - c > 1:
+            middle = (c + too_large) // 2
+            fits = sum(math.ceil(middle * h + hair) for h in height[:-1]) + 1 <= 2**CELL_BITS
+            c, too_large = (middle, too_large) if fits else (c, middle)
         weights = [math.ceil(c * h + hair) for h in height[:-1]] + [1]
         sure, never = np.zeros(256, np.uint16), np.zeros(256, np.uint32)
         for k in range(TABLE_CELLS):

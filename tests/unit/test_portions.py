@@ -1,0 +1,190 @@
+"""Portions of a Gaussian budget: constants, their sum over all that a fit draws, and averages in integers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
+from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess
+from eigenveil.accounting.sensitivity import frobenius_squared
+from eigenveil.errors import CapacityError, InvalidParameterError
+from eigenveil.guarantee import Relation
+from eigenveil.laws.gaussian import Gaussian
+from eigenveil.laws.portions import Budget, Portion, at_share, averaged, bisections
+from eigenveil.postprocess import preconditioning
+
+EPSILON, DELTA = 1.0, 1e-6
+GENERATOR = np.random.default_rng(3)
+STEEP = GENERATOR.normal(size=(4000, 20)) * np.arange(1, 21) ** -1.5
+
+
+def naive_mu(epsilon, delta):
+    """The change that noise of sd 1 hides, by Balle and Wang's formula as they print it."""
+    normal = scipy.stats.norm.cdf
+
+    def excess(mu):
+        return normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal(-mu / 2 - epsilon / mu) - delta
+
+    return scipy.optimize.brentq(excess, 1e-3, 10)
+
+
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 20), Fraction(1, 50)])
+def test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared(share):
+    portion = Portion(EPSILON, DELTA, share)
+    mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    assert portion.scale(10**12) == pytest.approx(10**6 / (mu * math.sqrt(share)), rel=1e-6)
+    assert portion.count_sd(128) == pytest.approx(math.sqrt(7) / (mu * math.sqrt(share)), rel=1e-6)
+
+
+def test_a_law_at_a_share_has_its_noise_and_speaks_for_the_whole_budget():
+    whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=5)
+    part = at_share(whole, Fraction(1, 4))
+    assert part.noise_scale() == pytest.approx(2 * whole.noise_scale(), rel=1e-9)
+    assert part.guarantee().epsilon == whole.guarantee().epsilon
+    assert part.guarantee().rho == pytest.approx(whole.guarantee().rho, rel=1e-9)
+    assert part.epsilon_at(1e-5) == pytest.approx(whole.epsilon_at(1e-5), rel=1e-9)
+    assert Gaussian(**part.parameters()).noise_scale() == part.noise_scale()
+    assert "share" not in whole.parameters()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"share": 0.0}, {"share": 1.5}, {"share": 0.5, "relation": "add_remove"}, {"share": 0.5, "calibration": "paper"}],
+)
+def test_a_share_that_makes_no_sense_is_refused(options):
+    with pytest.raises(InvalidParameterError):
+        Gaussian(epsilon=EPSILON, delta=DELTA, n_features=5, **options)
+
+
+def test_no_more_than_all_of_a_budget_is_given():
+    budget = Budget(Gaussian(epsilon=EPSILON, delta=DELTA, n_features=5))
+    budget.take(Fraction(3, 4))
+    for share in (Fraction(1, 3), Fraction(0), Fraction(-1)):
+        with pytest.raises(ValueError, match="spent"):
+            budget.take(share)
+    assert budget.law(budget.left).share == 0.25
+    with pytest.raises(ValueError, match="spent"):
+        budget.law(Fraction(1, 100))
+
+
+class Recorder:
+    """Everything that a fit draws by Gaussian noise: squared changes in units of the noise, and excess of delta."""
+
+    def __init__(self, monkeypatch):
+        self.costs, self.excess, self.parts = [], [], []
+        measured, draw = Portion.measured, Gaussian.draw
+
+        def record_numbers(portion, values, squared_change, generator):
+            scale = portion.scale(squared_change)
+            self.costs.append(squared_change / scale**2)
+            self.excess.append(discrete_gaussian_excess(portion.epsilon, values.size, scale))
+            self.parts.append("numbers" if values.size > 1 else "count")
+            return measured(portion, values, squared_change, generator)
+
+        def record_matrix(law, gram, grid, n_rows, generator):
+            # By the definition of the law: rows of squared norm up to the grid move the matrix by sqrt(2) of it.
+            self.costs.append(float(frobenius_squared(Relation.REPLACE)) / law.noise_scale() ** 2)
+            self.excess.append(discrete_gaussian_excess(law.epsilon, law.n_numbers, law.off_diagonal_sd * grid))
+            self.parts.append("matrix")
+            return draw(law, gram, grid, n_rows, generator)
+
+        monkeypatch.setattr(Portion, "measured", record_numbers)
+        monkeypatch.setattr(Gaussian, "draw", record_matrix)
+
+
+MEAN = ["numbers", *["count"] * 7]
+MAPPED = ["matrix", *["count"] * 6, "matrix"]
+FITS = {
+    "mean first": ({"center": True}, 1.0, [*MEAN, *MEAN, "matrix"]),
+    "mean first, two stages": ({"center": True, "stages": 2}, 1.0, [*MEAN, *MEAN, *MAPPED]),
+    "two stages": ({"center": False, "stages": 2}, 1.0, MAPPED),
+    "no map": ({"center": False, "stages": 2}, 0.0, ["matrix", "matrix"]),
+    "a promise not kept": ({"center": False, "stages": 2}, 0.5, MAPPED),
+    "one stage": ({"stages": 1}, 1.0, ["matrix"]),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_path):
+    parameters, promise, expected = FITS[name]
+    if promise == 0.0:
+        monkeypatch.setattr(preconditioning, "PROMISE", 0.0)
+    if promise == 0.5:
+        monkeypatch.setattr(preconditioning.Map, "keeps_promise", lambda *_: False)
+    if "center" in parameters and "stages" not in parameters:
+        monkeypatch.setattr(PrivatePCA, "_maps", False)
+    recorder = Recorder(monkeypatch)
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="rows")
+    model = PrivatePCA(2, epsilon=EPSILON, delta=DELTA, norm_bound=4.0, ledger=ledger, **parameters).fit(STEEP)
+    assert recorder.parts == expected
+    assert ("map" in model.release_.integers) == (promise == 1.0 and expected[-8:] == MAPPED)
+    assert [entry.guarantee for entry in ledger.entries()] == [model.guarantee_]
+    mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    spent = sum(recorder.costs)
+    assert spent <= mu**2 * (1 + 1e-6)
+    assert spent >= mu**2 * (1 - 1e-6)  # nothing is left over, so a constant 1.2 times too large is seen as well
+    assert sum(recorder.excess) <= DISCRETE_SHARE * DELTA
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_features", "chosen", "left"),
+    [("clip", STEEP.shape[1], ("norm_bound",), 0.9), ("auto", 4, ("bounds", "norm_bound"), 0.6)],
+)
+def test_a_private_bound_is_paid_beside_the_gaussian_budget(monkeypatch, rows, n_features, chosen, left):
+    recorder = Recorder(monkeypatch)
+    table = STEEP[:, :n_features]
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, rows=rows).fit(table)
+    assert model.release_.origin.chosen_privately == chosen
+    mu = naive_mu(left * EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    assert sum(recorder.costs) == pytest.approx(mu**2, rel=1e-6)
+    assert model.guarantee_.epsilon == EPSILON
+
+
+def test_averages_of_two_releases_are_exact_integers_of_one_share():
+    whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=2)
+    laws = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
+    values = [
+        {"matrix": np.array([[5, -1], [-1, 7]]), "trace": np.array(3)},
+        {"matrix": np.array([[2, 4], [4, 0]]), "trace": np.array(1)},
+    ]
+    law, integers, divisor = averaged(list(zip(laws, values, strict=True)))
+    assert divisor == 49  # 5 : 44
+    assert integers["matrix"].tolist() == [[5 * 5 + 44 * 2, -5 + 44 * 4], [-5 + 44 * 4, 35]]
+    assert int(integers["trace"]) == 15 + 44
+    assert law.share == 0.98
+
+
+def test_averages_of_extreme_releases_do_not_overflow():
+    whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
+    laws = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
+    _, integers, _ = averaged([(law, {"matrix": np.array([[2**62]])}) for law in laws])
+    assert 2**60 < integers["matrix"][0, 0] <= 2**62
+
+
+@pytest.mark.parametrize("places", [2, 3, 64, 100, 128])
+def test_a_bisection_without_noise_finds_the_first_count_that_is_low_enough(places, monkeypatch):
+    monkeypatch.setattr(Portion, "measured", lambda _, values, *__: values)
+    asked = []
+    counts = np.arange(places)[::-1] * 10
+    portion = Portion(EPSILON, DELTA, Fraction(1, 25))
+    for most in (-1, 0, 5, 10 * places // 2, 10 * places):
+        expected = next((i for i, count in enumerate(counts) if count <= most), places - 1)
+        assert portion.first_at_most(counts, most, GENERATOR) == expected
+        asked.append(most)
+    assert bisections(places) == math.ceil(math.log2(places))
+
+
+def test_what_cannot_be_drawn_is_refused_before_anything_is_spent():
+    portion = Portion(EPSILON, DELTA, Fraction(1, 20))
+    with pytest.raises(CapacityError, match="coarse"):
+        portion.check(10, 4, 0)
+    with pytest.raises(CapacityError, match="int64"):
+        portion.check(10, 4**16, 2**62)
+    portion.check(10, 4**16, 2**50)
+    with pytest.raises(CapacityError):
+        portion.check_counts(128, 2**33)
