@@ -107,9 +107,10 @@ def test_missing_values_follow_the_bound():
         second_moments(dd.from_pandas(holes, npartitions=4), BOUND)
 
 
-@pytest.mark.parametrize("options", [{"norm_bound": 2.0, "center": True}, {}, {"standardize": True}], ids=str)
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("options", [{"norm_bound": 2.0}, {}, {"standardize": True}], ids=str)
 def test_fit_draws_the_release_of_the_array_in_memory(options):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
     assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
@@ -117,12 +118,24 @@ def test_fit_draws_the_release_of_the_array_in_memory(options):
 
 
 def test_partial_fit_takes_engines_and_arrays_in_turn():
-    pca = PrivatePCA(2, norm_bound=2.0, random_state=4)
+    pca = PrivatePCA(2, norm_bound=2.0, center=False, random_state=4)
     pca.partial_fit(da.from_array(ROWS[:400], chunks=(90, 5))).partial_fit(ROWS[400:])
     assert pca._collected == REFERENCE
 
 
 # Refusals
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_partial_fit_collects_no_rows_of_an_engine_by_a_bound_that_nobody_gave(standardize):
+    """In memory these rows are compared and need no bound; without a public order one would have to be found."""
+    pca, engine = PrivatePCA(2, standardize=standardize), da.from_array(ROWS, chunks=(90, 5))
+    for _ in range(2):  # the second time after rows that were compared
+        with refused(InvalidDataError) as caught:
+            pca.partial_fit(engine)
+        assert "another pass; give a public norm_bound" in str(caught.value)
+        assert ("_collected" in pca.__dict__) == ("_ring" in pca.__dict__) == hasattr(pca, "n_features_in_")
+        pca.partial_fit(ROWS[:10])
 
 
 def test_pairs_are_refused_before_anything_is_spent(tmp_path):
@@ -133,6 +146,9 @@ def test_pairs_are_refused_before_anything_is_spent(tmp_path):
             pca.fit(data)
         assert "rows='pairs'" in str(caught.value)
     assert ledger.spent == (0.0, 0.0)
+    # By default rows are clipped where there is no public order to compare them in.
+    auto = PrivatePCA(2).fit(da.from_array(ROWS, chunks=(100, 5))).release_.origin
+    assert (auto.rows.rows, auto.chosen_privately) == ("clip", ("norm_bound",))
 
 
 @pytest.mark.parametrize(
@@ -278,9 +294,10 @@ def test_nothing_is_lost_or_counted_twice_where_a_worker_is_killed(client, tmp_p
     assert len({worker for _, worker in lines}) > 1
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_fit_on_a_cluster_and_an_error_of_a_worker(client):
     frame = dd.from_pandas(FRAME, npartitions=4)
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, standardize=True)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", standardize=True)
     assert (pca.fit(frame).components_ == pca.fit(ROWS).components_).all()
     holes = FRAME.assign(age=FRAME.age.mask(FRAME.index == 333, np.inf), mass=SENTINEL)
     with refused(InvalidDataError, SENTINEL) as caught:

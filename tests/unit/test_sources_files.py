@@ -1,5 +1,6 @@
 import gzip
 import io
+import json
 import lzma
 import pickle
 from decimal import Decimal
@@ -13,7 +14,9 @@ import pytest
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
-from eigenveil.sources import base, open_source, second_moments, text
+from eigenveil.schema import Column, Schema
+from eigenveil.sources import base, json_lines, open_source, open_table, second_moments, text
+from eigenveil.sources.places import StandardInput
 
 BOUND = RowBound(3.0)
 NAMES = ("age", "height", "mass", "score")
@@ -381,3 +384,199 @@ def test_a_failure_in_the_last_part_passes_nothing_on(tmp_path):
     bad = write_csv(tmp_path / "2.csv", as_csv(ROWS) + f"1,2,3,x{SENTINEL}\n")
     refused([good, bad], "column 'score'")
     assert second_moments(good, BOUND) == REFERENCE
+
+
+# Text in other ways of writing, other formats
+
+
+def write_bytes(path, content):
+    import bz2
+
+    end = path.suffix
+    if end == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as file:
+            file.write(content)
+    else:
+        with {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get(end, open)(path, "wb") as file:
+            file.write(content)
+    return path
+
+
+def as_text(rows, delimiter=",", decimal="."):
+    lines = [delimiter.join(repr(float(value)).replace(".", decimal) for value in row) for row in rows]
+    return "\n".join([delimiter.join(NAMES), *lines, ""])
+
+
+def as_json_lines(rows):
+    return "\n".join(json.dumps(dict(zip(NAMES, map(float, row), strict=True))) for row in rows)
+
+
+@pytest.mark.parametrize("end", ["", ".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("stem", [".csv", ".tsv", ".jsonl", ".ndjson"])
+def test_text_plain_and_compressed_gives_the_bits_of_the_array(tmp_path, stem, end, monkeypatch):
+    monkeypatch.setattr(json_lines, "_BLOCK", 4096)
+    made = {".csv": as_text(ROWS), ".tsv": as_text(ROWS, "\t")}.get(stem, as_json_lines(ROWS))
+    path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
+    assert len(list(open_source(path).batches())) > 3
+    assert second_moments(path, BOUND) == REFERENCE
+    assert second_moments(path, BOUND, columns=["score", "age"]) == second_moments(ROWS[:, [3, 0]], BOUND)
+
+
+@pytest.mark.parametrize("stem", [".csv", ".jsonl"])
+@pytest.mark.parametrize("end", [".bz2", ".zst"])
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999, -9, -1])
+def test_a_truncated_file_is_never_a_short_read(tmp_path, stem, end, keep):
+    made = as_text(ROWS) if stem == ".csv" else as_json_lines(ROWS)
+    path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
+    whole = path.read_bytes()
+    path.write_bytes(whole[: keep if keep < 0 else int(keep * len(whole))])
+    refused(path, ".")
+
+
+def test_two_compressed_parts_in_one_file(tmp_path):
+    import bz2
+
+    text = as_text(ROWS).encode()
+    path = tmp_path / "data.csv.bz2"
+    path.write_bytes(bz2.compress(text[:5000]) + bz2.compress(text[5000:]))
+    assert second_moments(path, BOUND) == REFERENCE
+    codec = pa.Codec("zstd")
+    path = tmp_path / "data.csv.zst"
+    path.write_bytes(codec.compress(text[:5000], asbytes=True) + codec.compress(text[5000:], asbytes=True))
+    assert second_moments(path, BOUND) == REFERENCE
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig", "cp1252", "utf-32"])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_decimal_commas_semicolons_and_encodings(tmp_path, encoding, suffix):
+    text = as_text(ROWS, ";", ",").replace("height", "größe")
+    path = write_csv(tmp_path / f"data{suffix}", text, suffix)
+    with OPENERS[suffix](path, "wb") as file:
+        file.write(text.encode(encoding))
+    source = open_table(path, delimiter=";", decimal=",", encoding=encoding)
+    assert source.feature_names == ("age", "größe", "mass", "score")
+    assert second_moments(source, BOUND) == REFERENCE
+
+
+def test_a_mark_of_utf_8_is_no_part_of_a_name(tmp_path):
+    (tmp_path / "a.csv").write_bytes(as_text(ROWS).encode("utf-8-sig"))
+    assert open_source(tmp_path / "a.csv").feature_names == NAMES
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": ";;"},
+        {"delimiter": '"'},
+        {"delimiter": ""},
+        {"delimiter": 3},
+        {"decimal": ","},
+        {"delimiter": ".", "decimal": "."},
+        {"encoding": "klingon"},
+        {"encoding": "hex"},
+        {"separator": ";"},
+    ],
+)
+def test_wrong_ways_of_writing_are_refused(tmp_path, options):
+    path = write_csv(tmp_path / "a.csv", as_csv(ROWS))
+    with pytest.raises(InvalidParameterError):
+        open_table(path, **options)
+
+
+def test_ways_of_writing_are_for_text_alone(tmp_path):
+    np.save(tmp_path / "a.npy", ROWS)
+    (tmp_path / "a.jsonl").write_text(as_json_lines(ROWS))
+    for data, options in (
+        (tmp_path / "a.npy", {"encoding": "latin-1"}),
+        (tmp_path / "a.jsonl", {"delimiter": ";"}),
+        (ROWS, {"delimiter": ";"}),
+    ):
+        with pytest.raises((InvalidDataError, InvalidParameterError)):
+            open_table(data, **options)
+    path = tmp_path / "bad.csv"
+    path.write_bytes(b"a,b\n1,2\n" + SENTINEL.encode() + b"\xff\xff,2\n")
+    with pytest.raises(InvalidDataError) as caught:
+        list(open_table(path, encoding="ascii").batches())
+    assert SENTINEL not in str(caught.value)
+
+
+def test_json_lines_with_missing_keys_text_and_late_fractions(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [
+        {"a": 1, "b": None, "c": "x", "d": True, "e": "2020-01-01"},
+        {"c": None, "a": 2},
+        {"a": 2.5, "b": 4.5, "z": 1},
+    ]
+    path.write_text("\n\n".join(map(json.dumps, lines)))
+    source = open_table(path, ["a", "b", "c", "d"], categories={"c": ["x"]}, missing=-1)
+    assert np.vstack(list(source.batches())).tolist() == [[1, -1, 1, 1], [2, -1, 0, -1], [2.5, 4.5, 0, -1]]
+    dates = Schema((Column("e", "date", missing="1970-01-01"),))
+    assert np.vstack(list(open_table(path, schema=dates).batches())).ravel().tolist() == [18262, 0, 0]
+    for content in ("", "\n", SENTINEL, f"[{SENTINEL}]", f'{{"a": {SENTINEL}', f'{{"a": [{SENTINEL}]}}', '{"a": "x"}'):
+        path.write_text(content)
+        refused(path, ".")
+    path.write_text('{"a": 1}\n' * 3000 + f'{{"a": "{SENTINEL}"}}\n')
+    refused(path, ".")
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+@pytest.mark.parametrize("suffix", [".feather", ".arrow"])
+def test_feather_gives_the_bits_of_the_array(tmp_path, suffix, compression):
+    from pyarrow import feather
+
+    path = tmp_path / f"data{suffix}"
+    feather.write_feather(as_table(ROWS), str(path), compression=compression, chunksize=100)
+    assert second_moments(path, BOUND) == REFERENCE
+    assert second_moments(path, BOUND, columns=["score", "age"]) == second_moments(ROWS[:, [3, 0]], BOUND)
+    whole = path.read_bytes()
+    for keep in (0, 5, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:keep])
+        refused(path, ".")
+
+
+def test_an_arrow_stream_in_a_file(tmp_path):
+    with pa.ipc.new_stream(str(tmp_path / "a.arrow"), as_table(ROWS).schema) as writer:
+        writer.write_table(as_table(ROWS), max_chunksize=100)
+    assert second_moments(tmp_path / "a.arrow", BOUND) == REFERENCE
+
+
+# Standard input
+
+
+def piped(content):
+    return StandardInput(io.BytesIO(content))
+
+
+def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch):
+    import bz2
+
+    from pyarrow import feather
+
+    text = as_text(ROWS).encode()
+    pq.write_table(as_table(ROWS), tmp_path / "a.parquet")
+    feather.write_feather(as_table(ROWS), str(tmp_path / "a.feather"))
+    contents = {
+        ".csv": text,
+        ".csv.gz": gzip.compress(text),
+        ".csv.xz": lzma.compress(text),
+        ".csv.bz2": bz2.compress(text),
+        ".csv.zst": pa.Codec("zstd").compress(text, asbytes=True),
+        ".jsonl": as_json_lines(ROWS).encode(),
+        ".jsonl.gz": gzip.compress(as_json_lines(ROWS).encode()),
+        ".parquet": (tmp_path / "a.parquet").read_bytes(),
+        ".arrow": (tmp_path / "a.feather").read_bytes(),
+    }
+    for in_memory in (2**26, 100):
+        monkeypatch.setattr("eigenveil.sources.places._IN_MEMORY", in_memory)
+        for suffix, content in contents.items():
+            place = piped(content)
+            assert place.suffixes == suffix
+            assert place.on_disk == (len(content) > in_memory)
+            source = open_source([place])
+            assert second_moments(source, BOUND) == REFERENCE
+            assert second_moments(source, BOUND) == REFERENCE
+
+
+def test_standard_input_that_is_no_table_is_refused():
+    for content in (b"", b"\x93NUMPY\x01\x00" + SENTINEL.encode(), SENTINEL.encode(), b"\x00" * 100):
+        refused(piped(content), ".")

@@ -71,8 +71,8 @@ class PileSource(EngineSource):
         return total
 
 
-def open_pile(data, columns):
-    return PileSource(data, columns) if isinstance(data, Pile) else None
+def open_pile(data, declared):
+    return PileSource(data, declared.columns) if isinstance(data, Pile) else None
 
 
 def read_pile(places):
@@ -139,9 +139,7 @@ def test_errors_and_commands_know_a_further_format(json_format, monkeypatch, tmp
     words = ["--epsilon", "1", "--norm-bound", "5", "--output", str(tmp_path / "a.npz"), "--json"]
     for name, columns in (("rows.txt", "2,0"), ("rows.json", "c,a")):
         write_json(tmp_path / "rows.json", ROWS)
-        told = CliRunner().invoke(
-            app, ["covariance", str(tmp_path / name), "--columns", columns, *words, "--overwrite"]
-        )
+        told = CliRunner().invoke(app, ["covariance", str(tmp_path / name), "--columns", columns, *words, "--force"])
         assert told.exit_code == 0, told.output
     with refused(InvalidParameterError) as caught:
         CliRunner().invoke(

@@ -18,7 +18,8 @@ from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EngineError, InvalidDataError
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
-from eigenveil.sources import open_source, open_with_engine, second_moments
+from eigenveil.schema import Column, Schema
+from eigenveil.sources import open_source, open_table, open_with_engine, second_moments
 from eigenveil.sources.on_engine import raise_failure
 from eigenveil.sources.on_spark import _arrays, _vectors, spark_session
 from helpers import refused
@@ -85,6 +86,41 @@ def test_columns_keep_their_order(frame):
     assert moments.feature_names == ("Age", "age")
 
 
+def test_columns_are_encoded_by_a_schema_where_they_are(spark):
+    """Categories, dates, truth values and missing ones: the bits are those of the frame in memory."""
+    frame = pd.DataFrame(
+        {
+            "visit": pd.to_datetime(["2020-01-16T06:00", None, "2020-01-30T00:00"] * 20),
+            "day": [None, "2020-01-02"] * 30,
+            "smoker": ["yes", "no", None] * 20,
+            "sex": ["F", None, "M", "X"] * 15,
+            "mass.kg": [70.0, None, 90.0] * 20,
+        }
+    )
+    schema = Schema(
+        (
+            Column("mass.kg", range=(0, 200), missing="indicator"),
+            Column("sex", "category", categories=("F", "M"), missing="indicator"),
+            Column("smoker", "boolean", missing="middle"),
+            Column("visit", "date", range=("2020-01-01", "2021-01-01"), missing="2020-01-02"),
+            Column("day", "date", range=("2020-01-01", "2021-01-01"), missing="middle"),
+        )
+    )
+    rows = [tuple(None if pd.isna(cell) else cell for cell in row) for row in frame.itertuples(index=False)]
+    rows = [(when and when.to_pydatetime(), *rest) for when, *rest in rows]
+    types = "visit timestamp_ntz, day string, smoker string, sex string, `mass.kg` double"
+    source = open_table(spark.createDataFrame(rows, types).repartition(3), schema=schema)
+    held = open_table(frame, schema=schema)
+    assert source.feature_names == held.feature_names
+    assert (source.one_hot, source.n_categorical, source.schema) == (held.one_hot, held.n_categorical, schema)
+    assert second_moments(source, RowBound(2e4)) == second_moments(held, RowBound(2e4))
+    numbers = open_table(spark.createDataFrame(rows, types), ["mass.kg", "sex"], categories={"sex": ["M"]}, missing=7)
+    expected = open_table(frame, ["mass.kg", "sex"], categories={"sex": ["M"]}, missing=7)
+    assert second_moments(numbers, RowBound(2e4)) == second_moments(expected, RowBound(2e4))
+    with refused(InvalidDataError):
+        open_table(spark.createDataFrame(rows, types), schema=Schema((Column("sex"),)))
+
+
 def test_every_type_of_number_and_missing_ones(spark):
     values = [
         (True, 1, 300, 70_000, 2**53 + 1, 0.1, 0.1, Decimal("0.3")),
@@ -141,9 +177,10 @@ def test_the_width_of_assembled_vectors_needs_no_look_at_the_rows(spark, frame, 
     assert second_moments(assembled, BOUND) == second_moments(ROWS[:, [0, 4]], BOUND)
 
 
-@pytest.mark.parametrize("options", [{}, {"standardize": True, "center": True}], ids=str)
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("options", [{}, {"standardize": True}], ids=str)
 def test_fit_draws_the_release_of_the_array_in_memory(frame, options):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, **options)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(frame.repartition(3)).release_
     assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)

@@ -8,11 +8,15 @@ from typing import Any
 from ..errors import InvalidDataError, InvalidParameterError, own_words
 from ..moments import SecondMoments
 from ..rows import RowBound
+from ..schema import Schema
 from .base import Columns, Source
+from .declared import Declared
+from .drafting import draft_schema
 from .encoder import Categories
 from .engines import open_on_engine, open_with_engine
 from .files import open_files
 from .on_engine import EngineSource
+from .places import text_format
 from .progress import tracked_batches
 from .tables import TableSource, held
 
@@ -20,6 +24,7 @@ __all__ = [
     "Source",
     "TableSource",
     "collect",
+    "draft_schema",
     "open_source",
     "open_table",
     "open_with_engine",
@@ -35,7 +40,9 @@ def open_source(data: Any, columns: Columns = None) -> Source:
     data : array, sparse matrix, data frame, path or list of paths; or a source, which is returned as it is
         NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), collections
         of the engines in `eigenveil.sources.engines.ENGINES`, or files of the formats in
-        `eigenveil.sources.files.FORMATS`. Several paths are the parts of one table.
+        `eigenveil.sources.files.FORMATS`. Several paths are the parts of one table. Also what comes in parts: DuckDB
+        relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
+        be read once.
     columns : list of str or int, optional
         The columns to read, in this order: names, or positions where the columns have no names.
 
@@ -54,7 +61,13 @@ def open_source(data: Any, columns: Columns = None) -> Source:
 
 @own_words
 def open_table(
-    data: Any, columns: Columns = None, *, categories: Categories | None = None, missing: float | None = None
+    data: Any,
+    columns: Columns = None,
+    *,
+    categories: Categories | None = None,
+    missing: float | None = None,
+    schema: Schema | None = None,
+    **text: Any,
 ) -> Source:
     """Return a source as `open_source` does, of a table with categories or with missing numbers.
 
@@ -69,6 +82,10 @@ def open_table(
         as numbers, truth values as ``true`` and ``false``; in a CSV file everything is text.
     missing : float, optional
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
+    schema : Schema, optional
+        What is public of every column, in place of `columns`, `categories` and `missing`.
+    **text
+        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.sources.places.TextFormat`.
 
     Returns
     -------
@@ -87,26 +104,31 @@ def open_table(
            [40.,  0.,  1.],
            [50.,  0.,  0.]])
     """
-    encoded = bool(categories) or missing is not None
-    if callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint"):
-        if encoded or columns is not None:
+    declared = Declared(columns, categories or {}, missing, schema)
+    format_of_text = text_format(text)
+    if is_source(data):
+        if declared.encodes or columns is not None:
             raise InvalidParameterError(
-                "The columns, categories and missing of a source were chosen when it was opened; leave them out."
+                "The columns, categories, missing and schema of a source were given when it was opened; leave them out."
             )
         opened: Source = data
         return opened
-    named = (categories or ()) if columns is None else list(columns)
-    parts = open_files(data, text=categories or (), named=named)
-    on_engine = open_on_engine(data, columns) if parts is None else None
-    if on_engine is None:
-        return TableSource(parts or [held(data)], columns, categories, missing)
-    if encoded:
-        raise InvalidDataError("categories and missing do not work on an engine; encode and fill there before.")
-    return on_engine
+    parts = open_files(data, declared.text, declared.named, format_of_text)
+    if parts is None and not format_of_text.is_default:
+        raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
+    on_engine = open_on_engine(data, declared) if parts is None else None
+    return TableSource(parts or [held(data)], declared) if on_engine is None else on_engine
+
+
+def is_source(data: Any) -> bool:
+    """Tell whether data have been opened already."""
+    return callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint")
 
 
 @own_words
-def collect(source: Source, make: Callable[[], Any], progress: bool | None = None) -> Any:
+def collect(
+    source: Source, make: Callable[[], Any], progress: bool | None = None, purpose: str = "reading rows"
+) -> Any:
     """Return the statistic that `make` makes empty, with all rows of `source`.
 
     Parameters
@@ -117,11 +139,13 @@ def collect(source: Source, make: Callable[[], Any], progress: bool | None = Non
         Makes an empty statistic with `update`, `update_from` and ``+``; to reach workers it must pickle.
     progress : bool, optional
         See `second_moments`; engines have their own bars.
+    purpose : str
+        What the rows are read for, in words.
     """
     if isinstance(source, EngineSource):
         return source.collect(make)
     # Closed at once where an error is raised, so that the bar is gone before the error is shown.
-    with closing(tracked_batches(source, progress)) as batches:
+    with closing(tracked_batches(source, progress, purpose)) as batches:
         return make().update_from(batches)
 
 

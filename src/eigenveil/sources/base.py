@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError
+from .places import Place, TextFormat
 
 Columns = Sequence[str] | Sequence[int] | None
 
@@ -132,22 +132,37 @@ class FileReader:
 
     Parameters
     ----------
-    path : Path
+    path : Path or StandardInput
         The file, which exists.
+    suffix : str
+        The end of its name, which told the format.
     text : collection of str
         The columns to read as text, where the format leaves the types to the reader.
     named : collection
         The columns that the caller named: where a file has them all, what names its columns does just that.
+    text_format : TextFormat, optional
+        How a file of text is written.
     """
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
+    takes_text_format: ClassVar[bool] = False  # whether a delimiter, a decimal sign or an encoding can be chosen
     names_public: bool = True  # whether an error may quote names that the caller did not
     n_rows_hint: int | None = None
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
-    def __init__(self, path: Path, text: Collection[str] = (), named: Collection[Any] = ()) -> None:
-        self.path, self.where, self._text, self._named = path, str(path), text, named
-        with one_sentence(path):
+    def __init__(
+        self,
+        path: Place,
+        suffix: str,
+        text: Collection[str] = (),
+        named: Collection[Any] = (),
+        text_format: TextFormat | None = None,
+    ) -> None:
+        self.path, self.suffix, self.where, self._text, self._named = path, suffix, str(path), text, named
+        self.text_format = TextFormat() if text_format is None else text_format
+        if not (self.text_format.is_default or self.takes_text_format):
+            raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
+        with one_sentence(self.where):
             self.columns = self._read_schema()
 
     def _read_schema(self) -> Sequence[Any]:
@@ -169,7 +184,7 @@ class FileReader:
 
 
 @contextmanager
-def one_sentence(path: Path) -> Iterator[None]:
+def one_sentence(path: str) -> Iterator[None]:
     """Replace whatever a reader raises: its text may quote private cells."""
     try:
         yield

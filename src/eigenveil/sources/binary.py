@@ -1,4 +1,4 @@
-"""Rows in Parquet and .npy files, read in batches and never whole."""
+"""Rows in Parquet, Feather (Arrow) and .npy files, read in batches and never whole."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError
 from .arrays import take_columns
 from .base import FileReader, one_sentence
+from .places import StandardInput
 
 # Parquet reads every column chunk through a buffer of its own; without buffers it loads the chunks whole.
 _PARQUET_BUFFERS = 2**23
@@ -28,13 +29,15 @@ class NpyFile(FileReader):
         return range(rows.shape[1])
 
     def _map(self) -> NDArray[Any]:
+        if isinstance(self.path, StandardInput):
+            raise InvalidDataError("A .npy file cannot come from standard input; give its path.")
         return np.lib.format.open_memmap(self.path, mode="r")
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows: read-only views of the file, or copies where columns were chosen."""
         for start in range(0, self.n_rows_hint, step):
             # Mapped anew for every batch, so that the pages already read do not stay with the process.
-            with one_sentence(self.path):
+            with one_sentence(self.where):
                 block = self._map()[start : start + step]
             yield take_columns(block, columns)
 
@@ -45,7 +48,7 @@ class ParquetFile(FileReader):
     def _read_schema(self) -> Sequence[str]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as file:
+        with self.path.open("rb") as raw, pq.ParquetFile(raw) as file:
             self._schema = file.schema_arrow
             self.n_rows_hint = file.metadata.num_rows
         return list(self._schema.names)
@@ -58,10 +61,40 @@ class ParquetFile(FileReader):
         n_read = 0
         buffer = max(2**12, min(2**20, _PARQUET_BUFFERS // len(columns)))
         options = {"pre_buffer": False, "buffer_size": buffer, "page_checksum_verification": True}
-        with one_sentence(self.path), pq.ParquetFile(self.path, **options) as file:
+        with one_sentence(self.where), self.path.open("rb") as raw, pq.ParquetFile(raw, **options) as file:
             for batch in file.iter_batches(step, columns=columns):
                 n_read += batch.num_rows
                 if batch.num_rows:
                     yield pa.Table.from_batches([batch])
         if n_read != self.n_rows_hint:
             raise InvalidDataError(f"{self.path} is damaged: its rows are not as many as it says.")
+
+
+class ArrowFile(FileReader):
+    """A Feather or Arrow file: the file format of Arrow, or its stream."""
+
+    def _read_schema(self) -> Sequence[str]:
+        with self.path.open("rb") as raw:
+            self._schema = self._opened(raw).schema
+        return list(self._schema.names)
+
+    def _opened(self, raw: Any) -> Any:
+        import pyarrow as pa
+
+        begin = raw.read(6)
+        raw.seek(0)
+        return pa.ipc.open_file(raw) if begin == b"ARROW1" else pa.ipc.open_stream(raw)
+
+    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables."""
+        import pyarrow as pa
+
+        with one_sentence(self.where), self.path.open("rb") as raw:
+            file = self._opened(raw)
+            batches = (
+                file if not hasattr(file, "num_record_batches") else map(file.get_batch, range(file.num_record_batches))
+            )
+            for batch in batches:
+                table = pa.Table.from_batches([batch]).select(columns)
+                for start in range(0, table.num_rows, step):
+                    yield table.slice(start, step)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EigenveilError, EngineError, InvalidDataError, one_of, own_words
-from .base import Columns
+from .declared import Declared
 from .files import suffix_of
 from .on_dask import DASK
 from .on_engine import Engine, EngineSource
@@ -20,11 +20,15 @@ ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK)}
 _DIRECTORY = ".parquet"  # what is in a directory whose name does not tell
 
 
-def open_on_engine(data: Any, columns: Columns) -> EngineSource | None:
+def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
     """Return the source of a collection of an engine, or None for anything else."""
     for engine in ENGINES.values():
-        source = engine.open(data, columns)
+        source = engine.open(data, declared)
         if source is not None:
+            if declared.encodes and not engine.encodes:
+                raise InvalidDataError(
+                    f"categories, missing and schema do not work on {engine.title}; encode and fill there before."
+                )
             return source
     return None
 
@@ -74,7 +78,7 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str, named
 
 def _check_numbers(collection: Any, place: str) -> None:
     try:
-        open_on_engine(collection, None)
+        open_on_engine(collection, Declared())
     except InvalidDataError:  # which names a column by what may be somebody's cell
         raise InvalidDataError(
             f"A column of {place} has no name, the name of another or no numbers; choose the columns to use with "

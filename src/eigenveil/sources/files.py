@@ -11,16 +11,25 @@ from typing import Any
 
 from ..errors import InvalidDataError
 from .base import FileReader, Reader
-from .binary import NpyFile, ParquetFile
-from .text import CsvFile
+from .binary import ArrowFile, NpyFile, ParquetFile
+from .json_lines import JsonLinesFile
+from .places import COMPRESSIONS, Place, StandardInput, TextFormat
+from .text import CsvFile, TsvFile
 
-# A further format is one more line.
-FORMATS: dict[str, type[FileReader]] = {
+_TEXT: dict[str, type[FileReader]] = {
     ".csv": CsvFile,
-    ".csv.gz": CsvFile,
-    ".csv.xz": CsvFile,
+    ".tsv": TsvFile,
+    ".jsonl": JsonLinesFile,
+    ".ndjson": JsonLinesFile,
+}
+# A further format is one more line. Text is read compressed too.
+FORMATS: dict[str, type[FileReader]] = {
+    **_TEXT,
     ".parquet": ParquetFile,
+    ".feather": ArrowFile,
+    ".arrow": ArrowFile,
     ".npy": NpyFile,
+    **{suffix + end: reader for suffix, reader in _TEXT.items() for end in COMPRESSIONS},
 }
 
 
@@ -41,25 +50,46 @@ def has_numbered_columns(path: str) -> bool:
     return suffix is not None and FORMATS[suffix].numbered
 
 
-def open_files(data: Any, text: Collection[str] = (), named: Collection[Any] = ()) -> list[Reader] | None:
+def is_place(data: Any) -> bool:
+    """Tell whether data are the place of a file: a path, or standard input."""
+    return isinstance(data, str | os.PathLike | StandardInput)
+
+
+def open_files(
+    data: Any,
+    text: Collection[str] = (),
+    named: Collection[Any] = (),
+    text_format: TextFormat | None = None,
+) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
-    if isinstance(data, str | os.PathLike):
-        return [_open_file(Path(data), text, named)]
-    if isinstance(data, list | tuple) and any(isinstance(part, str | os.PathLike) for part in data):
-        if not all(isinstance(part, str | os.PathLike) for part in data):
-            raise InvalidDataError("A list of files must hold paths only.")
-        return [_open_file(Path(part), text, named) for part in data]
-    return None
+    places = data if isinstance(data, list | tuple) else [data]
+    if not any(is_place(place) for place in places):
+        return None
+    if not all(is_place(place) for place in places):
+        raise InvalidDataError("A list of files must hold paths only.")
+    return [_open_file(_as_place(place), text, named, text_format) for place in places]
 
 
-def _open_file(path: Path, text: Collection[str], named: Collection[Any]) -> FileReader:
+def _as_place(given: Any) -> Place:
+    return given if isinstance(given, StandardInput) else Path(given)
+
+
+def _open_file(
+    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None
+) -> FileReader:
+    if isinstance(path, StandardInput):
+        return FORMATS[path.suffixes](path, path.suffixes, text, named, text_format)
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
         # A list of text may be meant as rows: what is no file at all is not quoted.
         told = str(path) if os.path.exists(path) else "What was given as a path"
-        raise InvalidDataError(f"{told} is of no known kind; its name must end in {', '.join(FORMATS)}.")
+        plain = [end for end in FORMATS if not end.endswith(tuple(COMPRESSIONS))]
+        raise InvalidDataError(
+            f"{told} is of no known kind; its name must end in {', '.join(plain)}, text also with "
+            f"{', '.join(COMPRESSIONS)} after it."
+        )
     if path.is_dir():
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
         raise InvalidDataError(f"There is no file {path}.")
-    return FORMATS[suffix](path, text, named)
+    return FORMATS[suffix](path, suffix, text, named, text_format)

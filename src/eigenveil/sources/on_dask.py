@@ -14,7 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import EigenveilError, InvalidDataError
-from .base import Accumulator, Columns, Source
+from .base import Accumulator
+from .declared import Declared
 from .on_engine import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .tables import TableSource, held
 
@@ -27,18 +28,19 @@ class DaskSource(EngineSource):
 
     Parameters
     ----------
-    template : Source
+    template : TableSource
         An empty array or frame of the same schema, opened.
-    columns : list, optional
-        The columns to read of each block, in this order; all where None.
+    declared : Declared
+        Which columns to read of each block, and how; a row is encoded by itself, so blocks leave no trace.
     blocks : callable
         Makes the list of delayed blocks.
     """
 
-    def __init__(self, template: Source, columns: Columns, blocks: Callable[[], list[Any]]) -> None:
+    def __init__(self, template: TableSource, declared: Declared, blocks: Callable[[], list[Any]]) -> None:
         self.n_features = template.n_features
         self.feature_names = template.feature_names
-        self._columns = columns
+        self.one_hot, self.n_categorical = template.one_hot, template.n_categorical
+        self.schema, self._declared = declared.schema, declared
         self._blocks = blocks
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
@@ -46,7 +48,9 @@ class DaskSource(EngineSource):
         import dask
 
         # Bound here, so that Dask does not search them for collections, for every block anew.
-        compute_part = dask.delayed(partial(_block_part, columns=self._columns, make=make), pure=False, traverse=False)
+        compute_part = dask.delayed(
+            partial(_block_part, declared=self._declared, make=make), pure=False, traverse=False
+        )
         add = dask.delayed(merged, pure=False)
         try:
             outcomes = [compute_part(block) for block in self._blocks()]
@@ -62,36 +66,36 @@ class DaskSource(EngineSource):
         return settled(outcome)
 
 
-def _open(data: Any, columns: Columns) -> DaskSource | None:
+def _open(data: Any, declared: Declared) -> DaskSource | None:
     """Return the source of a Dask array or data frame, or None for anything else."""
     arrays, frames = sys.modules.get("dask.array"), sys.modules.get("dask.dataframe")
     if arrays is not None and isinstance(data, arrays.Array):
-        return _open_array(data, columns)
+        return _open_array(data, declared)
     if frames is not None and isinstance(data, frames.DataFrame):
-        template = TableSource([held(data._meta)], columns)
+        template = TableSource([held(data._meta)], declared)
         # Chosen before reading: Parquet then reads no other columns.
-        names: Any = list(data.columns) if columns is None else list(columns)
-        return DaskSource(template, names, lambda: data[names].to_delayed())
+        names, _ = declared.resolve(list(data.columns), "the frame")
+        return DaskSource(template, declared, lambda: data[names].to_delayed())
     if frames is not None and isinstance(data, frames.Series):
         raise InvalidDataError("The data must be a table of rows, but are one column; give a Dask data frame.")
     return None
 
 
-def _open_array(data: Any, columns: Columns) -> DaskSource:
+def _open_array(data: Any, declared: Declared) -> DaskSource:
     if any(math.isnan(size) for size in data.shape[1:]):
         raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
-    template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], columns)
+    template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], declared)
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
-    return DaskSource(template, columns, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
+    return DaskSource(template, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
 
 
-def _block_part(block: Any, columns: Columns, make: Callable[[], Accumulator]) -> Outcome:
-    return part_of(_block_batches(block, columns), make)
+def _block_part(block: Any, declared: Declared, make: Callable[[], Accumulator]) -> Outcome:
+    return part_of(_block_batches(block, declared), make)
 
 
-def _block_batches(block: Any, columns: Columns) -> Iterator[Any]:
+def _block_batches(block: Any, declared: Declared) -> Iterator[Any]:
     # Opened while the part is collected, where an error about the block is caught.
-    yield from TableSource([held(block)], columns).batches()
+    yield from TableSource([held(block)], declared).batches()
 
 
 def _read_parquet(places: list[str]) -> Any:
@@ -118,4 +122,4 @@ def _read_csv(places: list[str]) -> Any:
     return dask.dataframe.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
 
 
-DASK = Engine("dask", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv})
+DASK = Engine("dask", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..errors import EigenveilError, EngineError, InvalidDataError
-from .base import Accumulator, Columns
+from .base import Accumulator
+from .declared import Declared
 
 Outcome = Accumulator | EigenveilError
 
@@ -25,15 +26,18 @@ class Engine:
     name : str
         That of ``--engine``, and of the extra to install.
     open : callable
-        Takes data and columns, and returns the source of a collection of this engine, or None for anything else. It
-        imports nothing that such a collection has not imported.
+        Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
+        for anything else. It imports nothing that such a collection has not imported.
     reads : mapping
         By the suffix of files, the function that takes paths and returns one collection of all of them.
+    encodes : bool
+        Whether its sources encode categories, dates and missing values by the rules that are declared.
     """
 
     name: str
-    open: Callable[[Any, Columns], "EngineSource | None"]
+    open: Callable[[Any, Declared], "EngineSource | None"]
     reads: Mapping[str, Callable[[list[str]], Any]]
+    encodes: bool = False
 
     @property
     def title(self) -> str:
@@ -47,6 +51,7 @@ class EngineSource:
     n_features: int
     feature_names: tuple[str, ...] | None = None
     n_rows_hint: int | None = None
+    in_order = False  # where a row stands may depend on what is in it
 
     def collect(self, make: Callable[[], Any]) -> Any:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""
@@ -55,8 +60,8 @@ class EngineSource:
     def batches(self) -> Iterator[Any]:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
         raise InvalidDataError(
-            "Rows on an engine come in no public order, so rows='pairs' does not work there; use rows='clip', or give "
-            "the rows as files or an array."
+            "Rows on an engine come in no public order, so rows='pairs' and rows='signs' do not work there; use "
+            "rows='clip', or give the rows as files or an array."
         )
 
 

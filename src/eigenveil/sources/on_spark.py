@@ -18,7 +18,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import EigenveilError, EngineError, InvalidDataError
-from .base import Accumulator, Columns, choose_columns
+from ..schema import Column
+from .base import Accumulator
+from .declared import Declared
 from .encoder import Encoder
 from .on_engine import Engine, EngineSource, merged, part_of, raise_failure, settled
 
@@ -30,31 +32,38 @@ _WRONG_WIDTH = "The vectors of a Spark column have different lengths; give all r
 class SparkSource(EngineSource):
     """The rows of a Spark data frame; a column of vectors or arrays is as many features as these are long."""
 
-    def __init__(self, frame: Any, columns: Columns = None) -> None:
+    def __init__(self, frame: Any, declared: Declared) -> None:
         fields = list(frame.schema.fields)
         names = [field.name for field in fields]
-        chosen = [names.index(name) for name in choose_columns(names, columns, "the Spark frame")]
-        kinds = [_kind_of(fields[position]) for position in chosen]
+        by_name, rules = declared.resolve(names, "the Spark frame")
+        chosen = [names.index(name) for name in by_name]
+        kinds = [_kind_of(fields[position], rules.get(names[position])) for position in chosen]
         # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
         self._frame = renamed.select(*(f"c{position}" for position in chosen))
         self._layout: list[tuple[str, str, int]] = []
+        self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
         features: list[str] = []
+        one_hot: list[bool] = []
         for position, kind in zip(chosen, kinds, strict=True):
             width = 1 if kind == _PLAIN else _width(fields[position], self._frame.select(f"c{position}"))
             self._layout.append((f"c{position}", kind, width))
-            name = names[position]
-            features += [name] if kind == _PLAIN else [f"{name}[{entry}]" for entry in range(width)]
+            encoder = Encoder([names[position]], {name: rules[name] for name in rules if name == names[position]})
+            plain = kind == _PLAIN
+            features += encoder.names if plain else [f"{names[position]}[{entry}]" for entry in range(width)]
+            one_hot += encoder.one_hot if plain else [False] * width
         self.n_features = len(features)
         self.feature_names = tuple(features)
+        self.schema, self.one_hot = declared.schema, tuple(one_hot)
+        self.n_categorical = sum(rule.kind == "category" for rule in rules.values())
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
-        layout = self._layout
+        layout, rules = self._layout, self._rules
 
         # Functions in a function: they travel to the workers by value, and all they use by name.
         def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
-            yield _as_row(part_of((_rows(batch, layout) for batch in batches if batch.num_rows), make))
+            yield _as_row(part_of((_rows(batch, layout, rules) for batch in batches if batch.num_rows), make))
 
         def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
@@ -79,13 +88,13 @@ class SparkSource(EngineSource):
         return settled(merged([make(), *outcomes]))
 
 
-def _open(data: Any, columns: Columns) -> SparkSource | None:
+def _open(data: Any, declared: Declared) -> SparkSource | None:
     """Return the source of a Spark data frame, or None for anything else."""
     sql = sys.modules.get("pyspark.sql")
     if sql is None or not isinstance(data, sql.DataFrame):
         return None
     try:
-        return SparkSource(data, columns)
+        return SparkSource(data, declared)
     except (EigenveilError, MemoryError):
         raise
     except Exception as error:
@@ -130,8 +139,12 @@ def spark_session() -> Any:
         ) from None
 
 
-def _kind_of(field: Any) -> str:
+def _kind_of(field: Any, rule: Column | None) -> str:
     from pyspark.sql import types
+
+    if rule is not None:
+        Encoder([field.name], {field.name: rule}).check({field.name: _type_of(field)}, "the Spark frame")
+        return _PLAIN
 
     def is_number(kind: Any) -> bool:
         return isinstance(kind, types.NumericType | types.BooleanType)
@@ -146,6 +159,23 @@ def _kind_of(field: Any) -> str:
         f"The column {field.name!r} of the Spark frame does not hold numbers; encode it, or choose other columns "
         "with columns=."
     )
+
+
+def _type_of(field: Any) -> Any:
+    """Return the narwhals type of a column that is encoded."""
+    import narwhals as nw
+    from pyspark.sql import types
+
+    for kind, known in (
+        (types.NumericType, nw.Float64()),
+        (types.BooleanType, nw.Boolean()),
+        (types.StringType, nw.String()),
+        (types.DateType, nw.Date()),
+        (types.TimestampType | types.TimestampNTZType, nw.Datetime("us")),
+    ):
+        if isinstance(field.dataType, kind):
+            return known
+    return nw.Unknown()
 
 
 def _width(field: Any, frame: Any) -> int:
@@ -176,17 +206,18 @@ def _chained(first: Any, others: Iterator[Any]) -> Iterator[Any]:
 # From Arrow to rows.
 
 
-def _rows(batch: Any, layout: list[tuple[str, str, int]]) -> Any:
+def _rows(batch: Any, layout: list[tuple[str, str, int]], rules: dict[str, Column]) -> Any:
     """Return the rows of an Arrow batch, dense or CSR, with NaN for what is missing."""
     import pyarrow as pa
 
     table = pa.Table.from_batches([batch])
     if all(kind == _PLAIN for _, kind, _ in layout):
-        return Encoder([name for name, _, _ in layout]).rows(table, "the Spark frame")
+        return Encoder([name for name, _, _ in layout], rules).rows(table, "the Spark frame")
     blocks: list[Any] = []
     for name, kind, width in layout:
         if kind == _PLAIN:
-            blocks.append(Encoder([name]).rows(table, "the Spark frame"))
+            rule = {name: rules[name]} if name in rules else None
+            blocks.append(Encoder([name], rule).rows(table, "the Spark frame"))
         else:
             blocks.append((_arrays if kind == _ARRAY else _vectors)(batch.column(name), width))
     if len(blocks) == 1:
@@ -250,4 +281,4 @@ def _floats(values: Any) -> NDArray[np.float64]:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-SPARK = Engine("spark", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv})
+SPARK = Engine("spark", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)

@@ -7,7 +7,7 @@ from typing import Any
 from .base import Source
 
 
-def tracked_batches(source: Source, progress: bool | None = None) -> Generator[Any]:
+def tracked_batches(source: Source, progress: bool | None = None, purpose: str = "reading rows") -> Generator[Any]:
     """Yield the batches of `source` while a bar on stderr counts their rows.
 
     Parameters
@@ -16,7 +16,12 @@ def tracked_batches(source: Source, progress: bool | None = None) -> Generator[A
         Where the batches come from.
     progress : bool, optional
         Whether to show the bar; by default it shows only where stderr is a terminal, so never in a pipe.
+    purpose : str
+        What the rows are read for, in words; a source that shows a bar of its own is told by its `announce`.
     """
+    announce = getattr(source, "announce", None)
+    if announce is not None:
+        announce(purpose)
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
     if not progress:
@@ -27,7 +32,7 @@ def tracked_batches(source: Source, progress: bool | None = None) -> Generator[A
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("reading rows"),
+        TextColumn(purpose),
         BarColumn(),
         TextColumn("{task.completed:,.0f}"),
         TimeElapsedColumn(),

@@ -7,9 +7,11 @@ import scipy.sparse
 
 from ..errors import InvalidDataError, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
-from .base import Columns, Reader, batch_rows, choose_columns
-from .encoder import Categories, Encoder
+from .base import Reader, batch_rows, choose_columns
+from .declared import Declared
+from .encoder import Encoder
 from .frames import FrameReader, as_frame
+from .streams import stream_reader
 
 
 class TableSource:
@@ -19,46 +21,38 @@ class TableSource:
     ----------
     parts : list of Reader
         At least one.
-    columns : list of str or int, optional
-        The columns to read, in this order; all by default.
-    categories, missing
-        As of the `Encoder`.
+    declared : Declared, optional
+        Which columns to read, and the rules of the `Encoder`; by default all columns, which hold numbers.
 
     Examples
     --------
-    >>> source = TableSource([held([[1.0, 2.0]]), held([[3.0, 4.0]])], columns=[1])
+    >>> source = TableSource([held([[1.0, 2.0]]), held([[3.0, 4.0]])], Declared(columns=[1]))
     >>> [block.tolist() for block in source.batches()]
     [[[2.0]], [[4.0]]]
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Reader],
-        columns: Columns = None,
-        categories: Categories | None = None,
-        missing: float | None = None,
-    ) -> None:
-        chosen = choose_columns(parts[0].columns, columns, parts[0].where)
+    def __init__(self, parts: Sequence[Reader], declared: Declared | None = None) -> None:
+        declared = Declared() if declared is None else declared
+        chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
         for part in parts[1:]:
-            _check_part(part, parts[0], chosen, columns is None)
-        types = [part.types(chosen) for part in parts]
-        if categories and None in types:
-            raise InvalidDataError("Categories need columns with names; give a data frame, or files of one.")
+            _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
         quote_names = all(getattr(part, "names_public", True) for part in parts)
-        self._encoder = Encoder(chosen, categories, missing, quote_names=quote_names)
-        for part, kinds in zip(parts, types, strict=True):
-            if kinds is not None:
-                self._encoder.check(kinds, part.where)
+        self._encoder = Encoder(chosen, rules, quote_names=quote_names)
+        for part in parts:
+            self._encoder.check(part.types(chosen), part.where)
         names = self._encoder.names
         self.n_features = len(names)
         # pandas numbers the columns that nobody named: those numbers are positions, not names.
         self.feature_names = tuple(names) if all(isinstance(name, str) for name in names) else None
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
+        self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
+        self.in_order = all(getattr(part, "in_order", True) for part in parts)
+        self.schema = declared.schema
         self.one_hot = self._encoder.one_hot
-        self.n_categorical = len(self._encoder.categories)
+        self.n_categorical = self._encoder.n_categorical
 
     def batches(self) -> Iterator[Any]:
         """Yield blocks of rows, one part after the other."""
@@ -72,11 +66,15 @@ class TableSource:
 
 
 def held(data: Any) -> Reader:
-    """Return the reader of what is in memory: a sparse matrix, a frame, or anything that NumPy makes an array of."""
+    """Return the reader of an object: a sparse matrix, a frame, a stream, or anything that NumPy makes an array of."""
     if scipy.sparse.issparse(data):
         return SparseReader(data)
     frame = as_frame(data)
-    return ArrayReader(data) if frame is None else FrameReader(frame)
+    if frame is None:
+        return stream_reader(data, held) or ArrayReader(data)
+    # A lazy frame that hands out streams, as a relation of DuckDB, is read as these.
+    lazy = not hasattr(frame, "get_column") and not hasattr(data, "collect_batches")
+    return (stream_reader(data, held) if lazy else None) or FrameReader(frame)
 
 
 def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns: bool) -> None:

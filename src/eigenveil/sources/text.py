@@ -1,15 +1,13 @@
-"""Rows in CSV files, plain or compressed."""
+"""Rows in CSV and TSV files, plain or compressed."""
 
-import gzip
-import lzma
 import operator
 import re
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, ClassVar
 
 from ..errors import InvalidDataError
 from .base import FileReader, one_sentence
+from .places import opened
 
 _CSV_BLOCK = 2**22
 # A row of text longer than this is taken for a quote that was never closed.
@@ -27,13 +25,15 @@ class CsvFile(FileReader):
     be told apart from a number by the number of rows, which is public.
     """
 
+    takes_text_format = True
+    delimiter: ClassVar[str] = ","
     _one_column = False
 
     def _read_schema(self) -> Sequence[str]:
         import pyarrow as pa
 
-        with _opened(self.path) as stream:
-            block = next(_whole_rows(stream, self.path, False), b"")
+        with opened(self.path, self.suffix, self.text_format.encoding) as stream:
+            block = next(_whole_rows(stream, self.where, False), b"")
         table = self._parse(block)
         names: list[str] = list(table.column_names)
         self._one_column = len(names) == 1
@@ -48,7 +48,7 @@ class CsvFile(FileReader):
         types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
         types = [pa.string() if name in self._text else kind for name, kind in zip(names, types, strict=True)]
         self._schema = pa.schema(zip(names, types, strict=True))
-        if self.path.suffix.lower() == ".csv":
+        if self.suffix.count(".") == 1:  # not compressed
             self.n_rows_hint = round(table.num_rows * self.path.stat().st_size / len(block))
         return names
 
@@ -60,8 +60,12 @@ class CsvFile(FileReader):
             return csv.read_csv(
                 pa.BufferReader(block),
                 read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=options.pop("column_names", None)),
-                parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not self._one_column),
-                convert_options=csv.ConvertOptions(**options),
+                parse_options=csv.ParseOptions(
+                    delimiter=self.text_format.delimiter or self.delimiter,
+                    newlines_in_values=True,
+                    ignore_empty_lines=not self._one_column,
+                ),
+                convert_options=csv.ConvertOptions(decimal_point=self.text_format.decimal, **options),
             )
         except pa.ArrowInvalid as error:
             problem = self._problem(str(error))
@@ -82,8 +86,8 @@ class CsvFile(FileReader):
         """Yield PyArrow tables: a block of text each, or slices of it."""
         types = {name: self._schema.field(name).type for name in columns}
         options: dict[str, Any] = {"include_columns": list(columns), "column_types": types}
-        with one_sentence(self.path), _opened(self.path) as stream:
-            for block in _whole_rows(stream, self.path, self._one_column):
+        with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
+            for block in _whole_rows(stream, self.where, self._one_column):
                 table = self._parse(block, **options)
                 # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
                 for start in range(0, table.num_rows, step):
@@ -91,15 +95,13 @@ class CsvFile(FileReader):
                 options["column_names"] = self.columns  # only the first block has the header
 
 
-def _opened(path: Path) -> BinaryIO:
-    if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(path))
-    if path.suffix.lower() == ".xz":
-        return cast(BinaryIO, lzma.open(path, format=lzma.FORMAT_XZ))
-    return path.open("rb")
+class TsvFile(CsvFile):
+    """A file of text with tabs between its fields, in all else as CSV."""
+
+    delimiter = "\t"
 
 
-def _whole_rows(stream: BinaryIO, path: Path, keep_blank: bool) -> Iterator[bytes]:
+def _whole_rows(stream: BinaryIO, path: str, keep_blank: bool) -> Iterator[bytes]:
     """Cut a text into blocks that end with a row; before the header, and unless they are kept, blank lines are none."""
     rest, begun = b"", False
     while piece := stream.read(_CSV_BLOCK):

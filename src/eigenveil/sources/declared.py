@@ -1,0 +1,89 @@
+"""What a caller declares of the columns of a table: which to read, and the public rule of each."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidDataError, InvalidParameterError
+from ..schema import Column, Schema
+from .base import Columns, choose_columns
+from .encoder import NEED_NAMES, Categories
+
+_AS_TEXT = ("category", "boolean", "date")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Columns, categories and a number for missing ones; or a schema, which says all of that.
+
+    Parameters
+    ----------
+    columns, categories, missing, schema
+        As in `eigenveil.sources.open_table`.
+
+    Examples
+    --------
+    >>> chosen, rules = Declared(categories={"sex": ["F", "M"]}, missing=0.0).resolve(["age", "sex"], "people.csv")
+    >>> chosen, rules["sex"].features
+    (['age', 'sex'], ('sex=F', 'sex=M'))
+    """
+
+    columns: Columns = None
+    categories: Categories = field(default_factory=dict)
+    missing: float | None = None
+    schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.missing is not None and not np.isfinite(self.missing):
+            raise InvalidParameterError("missing must be a finite number.")
+        if self.schema is None:
+            return
+        if not isinstance(self.schema, Schema):
+            raise InvalidParameterError("schema must be a Schema; Schema.load reads one from a file.")
+        if self.columns is not None or self.categories or self.missing is not None:
+            raise InvalidParameterError(
+                "A schema says which columns are read and how; leave out columns, categories and missing."
+            )
+        self.schema.check_complete()
+
+    @property
+    def encodes(self) -> bool:
+        """Whether a row is anything else than the numbers of its columns."""
+        return bool(self.categories) or self.missing is not None or self.schema is not None
+
+    @property
+    def text(self) -> Collection[str]:
+        """The columns to read as text, where a format leaves the types to the reader."""
+        if self.schema is None:
+            return self.categories
+        return [column.name for column in self.schema.used if column.kind in _AS_TEXT]
+
+    @property
+    def named(self) -> Collection[Any]:
+        """The columns that the caller named: where a file has them all, its first line names its columns."""
+        if self.schema is not None:
+            return [column.name for column in self.schema.used]
+        return self.categories if self.columns is None else list(self.columns)
+
+    def resolve(self, available: Sequence[Any], where: str) -> tuple[list[Any], dict[Any, Column]]:
+        """Return the columns to read of those that are there, in order, and the rules of those that have one."""
+        if self.schema is not None:
+            used, keys = self.schema.used, {str(column): column for column in available}
+            chosen = choose_columns(available, [keys.get(one.name, one.name) for one in used], where)
+            return chosen, dict(zip(chosen, used, strict=True))
+        chosen = choose_columns(available, self.columns, where)
+        # One rule for all of them: the names of a first line that may be a row are not taken along.
+        filled = {} if self.missing is None else dict.fromkeys(chosen, Column("a number", missing=self.missing))
+        rules = {
+            column: Column(str(column), "category", categories=labels) for column, labels in self.categories.items()
+        }
+        for column, rule in rules.items():
+            if rule.open:
+                raise InvalidParameterError(f"The categories of {column!r} must be a list of at least one.")
+            if column not in chosen and not any(isinstance(name, str) for name in chosen):
+                raise InvalidDataError(NEED_NAMES)
+            if column not in chosen:
+                raise InvalidParameterError(f"There are categories for {column!r}, which is not among the columns.")
+        return chosen, filled | rules

@@ -1,0 +1,271 @@
+"""A schema is a public record: validated whole, written and read back, drafted from names and types alone."""
+
+import json
+import pickle
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from eigenveil import Schema
+from eigenveil.errors import InvalidParameterError
+from eigenveil.schema import Column
+from eigenveil.sources import draft_schema
+from helpers import refused
+
+SCHEMA = Schema(
+    (
+        Column("id", "ignored"),
+        Column("age", range=(0, 120.5), unit="years"),
+        Column("mass", range=(0, 300), missing="indicator"),
+        Column("income", range=(0, 1e6), missing=2e4),
+        Column("sex", "category", categories=("F", "M"), missing="indicator"),
+        Column("member", "boolean", missing="middle"),
+        Column("visit", "date", range=("2020-01-01", "2020-01-11"), missing="2020-01-02"),
+    ),
+    "Ada Lovelace",
+    "2026-01-31",
+)
+AWKWARD = [
+    "yes",
+    "no",
+    "null",
+    "~",
+    "010",
+    "1e3",
+    "a, b",
+    "- x",
+    "#c",
+    "k: v",
+    "'q\"",
+    "ü€😀",
+    "two\nlines",
+    "\x7f",
+    "[x]",
+    "!t",
+    "&a",
+    "*a",
+]
+
+
+def column(**keys):
+    return {"version": 1, "columns": {"a": keys}}
+
+
+def test_features_bounds_and_norm_follow():
+    assert SCHEMA.feature_names == (
+        "age", "mass", "mass=missing", "income", "sex=F", "sex=M", "sex=missing", "member", "visit",
+    )  # fmt: skip
+    low, high = SCHEMA.bounds
+    assert low == [0, 0, -1, 0, -1, -1, -1, 0, 18262]
+    assert high == [120.5, 300, 1, 1e6, 1, 1, 1, 1, 18272]
+    assert SCHEMA.norm == 6**0.5
+    assert SCHEMA.sizes == [60.25, 150, 1, 5e5, 1, 1, 1, 0.5, 5]
+    assert [one.fill for one in SCHEMA.used] == [None, 150, 2e4, None, 0.5, 18263]
+    assert SCHEMA.without("age").feature_names == SCHEMA.feature_names[1:]
+
+
+def test_one_range_too_few_leaves_sizes():
+    schema = Schema((Column("a", range=(0, 4)), Column("b", scale=3), Column("c")))
+    assert schema.bounds is None
+    assert schema.sizes == [2, 3, 1]
+
+
+@pytest.mark.parametrize("unit", [("second", 86400), ("minute", 1440), ("hour", 24), ("day", 1), ("week", 1 / 7)])
+def test_dates_in_their_units(unit):
+    name, per_day = unit
+    low, high = Column("a", "date", unit=name, range=("1970-01-02", date(1970, 1, 3))).limits
+    assert (low, high) == (per_day, 2 * per_day)
+    assert Column("a", "date", unit=name).date_number("1970-01-02T01:00:00+01:00") == per_day
+
+
+def test_it_travels(tmp_path):
+    assert pickle.loads(pickle.dumps(SCHEMA)) == SCHEMA
+    assert hash(SCHEMA) == hash(Schema.from_dict(SCHEMA.to_dict()))
+    assert Schema.from_dict(json.loads(json.dumps(SCHEMA.to_dict(), sort_keys=True))) == SCHEMA
+    path = SCHEMA.save(tmp_path / "table.yaml")
+    assert Schema.load(path) == SCHEMA
+    with refused(InvalidParameterError):
+        SCHEMA.save(path)
+    SCHEMA.without("age").save(path, overwrite=True)
+    assert Schema.load(path) != SCHEMA
+
+
+@pytest.mark.parametrize("word", AWKWARD)
+def test_no_word_is_taken_for_something_else(word, tmp_path):
+    schema = Schema((Column(word, "category", categories=(word, "other")), Column("b", unit=word)), word)
+    assert Schema.load(schema.save(tmp_path / "a.yaml")) == schema
+
+
+def test_what_a_person_writes_is_read(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "version: 1\ndeclared_on: 2026-01-31\ncolumns:\n"
+        "  no:\n    kind: category\n    categories: [yes, no, 010, null ]\n"
+        "  2024: {range: [0, 1e3]}\n  visit:\n    kind: date\n    range: [2020-01-01, 2021-01-01]\n".replace(
+            ", null ]", "]"
+        )
+    )
+    schema = Schema.load(path)
+    assert schema.feature_names == ("no=yes", "no=no", "no=010", "2024", "visit")
+    assert schema.columns[1].range == (0.0, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"columns": {}}, "no schema"),
+        ([1, 2], "no schema"),
+        ("private words", "no schema"),
+        ({"version": 2, "columns": {"a": {}}}, "version"),
+        ({"version": 1}, "columns"),
+        ({"version": 1, "columns": ["a"]}, "columns"),
+        ({"version": 1, "colums": {}}, "did you mean columns"),
+        ({"version": 1, "columns": {"a": {}}, "declared_on": "yesterday"}, "ISO date"),
+        (column(rnage=[0, 1]), "did you mean range"),
+        (column(zzz=1), "known are"),
+        ({"version": 1, "columns": {"a": 3}}, "mapping"),
+        (column(kind="numbre"), "did you mean number"),
+        (column(range=[3, 3]), "kind ignored"),
+        (column(range=[3, 2]), "lower end"),
+        (column(range=[0, "inf"]), "finite"),
+        (column(range=[0, "x"]), "finite"),
+        (column(range=[True, 2]), "finite"),
+        (column(range=[0]), "two values"),
+        (column(range="01"), "two values"),
+        (column(range=5), "two values"),
+        (column(range=[0, 1], scale=2), "scale"),
+        (column(scale=0), "above 0"),
+        (column(scale=-1), "above 0"),
+        (column(kind="category", range=[0, 1]), "no range"),
+        (column(kind="ignored", missing=1), "no missing"),
+        (column(categories="FM"), "list"),
+        (column(categories=["F", " F"]), "more than once"),
+        (column(categories=["F", ""]), "without a name"),
+        (column(categories=["F"], missing="M"), "none of its own"),
+        (column(categories=["F"], missing="middle"), "none of its own"),
+        (column(categories=["missing"], missing="indicator"), "Two features"),
+        (column(kind="boolean", missing="perhaps"), "none of its own"),
+        (column(missing="middle"), "no range"),
+        (column(missing="mean"), "finite"),
+        (column(kind="date", range=["2020-01-01", "soon"]), "ISO dates"),
+        (column(kind="date", range=[1, 2]), "ISO dates"),
+        (column(kind="date", unit="fortnight"), "units"),
+        (column(kind="date", missing="soon"), "ISO dates"),
+        ({"version": 1, "columns": {" ": {}}}, "needs a name"),
+        ({"version": 1, "columns": {"a": {"kind": "person"}, "b": {"kind": "person"}}}, "more than one"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_sentence(content, told):
+    with refused(InvalidParameterError, "private words") as caught:
+        Schema.from_dict(content)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,secret\n",
+        "name: secret\nother: secret\n",
+        "version: 1\nversion: 1\ncolumns: {a: {}}\n",
+        "version: 1\ncolumns: {a: &x {}, b: *x}\n",
+        "version: 1\ncolumns: {a: !!python/object/apply:os.system [secret]}\n",
+        "version: !!int 1\ncolumns: {a: {}}\n",
+        "version: 1\ncolumns: {a: {}}\n---\nsecret: 1\n",
+        "version: 1\ncolumns: [" * 1 + "[" * 5000,
+        "version: 1\n? [secret]\n: 1\n",
+        "version: 1\ncolumns:\n  a: {secret\n",
+        "\tsecret",
+        "",
+        "version: 1\ncolumns: {a: {}}\n# " + "x" * 2**22,
+    ],
+)  # fmt: skip
+def test_files_that_are_no_schema_are_refused_and_not_quoted(text, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with refused(InvalidParameterError, "secret") as caught:
+        Schema.load(path)
+    assert str(path) in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_no_file_no_text(tmp_path):
+    with refused(InvalidParameterError):
+        Schema.load(tmp_path / "nowhere.yaml")
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
+    with refused(InvalidParameterError):
+        Schema.load(tmp_path / "a.yaml")
+    with refused(InvalidParameterError):
+        SCHEMA.save(tmp_path / "no" / "folder.yaml")
+
+
+def test_duplicate_columns_and_no_columns_are_refused():
+    with refused(InvalidParameterError):
+        Schema((Column("a"), Column("a")))
+    with refused(InvalidParameterError):
+        Schema(({"name": "a"},))
+    with refused(InvalidParameterError) as caught:
+        Schema((Column("a", "ignored"),)).check_complete()
+    assert "feature" in str(caught.value)
+    with refused(InvalidParameterError) as caught:
+        Schema((Column("a", "category"),)).check_complete()
+    assert "categories" in str(caught.value)
+
+
+# Drafts
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31, 7777],
+        "mass": [70.5, np.nan],
+        "city": ["Zanzibar", "Ulm"],
+        "grade": pd.Categorical(["Zanzibar", "Ulm"], categories=["Zanzibar", "Ulm", "Xanten"]),
+        "member": [True, False],
+        "visit": pd.to_datetime(["1987-06-05", "1999-09-09"]),
+        "span": pd.to_timedelta([7777, 1], unit="D"),
+        "patient_id": [7777, 31],
+        "valid": [1, 2],
+    }
+)
+KINDS = ["number", "number", "category", "category", "boolean", "date", "ignored", "ignored", "number"]
+FRAMES = {
+    "pandas": FRAME,
+    "polars": pl.from_pandas(FRAME),
+    "enum": pl.from_pandas(FRAME).with_columns(pl.col("grade").cast(pl.Enum(["Zanzibar", "Ulm", "Xanten"]))),
+    "lazy": pl.from_pandas(FRAME).lazy(),
+    "arrow": pl.from_pandas(FRAME).to_arrow(),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_draft_holds_names_and_types_and_no_value(kind):
+    schema = Schema.from_frame_types(FRAMES[kind])
+    assert [one.kind for one in schema.columns] == KINDS
+    assert [one.name for one in schema.columns] == list(FRAME.columns)
+    for text in (schema.to_yaml(), repr(schema), json.dumps(schema.to_dict())):
+        for value in ("Zanzibar", "Ulm", "Xanten", "7777", "70.5", "1987", "1999"):
+            assert value not in text
+
+
+def test_a_draft_is_the_same_whatever_the_rows(tmp_path):
+    for number, rows in enumerate((FRAME, FRAME.iloc[:1], pd.concat([FRAME] * 5, ignore_index=True))):
+        rows.to_csv(tmp_path / f"{number}.csv", index=False)
+        rows.to_parquet(tmp_path / f"{number}.parquet")
+    assert len({draft_schema(tmp_path / f"{number}.csv").to_yaml() for number in range(3)}) == 1
+    assert len({draft_schema(tmp_path / f"{number}.parquet").to_yaml() for number in range(3)}) == 1
+    assert Schema.from_frame_types(FRAME) == Schema.from_frame_types(FRAME.iloc[:1])
+
+
+def test_a_draft_loads_and_is_refused_until_it_is_filled_in(tmp_path):
+    draft = Schema.from_frame_types(FRAME)
+    assert Schema.load(draft.save(tmp_path / "a.yaml")) == draft
+    with refused(InvalidParameterError):
+        draft.check_complete()
+
+
+def test_a_draft_of_an_array_and_of_what_is_no_frame():
+    assert [one.name for one in draft_schema(np.eye(3)).columns] == ["0", "1", "2"]
+    with refused(InvalidParameterError, "secret"):
+        Schema.from_frame_types({"a": "secret"})

@@ -1,0 +1,197 @@
+"""What comes in parts by itself: Arrow streams, chunks of pandas, data sets, relations; with the bits of the array."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, RowBound, Schema
+from eigenveil.errors import InvalidDataError
+from eigenveil.schema import Column
+from eigenveil.sources import TableSource, held, open_source, open_table, second_moments
+from helpers import refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+
+BOUND = RowBound(5.0)
+ROWS = np.round(np.random.default_rng(3).normal(size=(200, 3)) * 1024) / 1024  # as text they are exact
+FRAME = pd.DataFrame(ROWS, columns=list("abc"))
+TABLE = pa.Table.from_pandas(FRAME)
+EXPECTED = second_moments(ROWS, BOUND)
+SCHEMA = Schema((Column("a", range=(-5, 5)), Column("b", range=(-5, 5)), Column("c", range=(-5, 5))))
+
+
+class Relation:
+    """Something that hands out a new Arrow stream each time, as a relation of DuckDB does."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return TABLE.to_reader(max_chunksize=7).__arrow_c_stream__(requested_schema)
+
+
+class OwnReader:
+    """A reader that is not PyArrow's."""
+
+    def __init__(self):
+        self._reader = TABLE.to_reader(max_chunksize=7)
+
+    def read_next_batch(self):
+        return self._reader.read_next_batch()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._reader.__arrow_c_stream__(requested_schema)
+
+
+class DataSet:
+    """What eigenveil uses of a data set of Hugging Face, with rows that were selected."""
+
+    def __init__(self, order=None, form=None):
+        self._order, self._form = np.arange(200)[::-1] if order is None else order, form
+        self.features = type("Features", (), {"arrow_schema": TABLE.schema.remove_metadata()})
+
+    def __len__(self):
+        return len(self._order)
+
+    def with_format(self, form):
+        return DataSet(self._order, form)
+
+    def iter(self, batch_size):
+        assert self._form == "arrow"
+        for start in range(0, len(self._order), batch_size):
+            yield TABLE.take(self._order[start : start + batch_size])
+
+
+def chunks():
+    for start in range(0, 200, 33):
+        yield FRAME.iloc[start : start + 33]
+
+
+def read_csv(path):
+    FRAME.to_csv(path, index=False)
+    return pd.read_csv(path, chunksize=33)
+
+
+def read_sql(path):
+    with closing(sqlite3.connect(path)) as connection:
+        FRAME.to_sql("rows", connection, index=False)
+        yield from pd.read_sql("select * from rows", connection, chunksize=33)
+
+
+ONCE = {
+    "arrow reader": lambda path: TABLE.to_reader(max_chunksize=7),
+    "own reader": lambda path: OwnReader(),
+    "chunks": lambda path: chunks(),
+    "read_csv": read_csv,
+    "read_sql": read_sql,
+    "arrays": lambda path: iter(np.array_split(ROWS, 7)),
+    "arrow tables": lambda path: iter([TABLE.slice(0, 50), TABLE.slice(50)]),
+}
+AGAIN = {"relation": lambda path: Relation(), "data set": lambda path: DataSet()}
+
+
+@pytest.mark.parametrize("kind", [*ONCE, *AGAIN])
+def test_the_bits_of_the_array(kind, tmp_path):
+    made = {**ONCE, **AGAIN}[kind]
+    source = open_source(made(tmp_path / "1"))
+    assert source.n_features == 3
+    assert source.reads_once == (kind in ONCE)
+    assert second_moments(source, BOUND) == EXPECTED
+    if kind in AGAIN:
+        assert second_moments(source, BOUND) == EXPECTED
+    else:
+        with refused(InvalidDataError):
+            second_moments(source, BOUND)
+    if kind != "arrays":
+        chosen = open_source(made(tmp_path / "2"), ["c", "a"])
+        assert second_moments(chosen, BOUND) == second_moments(ROWS[:, [2, 0]], BOUND)
+
+
+@pytest.mark.parametrize("kind", ["arrow reader", "own reader", "chunks", "arrays", "arrow tables", *AGAIN])
+def test_rows_of_a_query_are_not_compared(kind, tmp_path):
+    source = open_source({**ONCE, **AGAIN}[kind](tmp_path / "1"))
+    in_order = kind not in ("relation", "own reader")
+    assert source.in_order == in_order
+    plan = PrivatePCA(1).plan(source)
+    assert plan.at(200).preparation.rows == ("pairs" if in_order else "clip")
+
+
+def test_rows_of_a_query_need_a_public_bound_where_they_pass_once():
+    with refused(InvalidDataError):
+        PrivatePCA(1).partial_fit(Relation())
+    assert PrivatePCA(1, norm_bound=5.0).partial_fit(Relation())._collected.n_samples == 200
+
+
+def test_chunks_and_parts_of_a_query_are_not_compared():
+    assert not open_source(iter([Relation(), Relation()])).in_order
+    assert not TableSource([held(TABLE), held(Relation())]).in_order
+
+
+@pytest.mark.parametrize("kind", ["arrow reader", "read_csv", "relation", "data set"])
+def test_estimators_fit_and_transform_them(kind, tmp_path):
+    made = {**ONCE, **AGAIN}[kind]
+    model = PrivatePCA(1, epsilon=1.0, schema=SCHEMA, random_state=0).fit(made(tmp_path / "1"))
+    rows = FRAME.iloc[::-1] if kind == "data set" else FRAME
+    assert np.allclose(model.transform(made(tmp_path / "2")), model.transform(rows), rtol=1e-12)
+    plain = PrivatePCA(1, norm_bound=5.0, random_state=0).fit(made(tmp_path / "3"))
+    assert np.allclose(plain.transform(made(tmp_path / "4")), plain.transform(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ONCE)
+def test_what_comes_once_is_refused_before_the_spend_where_it_would_be_read_twice(kind, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "a.ledger", epsilon=5.0, data_set="rows")
+    data = ONCE[kind](tmp_path / "1")
+    with refused(InvalidDataError) as caught:
+        PrivateCovariance(epsilon=1.0, ledger=ledger).fit(data)
+    if kind == "read_csv":
+        data.close()
+    assert "norm_bound" in str(caught.value)
+    assert ledger.entries() == []
+
+
+def test_chunks_of_other_columns_and_no_chunks_are_refused():
+    for parts in (iter([]), iter([FRAME, FRAME[["b", "a", "c"]]]), iter([FRAME, FRAME[["a"]]])):
+        with refused(InvalidDataError):
+            second_moments(parts, BOUND)
+
+
+def test_chunks_whose_types_change_are_not_quoted():
+    text = pd.DataFrame({"a": ["secret"], "b": [1.0], "c": [1.0]})
+    with refused(InvalidDataError, "secret"):
+        second_moments(iter([FRAME, text]), BOUND)
+
+    def failing():
+        yield FRAME
+        raise RuntimeError("secret")
+
+    with refused(InvalidDataError, "secret") as caught:
+        second_moments(failing(), BOUND)
+    assert caught.value.__context__ is None
+
+
+def test_a_data_set_without_features_is_refused():
+    data = DataSet()
+    data.features = None
+    with refused(InvalidDataError):
+        open_source(data)
+
+
+def test_chunks_are_encoded_one_by_one():
+    parts = iter([pd.DataFrame({"a": ["x", None]}), pd.DataFrame({"a": ["y", "z"]}).astype("category")])
+    schema = Schema((Column("a", "category", categories=("x", "y"), missing="indicator"),))
+    rows = np.vstack(list(open_table(parts, schema=schema).batches()))
+    assert rows.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
+
+
+def test_duckdb():
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    frame = FRAME
+    assert len(frame) == 200
+    assert second_moments(duckdb.sql("select * from frame"), BOUND) == EXPECTED
+
+
+def test_hugging_face():
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    data = datasets.Dataset.from_pandas(FRAME).select(range(100))
+    assert second_moments(data, BOUND) == second_moments(ROWS[:100], BOUND)
