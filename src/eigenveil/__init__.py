@@ -7,12 +7,21 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .accounting.ledger import PrivacyLedger
-    from .estimators import LocalPCA, LocalSparsePCA, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
+    from .estimators import (
+        LocalPCA,
+        LocalSparsePCA,
+        PrivateCovariance,
+        PrivatePCA,
+        PrivateRidge,
+        PrivateScaler,
+        PrivateSparsePCA,
+    )
     from .gate import release
     from .guarantee import Guarantee, Relation
     from .moments import SecondMoments
     from .releases import Release, load_release
     from .rows import RowBound
+    from .schema import Schema
 
 __all__ = [
     "Guarantee",
@@ -22,10 +31,12 @@ __all__ = [
     "PrivateCovariance",
     "PrivatePCA",
     "PrivateRidge",
+    "PrivateScaler",
     "PrivateSparsePCA",
     "Relation",
     "Release",
     "RowBound",
+    "Schema",
     "SecondMoments",
     "__version__",
     "load_release",
@@ -41,10 +52,12 @@ _HOMES = {
     "PrivateCovariance": "estimators",
     "PrivatePCA": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateScaler": "estimators",
     "PrivateSparsePCA": "estimators",
     "Relation": "guarantee",
     "Release": "releases",
     "RowBound": "rows",
+    "Schema": "schema",
     "SecondMoments": "moments",
     "load_release": "releases",
     "release": "gate",

@@ -55,6 +55,10 @@ class NoiseWarning(UserWarning):
     """The released values are mostly noise; known from released values alone."""
 
 
+class PrivacyWarning(UserWarning):
+    """What was asked for promises less than it seems to; known from public facts alone."""
+
+
 _Callable = TypeVar("_Callable", bound=Callable[..., object])
 _Item = TypeVar("_Item")
 UNREADABLE = "The data cannot be read; give an array, a sparse matrix, a data frame or a file of real numbers."
@@ -167,3 +171,11 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
         listed = ", ".join(repr(choice) for choice in choices)
         raise InvalidParameterError(f"{name} must be one of {listed}, got {value!r}.")
     return str(value)
+
+
+def truth_value(name: str, value: object, instead: str = "") -> bool:
+    """Return `value` if it is True or False; `instead` says what to do for who means something else."""
+    # NumPy's truth values are no bool, and a search over parameters hands them on.
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InvalidParameterError(f"{name} must be True or False, not {type(value).__name__}{instead}.")
+    return bool(value)

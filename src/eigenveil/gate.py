@@ -4,25 +4,33 @@ Private sums come in, a `Release` goes out. In between, everything that can be r
 in the ledger in a committed transaction, and only then is anything drawn. Units are converted here, once.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .accounting.calibration import exact, float_above
-from .accounting.ledger import PrivacyLedger
+from .accounting.ledger import LedgerOrPath, opened_ledger
+from .accounting.sensitivity import sum_squared
+from .caveats import ORDER_CAVEAT
 from .errors import InvalidDataError, InvalidParameterError
 from .guarantee import Guarantee, Relation
+from .laws.above_threshold import first_at_most
+from .laws.base import Integers
 from .laws.central import CentralLaw
-from .laws.selection import largest_score
+from .laws.gaussian import Gaussian
+from .laws.portions import Budget, Portion, averaged
 from .moments import SecondMoments
 from .origin import ComponentsRequest, Origin, Request
 from .randomness import is_secure, secure_generator
 from .releases import Release
 from .row_rule import RowRule
+from .rows.column_counts import ColumnCounts
 from .rows.norm_counts import LADDER, MagnitudeCounts
+from .rows.sums import RowSums
+from .schema import Schema
 from .version import __version__
 
 
@@ -40,7 +48,7 @@ def release(
     moments: SecondMoments,
     *,
     generator: np.random.Generator | None = None,
-    ledger: PrivacyLedger | None = None,
+    ledger: LedgerOrPath | None = None,
 ) -> Release:
     """Draw one release of private moments; every call spends the full budget of the law again.
 
@@ -52,7 +60,7 @@ def release(
         The private statistic.
     generator : numpy.random.Generator, optional
         The secure generator by default. Any other marks the release as reproducible and not private.
-    ledger : PrivacyLedger, optional
+    ledger : PrivacyLedger or path, optional
         Records the spend, durably, before anything is sampled.
 
     Examples
@@ -65,8 +73,12 @@ def release(
     ((3, 3), '1-differentially private (replace one row), exact numerics')
     """
     generator = secure_generator() if generator is None else generator
+    ledger = opened_ledger(ledger)
     check(law, moments)
-    payment = pay(law, law.guarantee(), generator, ledger, f"{law.name} release")
+    promise = law.guarantee()
+    if moments.bound.compares:
+        promise = promise.with_caveat(ORDER_CAVEAT)
+    payment = pay(law, promise, generator, ledger, f"{law.name} release")
     return draw(moments, generator, payment)
 
 
@@ -77,51 +89,70 @@ def check(law: CentralLaw, moments: SecondMoments) -> None:
     moments.check_whole()
     check_rule(law, moments.bound)
     # Under add/remove, whether there are any rows at all is private and gets no error of its own.
-    if law.relation is Relation.REPLACE and moments.n_rows == 0:
+    if law.relation is Relation.REPLACE and moments.n_samples == 0:
         raise InvalidDataError("There are no rows to release anything about; update the moments first.")
 
 
 def check_rule(law: CentralLaw, rule: RowRule) -> None:
     """Refuse a law for rows made by this rule; public facts alone."""
     law.check_accepted()
-    if rule.rows == "pairs" and law.relation is not Relation.REPLACE:
+    if rule.compares and law.relation is not Relation.REPLACE:
         raise InvalidParameterError(
-            "rows='pairs' needs relation='replace', since an added row would shift every later pair."
+            f"rows='{rule.rows}' needs relation='replace', since an added row would come between others."
         )
-    if rule.constant is not None and law.releases == "subspace":
+    if rule.on_ring and law.needs_rank_one:
         raise InvalidParameterError(
-            f"{law.name} releases no matrix, so it cannot tell components about the mean; choose another law."
+            f"{law.name} hides one integer row, and rows='{rule.rows}' makes several of each; choose another law."
+        )
+    if rule.needs_matrix and law.releases == "subspace":
+        about = "about the mean" if rule.constant is not None else "of a correlation matrix"
+        raise InvalidParameterError(
+            f"{law.name} releases no matrix, so it cannot tell components {about}; choose another law."
         )
     law.check_grid(rule.limit_squared)
-    _check_count(law)
-
-
-# Scales of the noise on a private number of rows that the sampler draws in int64.
-_COUNT_SCALES = Fraction(1, 2**20), Fraction(2**50)
-
-
-def _check_count(law: CentralLaw) -> None:
-    share = exact(law.epsilon) - law.matrix_epsilon
-    if share > 0 and not _COUNT_SCALES[0] <= 1 / share <= _COUNT_SCALES[1]:
-        raise InvalidParameterError(
-            f"epsilon = {law.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, or "
-            "relation='replace'."
-        )
 
 
 def pay(
     law: CentralLaw,
     guarantee: Guarantee,
     generator: np.random.Generator,
-    ledger: PrivacyLedger | None,
+    ledger: LedgerOrPath | None,
     what: str,
 ) -> Payment:
     """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe.
 
     `guarantee` is that of the whole fit, in which this law draws the release.
     """
-    promise = guarantee if is_secure(generator) else guarantee.marked_reproducible()
-    return Payment(law, promise, None if ledger is None else ledger.spend(promise, what).entry)
+    promise, book = guarantee if is_secure(generator) else guarantee.marked_reproducible(), opened_ledger(ledger)
+    return Payment(law, promise, None if book is None else book.spend(promise, what).entry)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A first release of moments, at a share of the budget."""
+
+    law: Gaussian
+    integers: Integers
+    second_moment: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a fit in stages has drawn before the matrix.
+
+    Parameters
+    ----------
+    also : mapping of str to (ndarray of int64, float)
+        What leaves beside the matrix, each with the value of one.
+    first : Look, optional
+        A first release of the same moments, to be averaged with the second.
+    """
+
+    also: Mapping[str, tuple[NDArray[np.int64], float]] = field(default_factory=dict)
+    first: Look | None = None
+
+
+NOTHING = Drawn()
 
 
 def draw(
@@ -132,52 +163,120 @@ def draw(
     request: Request | None = None,
     estimator: str | None = None,
     chosen_privately: tuple[str, ...] = (),
+    schema: Schema | None = None,
+    without_range: tuple[int, ...] = (),
+    budget: Budget | None = None,
+    drawn: Drawn = NOTHING,
 ) -> Release:
-    """Draw a release by the law that was paid for."""
-    law = payment.law
+    """Draw a release by the law that was paid for, or by what is left of its budget after what was `drawn` before."""
+    law = payment.law if budget is None else budget.law(budget.left)
     check(law, moments)
     rule = moments.bound.rule
-    integers = law.draw(moments.gram, rule.limit_squared, moments.n_rows, generator)
+    integers = law.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
     units = law.units(rule.limit_squared, rule.unit_squared)
+    if drawn.first is not None and isinstance(law, Gaussian):
+        law, integers, divisor = averaged([(drawn.first.law, drawn.first.integers), (law, integers)])
+        units = {name: one / divisor for name, one in units.items()}
+    integers = {**integers, **{name: value for name, (value, _) in drawn.also.items()}}
+    units |= {name: one for name, (_, one) in drawn.also.items()}
     if request is None:
         request = ComponentsRequest(min(law.n_components, moments.n_features))
     origin = Origin(
         law=law.name,
         parameters=law.parameters(),
         rows=rule,
-        n_rows=moments.n_rows if law.relation is Relation.REPLACE else None,
+        n_rows=moments.n_samples if law.relation is Relation.REPLACE else None,
         feature_names=moments.feature_names,
         estimator=estimator,
         request=request,
         chosen_privately=chosen_privately,
+        schema=schema,
+        without_range=without_range,
         ledger_entry=payment.entry,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         package_version=__version__,
     )
-    drawn = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
-    vars(drawn)["law"] = law  # which a file would make again from the origin
-    return drawn
+    made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
+    vars(made)["law"] = law  # which a file would make again from the origin
+    return made
 
 
-# Scores are counted in hundredths of a row, so that quantiles in per cent keep them integers.
-_UNITS = 100
+# What is measured at a portion of a budget that was paid for.
+
+
+def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Look:
+    """Return a first release of moments, and the second moment that it tells for rows of norm at most 1."""
+    check(law, moments)
+    grid = moments.bound.limit_squared
+    integers = law.draw(moments.gram, grid, moments.n_rows, generator)
+    values = {name: np.asarray(value / grid) for name, value in integers.items()}
+    return Look(law, integers, law.second_moment(values, moments.n_rows))
+
+
+def noisy_sum(sums: RowSums, portion: Portion, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the sum of integer rows with noise, in units of 2^-bits, as fine as those of a second moment.
+
+    One replaced row moves the sum by at most twice the largest norm of a row, 2^bits.
+    """
+    bits = sums.bound.bits
+    return portion.measured(sums.total * 2**bits, sum_squared(Relation.REPLACE) * 16**bits, generator)
+
+
+def find_norm(
+    counts: MagnitudeCounts, rungs: range, most_above: int, portion: Portion, generator: np.random.Generator
+) -> float:
+    """Return the first of some rungs of the ladder that about `most_above` rows pass."""
+    above = counts.above()[0, rungs.start : rungs.stop]
+    return float(LADDER[rungs[portion.first_at_most(above, most_above, generator)]])
 
 
 def choose_magnitudes(
-    counts: MagnitudeCounts, quantile: float, epsilon: Fraction, generator: np.random.Generator
+    counts: MagnitudeCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return, for every column, a rung of the ladder near the given quantile of its magnitudes.
+    """Return, for every column, the first rung of the ladder that about `most_above` of its magnitudes pass.
+
+    Parameters
+    ----------
+    counts : MagnitudeCounts
+        The private counts of norms of rows, or of sizes of features.
+    most_above : int
+        A public number.
+    epsilon : Fraction
+        What the choice costs, all columns together; it has been paid.
+    generator : numpy.random.Generator
 
     Formal guarantee
     ----------------
-    Pure epsilon over all columns together, for both relations. The wanted rung is where the count of rows at or below
-    it passes quantile * n, so the score is minus the number of rows by which it misses: the larger of how many are
-    lacking at the rung, and how many are too many at the rung before. One row moves a count by at most 1, and so the
-    score, in every column; each column is chosen with epsilon divided by their number, by permute-and-flip (McKenna
-    and Sheldon 2020; OpenDP's exact sampler from a secure generator).
+    Pure epsilon over all columns together, for both relations. A replaced, added or removed row moves the numbers of
+    rows above all rungs of a column one way, each by at most 1, and each column is asked by `first_at_most` with
+    epsilon divided by their number. The answer is a rung of a public ladder.
+
+    Examples
+    --------
+    >>> counts = MagnitudeCounts(1).update(np.repeat([1.0, 30.0], [900, 100])[:, None])
+    >>> choose_magnitudes(counts, 500, Fraction(1), np.random.default_rng(0))
+    array([1.])
     """
-    excess = _UNITS * counts.at_most() - round(_UNITS * quantile) * counts.n_rows
-    before = np.pad(excess, ((0, 0), (1, 0)), constant_values=np.iinfo(np.int64).min // 2)[:, :-1]
-    scores = -np.maximum(0, np.maximum(-excess, before))
-    scale = float_above(2 * _UNITS * scores.shape[0] / epsilon)
-    return LADDER[[largest_score(column, scale, generator) for column in scores]]
+    above = counts.above()
+    share = epsilon / len(above)
+    return np.take(LADDER, [first_at_most(column, most_above, share, generator) for column in above])
+
+
+def choose_places(
+    counts: ColumnCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return, for every column, the place of the first of its points that about `most_above` of its numbers pass.
+
+    Formal guarantee
+    ----------------
+    Pure epsilon over all columns together where a row is replaced: like `choose_magnitudes`, with points of each
+    column's own in place of the ladder.
+
+    Examples
+    --------
+    >>> counts = ColumnCounts([np.array([1.0, 2.0, 3.0])]).update(np.repeat([[1.5], [2.5]], 300, axis=0))
+    >>> choose_places(counts, 300, Fraction(1), np.random.default_rng(0))
+    array([1])
+    """
+    share = epsilon / len(counts.points)
+    return np.array([first_at_most(column, most_above, share, generator) for column in counts.above()])

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from .errors import InvalidDataError, InvalidParameterError
 from .laws.base import IN_UNITS_OF_C, Law
 from .origin import Origin
-from .postprocess.shrinkage import Shrunk, project_psd, shrink
-from .postprocess.spectrum import sorted_eigh
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 class MatrixReading:
-    """The matrix, its centre and its noise, from integers that left and their origin. Base of `Reading`."""
+    """The matrix, its centre and its noise, from integers that left and their origin. Base of `ScaledReading`."""
 
     integers: Mapping[str, IntArray]
     unit: Mapping[str, float]
@@ -44,13 +42,16 @@ class MatrixReading:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, pairs or reports: public, or released with noise; None where it is not told."""
+        """Number of rows, reports, or pairs in older files: public, or released with noise; None if it is not told."""
+        told = None if self.law is None else self.law.estimated_rows(self._values)
+        if told is not None:
+            return max(1, round(told))
         return int(self.integers["count"]) if "count" in self.integers else self.origin.n_rows
 
     @property
     def n_features(self) -> int:
         """Number of features, without the constant that a centred release appends."""
-        first = next(value for name, value in self.integers.items() if name not in ("count", "quotients", "ones"))
+        first = next(self.integers[name] for name in ("matrix", "directions", "sums") if name in self.integers)
         return int(first.shape[-1]) - self.origin.centred
 
     @property
@@ -73,7 +74,20 @@ class MatrixReading:
             moment = None if released is None else released / max(1, self.n_rows or 1)
         else:
             moment = self.law.second_moment(self._values, max(1, self.n_rows or 1))
-        return None if moment is None else moment * self.origin.rows.reach_squared
+        return None if moment is None else self._mapped_back(moment * self.origin.rows.reach_squared)
+
+    @cached_property
+    def _inverse_map(self) -> FloatArray | None:
+        """The inverse of the public map that rows went through before a second stage; None where there was none."""
+        return np.asarray(np.linalg.inv(self._values["map"]), np.float64) if "map" in self._values else None
+
+    def _mapped_back(self, matrix: FloatArray) -> FloatArray:
+        """Return a second moment of mapped rows as that of the rows before."""
+        back = self._inverse_map
+        if back is None:
+            return matrix
+        product = back @ matrix @ back.T
+        return np.asarray((product + product.T) / 2)
 
     @property
     def has_matrix(self) -> bool:
@@ -85,93 +99,90 @@ class MatrixReading:
         """Whether the matrix is the truth plus noise of a known law that can be drawn again."""
         return self.law is not None and self.law.adds_noise
 
+    @property
+    def isotropic(self) -> bool:
+        """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        return self.law is not None and self.law.rotation_invariant and self._inverse_map is None
+
     # Location and scale.
 
     @property
-    def scale(self) -> FloatArray:
-        """What features were multiplied by before anything else; ones where they were not."""
-        scale = self.origin.rows.scale
-        return np.ones(self.n_features) if scale is None else np.asarray(scale)
+    def centred(self) -> bool:
+        """Whether the mean is part of the release: by a constant in the rows, or measured first and taken off."""
+        return self.origin.centred or "mean" in self.integers
+
+    @property
+    def row_scale(self) -> FloatArray:
+        """What features were multiplied by before anything else; ones where they were not, or are read as constant."""
+        scale = np.ones(self.n_features) if self.origin.rows.scale is None else np.array(self.origin.rows.scale)
+        scale[list(self.origin.without_range)] = 1.0
+        return scale
 
     @property
     def _scaled_mean(self) -> FloatArray:
         """The mean of the scaled, shifted rows; zeros where it is not part of the release."""
         if self._bordered is None or not self.origin.centred:
             return np.zeros(self.n_features)
-        return np.asarray(self._bordered[:-1, -1] / self.origin.rows.constant_value)
+        mean = np.asarray(self._bordered[:-1, -1] / self.origin.rows.constant_value)
+        mean[list(self.origin.without_range)] = 0.0
+        return mean
 
     @property
     def mean(self) -> FloatArray:
         """The released mean; without one, the middle of the public bounds, or zero."""
         shift = self.origin.rows.shift
-        return (0.0 if shift is None else np.asarray(shift)) + self._scaled_mean / self.scale
+        return (0.0 if shift is None else np.asarray(shift)) + self._scaled_mean / self.row_scale
 
-    # The matrix.
+    # The matrix of the rows as they were used, and its noise.
 
     @cached_property
-    def scaled_matrix(self) -> FloatArray:
-        """The released matrix of the scaled features, as it left: centred where the mean left too, and raw."""
+    def row_matrix(self) -> FloatArray:
+        """The released matrix of the rows as they were used, raw: centred where the mean left too."""
         if self._bordered is None:
             raise InvalidDataError("This release holds directions only; it has no matrix.")
         if not self.origin.centred:
-            return self._bordered
-        return np.asarray(self._bordered[:-1, :-1] - np.outer(self._scaled_mean, self._scaled_mean))
+            return self._still(self._bordered)
+        return self._still(self._bordered[:-1, :-1] - np.outer(self._scaled_mean, self._scaled_mean))
+
+    def _still(self, matrix: FloatArray) -> FloatArray:
+        """Return a matrix with nothing for the features that are read as if all rows agreed in them."""
+        without = list(self.origin.without_range)
+        if without:
+            matrix = matrix.copy()
+            matrix[without] = matrix[:, without] = 0.0
+        return matrix
 
     @property
-    def noise_sd(self) -> float | None:
-        """Standard deviation of the noise beside the diagonal of `scaled_matrix`; None where it is not known."""
+    def row_noise_sd(self) -> float | None:
+        """Standard deviation of the noise beside the diagonal of `row_matrix`; None where it is not known."""
         sd = None if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1))
-        return None if sd is None else sd * self.origin.rows.reach_squared
+        if sd is None:
+            return None
+        # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
+        growth = 1.0 if self._inverse_map is None else float(np.square(self._inverse_map).sum()) / self.n_features
+        return sd * growth * self.origin.rows.reach_squared
 
-    def noise_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean."""
+    def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
         if self.law is None or not self.law.adds_noise:
             raise InvalidDataError("This release holds no matrix plus noise of a known law.")
         unit = self.origin.rows.reach_squared / max(1, self.n_rows or 1)
-        noise = self.law.simulated_noise(generator) * unit
+        return self._about_the_mean(np.asarray(self.law.simulated_noise(generator) * unit))
+
+    def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
+        if self._bordered is None or self.law is None or not self.law.adds_noise:
+            raise InvalidDataError("This release holds no matrix plus noise of a known law.")
+        n_rows = max(1, self.n_rows or 1)
+        noise, miscounted = self.law.simulated_errors(generator)
+        noise = noise * (self.origin.rows.reach_squared / n_rows)
+        return self._about_the_mean(noise - self._bordered * (miscounted / n_rows))  # rows are not mapped then
+
+    def _about_the_mean(self, noise: FloatArray) -> FloatArray:
+        """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
+        noise = self._mapped_back(noise)
         if not self.origin.centred:
-            return noise
+            return self._still(noise)
         shift = noise[:-1, -1] / self.origin.rows.constant_value
         cross = np.outer(self._scaled_mean, shift)
-        return np.asarray(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
-
-    @cached_property
-    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
-        """All eigenvalues of `scaled_matrix`, descending, and their eigenvectors as rows."""
-        return sorted_eigh(self.scaled_matrix)
-
-    # Shrinking simulates the noise, which may take longer than the fit, so it waits until somebody asks.
-
-    @cached_property
-    def estimate(self) -> Shrunk:
-        """What the release and the known noise say about the true matrix; there only with a noise law."""
-        return shrink(self.scaled_matrix, self.noise_draw, self._eigensystem)
-
-    @cached_property
-    def scaled_covariance(self) -> FloatArray:
-        """The matrix of the scaled features: shrunk with the known noise, or made positive semidefinite.
-
-        In the local model it is the unbiased estimate as it is.
-        """
-        if self.has_noise_law:
-            return self.estimate.covariance
-        return self.scaled_matrix if self.origin.model == "local" else project_psd(self.scaled_matrix)
-
-    @property
-    def covariance(self) -> FloatArray | None:
-        """`scaled_covariance` in the units of the features; None where only a subspace was released.
-
-        The second moment about the origin (or the middle of public bounds) where the mean is not part of the release.
-        """
-        if not self.has_matrix:
-            return None
-        return self.scaled_covariance / np.outer(self.scale, self.scale)
-
-    @property
-    def correlation(self) -> FloatArray | None:
-        """`covariance` with its diagonal brought to 1; a feature without variance correlates with nothing."""
-        if not self.has_matrix:
-            return None
-        sizes = np.sqrt(np.maximum(np.diag(self.scaled_covariance), 0.0))
-        sizes[sizes == 0] = np.inf
-        return np.asarray(np.clip(self.scaled_covariance / np.outer(sizes, sizes), -1.0, 1.0))
+        return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))

@@ -11,13 +11,26 @@ from typing import Any, ClassVar, Self
 
 from .errors import integer_between, positive_number
 from .row_rule import RowRule
+from .schema import Schema
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; by itself, the matrix or all directions."""
+    """What was asked for; by itself, the matrix or all directions.
+
+    Parameters
+    ----------
+    correlation : bool
+        Whether it is asked of the correlation matrix: of features that are divided by their standard deviations as the
+        release tells them. It was not before it could be.
+    own_units : bool
+        Whether it is asked of the features in their own units, although rows were scaled for the release: by ranges
+        that were found privately.
+    """
 
     kind: ClassVar[str] = "matrix"
+    correlation: bool = field(default=False, kw_only=True)
+    own_units: bool = field(default=False, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -30,12 +43,12 @@ class ComponentsRequest(Request):
 
     Parameters
     ----------
-    n_components : int, float or None
-        How many; or the share of variance to explain; or all.
+    n_components : int, float, "above_noise" or None
+        How many; or the share of variance to explain; or those that rise above the noise; or all.
     """
 
     kind: ClassVar[str] = "components"
-    n_components: int | float | None = None
+    n_components: int | float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,8 +139,8 @@ class Origin:
     rows : RowRule
         How rows became integers.
     n_rows : int, optional
-        The number of rows, of pairs or of reports, where it is public. Where it is private, a noisy "count" is among
-        the integers of the release, or nothing is told.
+        The number of rows or of reports, where it is public; of pairs, in older files whose rows were compared once.
+        Where it is private, a noisy "count" is among the integers of the release, or nothing is told.
     feature_names : tuple of str, optional
     model : {"central", "local"}
         Who was trusted with rows: a custodian, or nobody.
@@ -139,6 +152,10 @@ class Origin:
         Parameters that were found privately, at a part of the budget each.
     collection : Collection, optional
         For the local model.
+    schema : Schema, optional
+        What was declared of the columns in public, and by whom; none before it could be.
+    without_range : tuple of int
+        Features for which no range was found privately, mostly since nearly all rows agree; read as if all did.
     ledger_entry : int, optional
         Where it was paid for.
     created, package_version : str
@@ -157,6 +174,8 @@ class Origin:
     ledger_entry: int | None = None
     created: str = ""
     package_version: str = ""
+    schema: Schema | None = None
+    without_range: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -179,7 +198,9 @@ class Origin:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "request": self.request.to_dict(),
             "chosen_privately": list(self.chosen_privately),
+            "without_range": list(self.without_range),
             "collection": None if self.collection is None else asdict(self.collection),
+            "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
     @classmethod
@@ -195,6 +216,8 @@ class Origin:
                 "feature_names": None if names is None else tuple(names),
                 "request": REQUESTS[request.pop("kind")](**request),
                 "chosen_privately": tuple(known["chosen_privately"]),
+                "without_range": tuple(known.get("without_range", ())),
                 "collection": None if collection is None else Collection(**collection),
+                "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
             }
         )

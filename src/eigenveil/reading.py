@@ -13,18 +13,26 @@ import numpy as np
 
 from .errors import InvalidParameterError, NoiseWarning, warn_caller
 from .laws.sampled import orthonormal
-from .matrix_reading import FloatArray, MatrixReading
+from .matrix_reading import FloatArray
 from .origin import ComponentsRequest, RegressionRequest, SparseRequest
+from .postprocess.above_noise import n_above_noise
 from .postprocess.fantope import SparseComponents, screened_components
 from .postprocess.intervals import eigenvalue_intervals
-from .postprocess.ridge import ridge_from_covariance
+from .postprocess.ridge import RidgeFit, ridge_from_covariance, shrunk_mean
 from .postprocess.spectrum import sorted_eigh
+from .scaled_reading import ScaledReading
 
 # The largest eigenvalue of pure noise in units of sd * sqrt(d), for large d: 2 for independent entries, and a little
 # more for matrix_laplace, which has the heaviest tail of the table.
 EDGE = 2.4
 # Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
 _DECOMPOSED_WHOLE = 256
+NO_UNITS = (
+    "rows='signs' releases neither means nor sizes of the features, so raw rows cannot be projected; multiply rows "
+    "that are standardized already by the components."
+)
+# What noise on the mean of the target may take of R² without a warning.
+_MEAN_MAY_COST = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +59,7 @@ class Regression:
     features: tuple[int, ...]
 
 
-class Reading(MatrixReading):
+class Reading(ScaledReading):
     """What integers that left say together with their origin. Base of `Release`, not used by itself."""
 
     # Directions, of the scaled features.
@@ -65,7 +73,7 @@ class Reading(MatrixReading):
     def _drawn(self) -> FloatArray | None:
         # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
         # whose noisy variance falls below the average of the rest.
-        if self.origin.centred:
+        if self.origin.rows.needs_matrix or self.of_correlation:
             return None
         if self.law is not None:
             return self.law.directions(self._values)
@@ -81,7 +89,7 @@ class Reading(MatrixReading):
         if self._drawn is not None and k <= len(self._drawn):
             return self._drawn[:k]
         values, vectors = self._leading
-        self._warn_of_noise(float(values[0]))
+        self._warn_of_noise(float(values[0]) - self.without_signal)
         return vectors[:k]
 
     @cached_property
@@ -90,16 +98,31 @@ class Reading(MatrixReading):
         whole = self.n_features <= _DECOMPOSED_WHOLE or "_eigensystem" in self.__dict__
         return self._eigensystem if whole else sorted_eigh(self.scaled_matrix, self._n_components)
 
+    @cached_property
+    def n_above_noise(self) -> int:
+        """How many components rise above the noise: more than there are with a probability of at most 5 %.
+
+        Of correlations, how many rise above it from 1, which is what all of them are where nothing is correlated.
+        """
+        if not self.has_noise_law:
+            raise InvalidParameterError("Components above the noise need a released matrix plus noise of a known law.")
+        values, vectors = self._eigensystem
+        return n_above_noise(values - self.without_signal, vectors, self.noise_draw)
+
     @property
     def _n_components(self) -> int:
         request, most = self.origin.request, self.n_features if self._drawn is None else len(self._drawn)
         wanted = request.n_components if isinstance(request, ComponentsRequest) else None
+        if isinstance(wanted, str):
+            return max(1, self.n_above_noise)
         if not isinstance(wanted, float):
             return most if wanted is None else wanted
         ratio = np.cumsum(self.eigenvalues) / max(self.eigenvalues.sum(), np.finfo(float).tiny)
         return min(int(np.searchsorted(ratio, wanted)) + 1, int(ratio.size))
 
     def _warn_of_noise(self, largest: float) -> None:
+        if self.of_correlation and self.n_features == 1:  # which is 1, whatever the noise
+            return
         if not self.has_noise_law or largest >= EDGE * (self.noise_sd or 0.0) * np.sqrt(self.n_features):
             return
         wide = (self.n_rows or 0) < self.n_features
@@ -146,6 +169,8 @@ class Reading(MatrixReading):
     @property
     def total_variance(self) -> float:
         """What shares of variance refer to."""
+        if self.of_correlation:
+            return float(self.n_features)
         if self.origin.model == "local":
             return max(0.0, float(np.trace(self.scaled_matrix)))
         sparse = isinstance(self.origin.request, SparseRequest)
@@ -181,12 +206,13 @@ class Reading(MatrixReading):
         """Return the same for the first `count` eigenvalues, more or fewer than there are components."""
         if not self.has_noise_law:
             return None
-        return eigenvalue_intervals(self.scaled_matrix, self.noise_draw, n_components=count)
+        return eigenvalue_intervals(self.scaled_matrix, self.error_draw, n_components=count)
 
     # Use.
 
     def transform(self, X: Any) -> FloatArray:
         """Project rows on the components; the projections of private rows are private data themselves."""
+        self._check_units()
         directions = (self.components * self.scale).T.astype(X.dtype if hasattr(X, "dtype") else np.float64)
         projected = X @ directions
         mean = self.mean
@@ -194,9 +220,14 @@ class Reading(MatrixReading):
 
     def inverse_transform(self, projected: Any) -> FloatArray:
         """Map projections back to the space of the features."""
+        self._check_units()
         rows = np.asarray(projected)
         kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
         return np.asarray(rows @ (self.components / self.scale).astype(kind) + self.mean.astype(kind))
+
+    def _check_units(self) -> None:
+        if self._of_signs:
+            raise InvalidParameterError(NO_UNITS)
 
     def regress(
         self, target: int | str, features: Sequence[int | str] | None = None, *, alpha: float | None = None
@@ -216,14 +247,36 @@ class Reading(MatrixReading):
             raise InvalidParameterError(
                 "A regression needs a released matrix plus noise of a known law; choose a law that adds noise."
             )
-        if self.origin.rows.rows == "pairs":
-            raise InvalidParameterError("This release was made from pairs of rows, whose lengths are lost.")
+        if not self.origin.rows.keeps_lengths:
+            raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
         position = self._position(target)
         positions = None if features is None else [self._position(feature) for feature in features]
+        if position in self.origin.without_range or len(self.origin.without_range) == self.n_features:
+            others = [other for other in range(self.n_features) if other != position]
+            known = tuple(others if positions is None else positions)
+            return Regression(np.zeros(len(known)), float(self.mean[position]), 0.0, alpha or 0.0, position, known)
         fit = ridge_from_covariance(self.scaled_matrix, position, positions, noise_draw=self.noise_draw, alpha=alpha)
-        used, mean = list(fit.features), self.mean
+        used, mean = list(fit.features), self._mean_to_predict_from(fit)
         coef = fit.coef * self.scale[used] / self.scale[position]
         return Regression(coef, float(mean[position] - coef @ mean[used]), fit.r2, fit.alpha, position, fit.features)
+
+    def _mean_to_predict_from(self, fit: RidgeFit) -> FloatArray:
+        """Return the mean, shrunk by its noise; warn where that, or the noise on the target, may spoil a prediction."""
+        sd = (self.noise_sd or 0.0) / self.origin.rows.constant_value if self.origin.centred else 0.0
+        if fit.least_target <= 0 or sd**2 > _MEAN_MAY_COST * fit.least_target:
+            warn_caller(
+                "The noise hides how much the target varies, so predictions may be worse than its mean; more rows, a "
+                "larger epsilon, fewer features or narrower bounds of the target would help.",
+                NoiseWarning,
+            )
+        elif fit.evidence == 0:
+            warn_caller(
+                "The noise hides any relation of the target to the features: predictions are about its mean, and "
+                "coefficients may be noise; more rows, a larger epsilon or fewer features would help.",
+                NoiseWarning,
+            )
+        shift = self.origin.rows.shift
+        return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(self._scaled_mean, sd) / self.scale
 
     @cached_property
     def regression(self) -> Regression | None:

@@ -11,12 +11,10 @@ format that was ever written is read.
 import hashlib
 import io
 import json
-import os
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,21 +90,6 @@ def _read(header: dict[str, Any], arrays: dict[str, Any], source: Path) -> Conte
         raise ValueError("every array is int64 and has a unit")
     unit = {str(name): float(one) for name, one in header["unit"].items()}
     return arrays, unit, Guarantee.from_dict(header["guarantee"]), Origin.from_dict(header["origin"])
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for writing that appears under its name only when all of it has been written."""
-    # A name of its own for every process, in the same folder so that the final rename is atomic.
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(draft, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

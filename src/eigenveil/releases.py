@@ -19,7 +19,8 @@ from .guarantee import Guarantee
 from .matrix_reading import IntArray
 from .origin import Origin
 from .reading import Reading
-from .release_file import read_release, release_bytes, whole_file
+from .release_file import read_release, release_bytes
+from .whole_file import whole_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,8 @@ class Release(Reading):
     ----------
     integers : mapping of str to int64 array
         What left, by name: "matrix", or "directions" with or without "quotients" (variances along them, then what they
-        leave of the trace); "count" is a noisy number of rows; in the local model "sums" and "ones" of the reports.
+        leave of the trace); "trace" is one more measurement of it, "count" a noisy number of rows, "slack" their number
+        less the trace; in the local model "sums" and "ones" of the reports.
     unit : mapping of str to float
         The value of one, by the same names.
     guarantee : Guarantee

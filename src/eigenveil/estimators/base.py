@@ -1,30 +1,35 @@
 """What the estimators share: from parameters and rows to one paid release."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
 
 from .. import gate
-from ..accounting.calibration import decimal_below, exact
-from ..accounting.ledger import PrivacyLedger
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of, positive_number
-from ..errors import probability_below_one as probability
-from ..guarantee import Guarantee, Numerics, Relation
-from ..laws import LAWS, CentralLaw, choose_law
+from ..accounting.ledger import LedgerOrPath
+from ..errors import InvalidDataError, InvalidParameterError
+from ..guarantee import Relation
+from ..laws import CentralLaw
+from ..laws.portions import Budget
 from ..moments import SecondMoments
 from ..origin import Request
 from ..randomness import generator_from
 from ..releases import Release
-from ..row_rule import ROW_RULES, RowRule
-from ..rows.differences import PairDirections
-from ..sources import open_source
-from .collecting import collected_moments, found_privately, row_sizes
-from .preparation import RowPreparation, public_preparation, rows_pass_once
-from .spend_plan import SpendPlan, asked_by, laws_by_rows
+from ..row_rule import RowRule
+from ..rows.mixing import MixedRing
+from ..schema import Schema
+from ..sources import Source
+from .availability import available_where
+from .collecting import collected_moments, with_ring_closed
+from .planning import planned
+from .public_facts import Features, check_fits, opened, prepared, prepared_for_many, prepared_once, rows_pass_once, told
+from .ranging import CORRELATIONS_FROM, COVARIANCE_FROM, warn_of_features_without_range
+from .spend_plan import SpendPlan, asked_by
+from .stages import check_read_once, stages_asked
+from .staging import StagedFit
+from .surroundings import check_delta, check_surroundings
 
 
 class MomentsEstimator(BaseEstimator):
@@ -32,23 +37,30 @@ class MomentsEstimator(BaseEstimator):
 
     _needs: ClassVar[str] = "matrix"
     """What the release must hold: "directions" will do, a "matrix", or a matrix plus "noise" of a known law."""
-    _pairs: PairDirections
+    _lengths: ClassVar[bool] = True
+    """Whether the lengths of rows matter, or directions will do."""
+    _maps: ClassVar[bool] = True
+    """Whether what is made of the matrix can do with noise that differs between directions."""
+    _ring: MixedRing
+    _collected: SecondMoments
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        rows: str = "clip",
+        rows: str = "auto",
         standardize: bool = False,
-        center: bool = False,
+        center: bool = True,
         norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | None = None,
-        feature_scale: float | Sequence[float] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
+        schema: Schema | None = None,
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        ledger: PrivacyLedger | None = None,
+        stages: int | str = "auto",
+        ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -59,31 +71,39 @@ class MomentsEstimator(BaseEstimator):
         self.norm_bound = norm_bound
         self.bounds = bounds
         self.feature_scale = feature_scale
+        self.schema = schema
         self.law = law
         self.law_options = law_options
         self.relation = relation
+        self.stages = stages
         self.ledger = ledger
         self.random_state = random_state
 
-    def plan(self, n_features: int, n_rows: int | None = None) -> SpendPlan:
+    def plan(self, n_features: int | Source, n_rows: int | None = None) -> SpendPlan:
         """Return what a fit will spend, on what, by which law, from public numbers alone; nothing is spent.
 
         Everything that can be refused without rows is refused here.
 
         Parameters
         ----------
-        n_features : int
-            Width of a row.
+        n_features : int or Source
+            Width of a row; or an opened table (`eigenveil.sources.open_table`), of whose rows none is read.
         n_rows : int, optional
             Number of rows, where it is known and public; without it the plan tells how the law depends on it.
         """
-        d = integer_between("n_features", n_features, 1)
-        preparation = self._preparation(d)
-        relation = Relation.parse(self.relation)
-        costs = preparation.costs(exact(positive_number("epsilon", self.epsilon)))
-        choices = {name: Guarantee(decimal_below(cost), 0.0, relation, Numerics.EXACT) for name, cost in costs.items()}
+        features = Features.of(n_features, self.schema)
+        d, once = features.n_features, features.reads_once
+        preparation = prepared(self, features)
         self._request(d, None)
-        return self._planned(d, preparation, preparation.bound.rule, choices, n_rows)
+        plan = planned(self, d, preparation, preparation.bound.rule, n_rows, reads_once=once)
+        if "norm_bound" in plan.choices and plan.relation is Relation.REPLACE and not (self._lengths or self.center):
+            unit = preparation.of_unit_rows()
+            plan = plan.unless_few(planned(self, d, unit, unit.bound.rule, n_rows, reads_once=once))
+        many = prepared_for_many(self, features)
+        if many is not None:
+            times = CORRELATIONS_FROM if self.standardize else COVARIANCE_FROM
+            plan = plan.from_many(planned(self, d, many, many.bound.rule, n_rows), times)
+        return plan.checked(n_rows) if n_rows is None else plan.at(n_rows).checked(n_rows)
 
     def fit(self, X: Any, y: Any = None, *, plan: SpendPlan | None = None) -> Self:
         """Fit from rows and spend the budget; a second call spends it again.
@@ -100,15 +120,17 @@ class MomentsEstimator(BaseEstimator):
         del y
         return self._fit_source(X, plan)
 
-    @available_if(rows_pass_once)
+    @available_where(rows_pass_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows and spend nothing; `fit_moments()` then draws the release and spends.
 
-        There only with a public `norm_bound` or `bounds` (or pairs), since a private one takes another pass.
+        There only where nothing about the rows is found privately, which takes another pass: with a public `norm_bound`
+        or `bounds`, or with rows that are compared.
         """
         del y
         Relation.parse(self.relation)
-        source = open_source(X)
+        check_read_once(stages_asked(self.stages))
+        source = opened(X, self.schema)
         collected: SecondMoments | None = getattr(self, "_collected", None)
         if collected is not None and source.n_features != collected.n_features:
             raise InvalidDataError(
@@ -117,76 +139,43 @@ class MomentsEstimator(BaseEstimator):
             )
         # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
         # cannot count a row twice, which would double what one person changes.
-        preparation = self._preparation(source.n_features)
-        pairs = PairDirections(preparation.scale) if collected is None else self._pairs.branch()
-        added = collected_moments(source, preparation, pairs)
-        self._collected = added if collected is None else collected + added
-        self._pairs = pairs
+        preparation = prepared_once(self, Features.of(source))
+        ring = MixedRing(preparation.bound) if collected is None else self._ring.branch()
+        added = collected_moments(source, preparation, ring)
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
+        whole, schema = added if collected is None else collected + added, Features.of(source).schema
+        self.__dict__.update(_collected=whole, _ring=ring, _collected_schema=schema)
         return self
 
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
         """Release from moments collected elsewhere, or by `partial_fit`; spends the budget like `fit`."""
         collected = moments is None
-        moments = self.__dict__.get("_collected") if moments is None else moments
         if moments is None:
-            raise InvalidDataError("There are no moments yet; give some, or call partial_fit first.")
+            if "_collected" not in self.__dict__:
+                raise InvalidDataError("There are no moments yet; give some, or call partial_fit first.")
+            moments = with_ring_closed(self._collected, self._ring)
         request = self._request(moments.n_features, moments.feature_names or ())
         # How the rows were made is a fact about the moments, which no parameter can change any more.
-        plan = self._planned(moments.n_features, None, moments.bound.rule, {}, moments.n_rows)
+        plan = planned(self, moments.n_features, None, moments.bound.rule, moments.n_samples)
         generator = generator_from(self.random_state)
-        payment = self._checked_and_paid(plan, moments, generator)
+        law = plan.law(moments.n_samples)
+        gate.check(law, moments)
+        self._check_size(law, moments.bound.rule, moments.n_samples)
+        payment = self._pay(plan, moments.n_samples, generator)
+        schema = self.__dict__.get("_collected_schema") if collected else None
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
-        return self._release(plan, moments, request, generator, payment)
-
-    def _preparation(self, d: int) -> RowPreparation:
-        return public_preparation(
-            d,
-            one_of("rows", self.rows, ROW_RULES),
-            norm_bound=self.norm_bound,
-            bounds=self.bounds,
-            feature_scale=self.feature_scale,
-            standardize=self.standardize,
-            center=self.center,
-        )
-
-    def _planned(
-        self,
-        d: int,
-        preparation: RowPreparation | None,
-        rule: RowRule,
-        choices: dict[str, Guarantee],
-        n_rows: int | None,
-    ) -> SpendPlan:
-        centred = rule.constant is not None
-        relation, delta = Relation.parse(self.relation), probability("delta", self.delta)
-        spent = sum((exact(part.epsilon) for part in choices.values()), Fraction(0))
-        epsilon = decimal_below(exact(positive_number("epsilon", self.epsilon)) - spent)
-        name = one_of("law", self.law, ("auto", *LAWS))
-        shared: dict[str, Any] = {"epsilon": epsilon, "n_features": d + centred, "relation": relation}
-
-        def choose(rows: int) -> str:
-            wanted = None if centred else self._directions_wanted()
-            return choose_law(n_rows=rows, n_components=wanted, delta=delta, **shared)
-
-        def make(chosen: str) -> CentralLaw:
-            # A pure law that wins against the Gaussian leaves delta unspent.
-            used = delta if name != "auto" or LAWS[chosen].needs_delta else 0.0
-            k = None if centred else self._directions_released(d)
-            law = LAWS[chosen](delta=used, n_components=k, **shared, **(self.law_options or {}))
-            self._check_law(law)
-            gate.check_rule(law, rule)
-            return law
-
-        self._check_rows(rule)
-        laws = laws_by_rows(choose, make, n_rows) if name == "auto" else ((0, make(name)),)
-        return SpendPlan(d, preparation, choices, laws, asked_by(self))
+        return self._release(plan, moments, request, generator, payment, schema=schema)
 
     def _check_rows(self, rule: RowRule) -> None:
         """Refuse rows that this estimator has no use for; asked before every spend."""
+        if self.standardize and not rule.needs_matrix:
+            raise InvalidParameterError(
+                "Correlations need rows with a constant appended, or signs of differences; collect the moments so."
+            )
 
     def _check_law(self, law: CentralLaw) -> None:
         """Refuse a law that releases too little for this estimator; asked before every spend."""
@@ -198,7 +187,7 @@ class MomentsEstimator(BaseEstimator):
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         """Return what is asked for, or refuse it; asked before every spend. A plan knows no names yet: None."""
         del n_features, feature_names
-        return Request()
+        return Request(correlation=told(self, "standardize"))
 
     def _directions_wanted(self) -> int | None:
         """Return how many directions would do; None where the matrix is needed."""
@@ -209,43 +198,40 @@ class MomentsEstimator(BaseEstimator):
         del d
         return None
 
-    # The fit.
-
     def _fit_source(self, X: Any, plan: SpendPlan | None = None) -> Self:
         self._forget_collected()
-        source = open_source(X)
-        plan = self.plan(source.n_features) if plan is None else plan
+        check_surroundings(self)
+        source = opened(X, self.schema)
+        plan = self.plan(source) if plan is None else plan
         plan.check_made_for(asked_by(self))
-        preparation = plan.preparation_for(source.n_features)
+        check_fits(self, source, plan)
         request = self._request(source.n_features, source.feature_names or ())
-        generator = generator_from(self.random_state)
-        payment = None
-        if plan.choices:
-            counts = row_sizes(source, preparation)
-            self._refuse_empty(counts.n_rows)
-            preparation.check_choices()
-            SecondMoments(preparation.bound, source.n_features).check_capacity(counts.n_rows)
-            payment = self._pay(plan, plan.law(counts.n_rows), generator)
-            preparation = found_privately(source, preparation, counts, plan.choices, generator)
-        moments = collected_moments(source, preparation, PairDirections(preparation.scale))
-        if payment is None:
-            self._refuse_empty(moments.n_rows)
-            payment = self._checked_and_paid(plan, moments, generator)
-        return self._release(plan, moments, request, generator, payment)
+        fit = StagedFit(source, plan, generator_from(self.random_state), self._check_size, self._pay)
+        moments = fit.moments(self._directions_wanted())
+        if "bounds" in fit.plan.choices and not (self._lengths or self.standardize):
+            request = replace(request, own_units=True)
+        self._release(
+            fit.plan,
+            moments,
+            request,
+            fit.generator,
+            fit.payment,
+            schema=Features.of(source).schema,
+            budget=fit.budget,
+            drawn=fit.drawn,
+            without_range=fit.without_range,
+        )
+        warn_of_features_without_range(source, fit.without_range)
+        return self
 
-    def _refuse_empty(self, n_rows: int) -> None:
-        # Where the number of rows is private, so is whether there are any.
-        if n_rows == 0 and Relation.parse(self.relation) is Relation.REPLACE:
-            raise InvalidDataError("The data have too few rows; give at least one, and two for pairs.")
+    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
+        """Refuse so few rows that nothing can be learned, where their number is public; asked before every spend."""
 
-    def _pay(self, plan: SpendPlan, law: CentralLaw, generator: np.random.Generator) -> gate.Payment:
+    def _pay(self, plan: SpendPlan, n_rows: int, generator: np.random.Generator) -> gate.Payment:
         """Record the whole fit in the ledger, once, before the first draw."""
+        law = plan.law(n_rows)
+        check_delta(law, n_rows)
         return gate.pay(law, plan.guarantee_of(law), generator, self.ledger, f"{type(self).__name__}.fit")
-
-    def _checked_and_paid(self, plan: SpendPlan, moments: SecondMoments, generator: Any) -> gate.Payment:
-        law = plan.law(moments.n_rows)
-        gate.check(law, moments)
-        return self._pay(plan, law, generator)
 
     def _release(
         self,
@@ -254,6 +240,11 @@ class MomentsEstimator(BaseEstimator):
         request: Request,
         generator: np.random.Generator,
         payment: gate.Payment,
+        *,
+        schema: Schema | None,
+        budget: Budget | None = None,
+        drawn: gate.Drawn = gate.NOTHING,
+        without_range: tuple[int, ...] = (),
     ) -> Self:
         self.release_ = release = gate.draw(
             moments,
@@ -262,16 +253,18 @@ class MomentsEstimator(BaseEstimator):
             request=request,
             estimator=type(self).__name__,
             chosen_privately=tuple(sorted(plan.choices)),
+            schema=schema,
+            budget=budget,
+            drawn=drawn,
+            without_range=without_range,
         )
-        self.guarantee_, self.law_ = release.guarantee, release.origin.law
-        pairs = release.origin.rows.rows == "pairs"
-        self.n_samples_ = None if release.n_rows is None else release.n_rows * (2 if pairs else 1)
+        self.guarantee_, self.law_, self.n_samples_ = release.guarantee, release.origin.law, release.n_rows
         self.n_features_in_ = moments.n_features
         if moments.feature_names is not None:
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.scale_, self.norm_bound_ = release.scale, release.origin.rows.norm
+        self.scale_, self.norm_bound_ = release.scale, release.origin.rows.row_norm
         self._interpret(release)
         return self
 
@@ -280,12 +273,12 @@ class MomentsEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _forget_collected(self) -> None:
-        for name in ("_pairs", "_collected"):
+        for name in ("_ring", "_collected", "_collected_schema"):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> Any:
         # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
-        if "_collected" in self.__dict__ or "_pairs" in self.__dict__:
+        if "_collected" in self.__dict__ or "_ring" in self.__dict__:
             raise InvalidDataError(
                 f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
                 "fit_moments first, or fit."

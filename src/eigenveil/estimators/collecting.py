@@ -1,68 +1,74 @@
 """From a source to private statistics, and from these to a preparation that was paid for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import gate
-from ..accounting.calibration import exact
 from ..errors import own_words
-from ..guarantee import Guarantee
 from ..moments import SecondMoments
-from ..rows.differences import PairDirections
-from ..rows.norm_counts import LADDER, RowSizes
+from ..rows.column_counts import ColumnCounts
+from ..rows.mixing import MixedRing
+from ..rows.norm_counts import RowSizes
 from ..sources import collect
 from ..sources.progress import tracked_batches
-from .preparation import FloatArray, RowPreparation
+from .preparation import CHOICES, FloatArray, RowPreparation
+from .ranging import found_ranges
+from .spend_plan import SpendPlan
 
-NORM_QUANTILE = 0.8
-"""The quantile of row norms that a private bound aims at."""
-SCALE_QUANTILE = 0.7
-"""The quantile of a feature's size that a private scale aims at: about one standard deviation for a Gaussian."""
+ADDING = "adding up rows"
+"""What rows are read for in the end, in words for a progress bar."""
 
 
 @own_words
-def collected_moments(source: Any, preparation: RowPreparation, pairs: PairDirections) -> SecondMoments:
-    """Return the exact moments of all rows of a source; `pairs` keeps the odd row between calls."""
+def collected_moments(source: Any, preparation: RowPreparation, ring: MixedRing) -> SecondMoments:
+    """Return the exact moments of all rows of a source; `ring` keeps those that are not yet compared with all."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
-    if preparation.rows == "pairs":
-        return make().update_from(_directions(source, pairs))
-    moments: SecondMoments = collect(source, make)
+    if preparation.bound.compares:
+        return make().update_from(_comparisons(source, ring))
+    moments: SecondMoments = collect(source, make, purpose=ADDING)
     return moments
 
 
-def _directions(source: Any, pairs: PairDirections) -> Iterator[FloatArray]:
-    for batch in tracked_batches(source):
-        directions = pairs.push(batch)
-        if directions.shape[0]:
-            yield directions
+def _comparisons(source: Any, ring: MixedRing) -> Iterator[FloatArray]:
+    for batch in tracked_batches(source, purpose=ADDING):
+        yield from (part for part in ring.push(batch) if part.shape[0])
+
+
+def whole_moments(source: Any, preparation: RowPreparation) -> SecondMoments:
+    """Return the exact moments of all rows of a source, to which no more will come."""
+    ring = MixedRing(preparation.bound)
+    return with_ring_closed(collected_moments(source, preparation, ring), ring)
+
+
+def with_ring_closed(moments: SecondMoments, ring: MixedRing) -> SecondMoments:
+    """Return the moments with the last rows compared with the first; `moments` and `ring` stay open for more rows."""
+    if not moments.bound.compares:
+        return moments
+    seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
+    return moments + seam.update_from(ring.closing())
 
 
 def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
-    """Return counts of the norms of rows, or of the sizes of features where these are to be found first."""
-    features = source.n_features if preparation.standardize else None
-    make = partial(RowSizes, preparation.shift, preparation.scale, features)
-    sizes: RowSizes = collect(source, make, progress)
+    """Return counts of the norms of rows."""
+    make = partial(RowSizes, preparation.shift, preparation.scale)
+    sizes: RowSizes = collect(source, make, progress, f"finding {CHOICES['norm_bound']}")
     return sizes
 
 
 def found_privately(
     source: Any,
+    plan: SpendPlan,
     preparation: RowPreparation,
-    counts: RowSizes,
-    choices: Mapping[str, Guarantee],
+    counts: RowSizes | ColumnCounts,
     generator: np.random.Generator,
 ) -> RowPreparation:
-    """Return the preparation with scales and norm chosen privately, which has been paid for."""
-    if "feature_scale" in choices:
-        epsilon = exact(choices["feature_scale"].epsilon)
-        sizes = gate.choose_magnitudes(counts, SCALE_QUANTILE, epsilon, generator)
-        # A feature that is mostly zero has no size to divide by; it must not be blown up.
-        preparation = preparation.divided_by(np.where(sizes > LADDER[0], sizes, sizes.max()))
-        counts = row_sizes(source, preparation, progress=False) if "norm_bound" in choices else counts
-    if "norm_bound" in choices:
-        epsilon = exact(choices["norm_bound"].epsilon)
-        return preparation.with_norm(float(gate.choose_magnitudes(counts, NORM_QUANTILE, epsilon, generator)[0]))
-    return preparation
+    """Return the preparation with ranges and norm chosen privately, which has been paid for."""
+    if isinstance(counts, ColumnCounts):
+        if preparation.ranges:  # else they were counted for a plan of more rows than there are
+            preparation = preparation.within(*found_ranges(source, counts, plan.cost("bounds"), generator))
+        counts = row_sizes(source, preparation, progress=False)
+    beyond, epsilon = plan.rows_beyond(counts.n_rows), plan.cost("norm_bound")
+    return preparation.with_norm(float(gate.choose_magnitudes(counts, beyond, epsilon, generator)[0]))

@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError
 from ..releases import Release
-from .checking import checked_array, checked_rows
+from .checking import checked_array
+from .readable import readable_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -50,9 +51,13 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return intervals
 
     def transform(self, X: Any) -> FloatArray:
-        """Project rows on the components; the projections of private rows are private data themselves."""
+        """Project rows, of whatever `fit` takes, on the components.
+
+        The projections of private rows are private data themselves.
+        """
         check_is_fitted(self)
-        return self.release_.transform(checked_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        return self.release_.transform(readable_rows(self, X, self.release_.origin.schema, **options))
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map projections back to the space of the features."""

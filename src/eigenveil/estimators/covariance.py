@@ -12,14 +12,17 @@ from .preparation import FloatArray
 
 
 class PrivateCovariance(MomentsEstimator):
-    """The second moment, or with ``center=True`` the covariance, of sensitive rows.
+    """The covariance, or with ``center=False`` the second moment, of sensitive rows.
 
-    Parameters are those of `PrivatePCA`, without `n_components`.
+    Parameters are those of `PrivatePCA`, without `n_components`. With nothing public, ranges of the features are found
+    privately, with four tenths of epsilon, or the fit is refused where rows are too few; ``standardize=True`` asks for
+    correlations alone, which need none.
 
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
-        Positive semidefinite, shrunk with the known noise law, in the units of the features.
+        Positive semidefinite, shrunk with the known noise law, in the units of the features; with ``rows="signs"``,
+        which tells no units, the same as `correlation_`.
     correlation_ : ndarray of shape (n_features, n_features)
         The same with its diagonal brought to 1.
     location_ : ndarray of shape (n_features,)
@@ -30,7 +33,7 @@ class PrivateCovariance(MomentsEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> model = PrivateCovariance(epsilon=5.0, norm_bound=10.0, center=True).fit(load_iris().data)
+    >>> model = PrivateCovariance(epsilon=5.0, norm_bound=10.0).fit(load_iris().data)
     >>> model.covariance_.shape, bool(np.linalg.eigvalsh(model.covariance_).min() > -1e-12)
     ((4, 4), True)
     """

@@ -1,6 +1,5 @@
 """From the parameters of an estimator to the rule of the rows, and what finding it out will cost."""
 
-import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -8,67 +7,84 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accounting.calibration import decimal_below
 from ..errors import InvalidParameterError, positive_number
+from ..guarantee import Guarantee, Numerics, Relation
+from ..row_rule import COMPARED
 from ..rows import RowBound
+from ..rows.differences import COMPARISONS
 from ..rows.norm_counts import LADDER
 
 FloatArray = NDArray[np.float64]
 
 NORM_SHARE = Fraction(1, 10)
 """Share of epsilon for a privately chosen norm bound."""
-STANDARDIZE_SHARE = Fraction(1, 5)
-"""Share of epsilon for privately chosen feature scales."""
-CHOICES = {"feature_scale": "the sizes of the features", "norm_bound": "the norm bound"}
+RANGES_SHARE = Fraction(3, 10)
+"""Share of epsilon for privately found ranges of the features: a tenth for each of three searches."""
+CHOICES = {"bounds": "the ranges of the features", "norm_bound": "the norm bound"}
 """What may be chosen privately, in words."""
+INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a public norm_bound, or bounds"}
+"""What to give in place of it."""
 _SMALLEST_UNIT = 1e-140
 
 
 @dataclass(frozen=True, eq=False)
 class RowPreparation:
-    """Where the rows are mapped to; what is None or asked for by `standardize` is found privately.
+    """Where the rows are mapped to; a norm of None is found privately, and so are ranges that are asked for.
 
     Parameters
     ----------
-    rows : {"clip", "pairs"}
+    rows : {"clip", "unit", "pairs", "signs"}
     shift, scale : ndarray, optional
         Public location and scale of every feature.
     norm : float, optional
         Bound on the norm of a row.
-    standardize : bool
-        Find the sizes of the features, and divide by them.
     center : bool
         Append a constant, so that the mean is part of the release.
+    ranges : tuple of int
+        Features of which a range is to be found, which then says shift and scale; the others are 0 or 1.
+    longest : float, optional
+        A norm that is found need not be larger.
+    without_range : tuple of int
+        Features for which none was found.
     """
 
     rows: str = "clip"
     shift: FloatArray | None = None
     scale: FloatArray | None = None
     norm: float | None = None
-    standardize: bool = False
     center: bool = False
+    ranges: tuple[int, ...] = ()
+    longest: float | None = None
+    without_range: tuple[int, ...] = ()
 
-    def costs(self, epsilon: Fraction) -> dict[str, Fraction]:
+    def choices(self, epsilon: Fraction, relation: Relation) -> dict[str, Guarantee]:
         """Return what the private choices cost, by what is chosen."""
-        shares = {"feature_scale": STANDARDIZE_SHARE if self.standardize else Fraction(0)}
+        shares = {"bounds": RANGES_SHARE if self.ranges else Fraction(0)}
         shares["norm_bound"] = NORM_SHARE if self.norm is None else Fraction(0)
-        return {name: epsilon * share for name, share in shares.items() if share}
+        return {
+            name: Guarantee(decimal_below(epsilon * share), 0.0, relation, Numerics.EXACT)
+            for name, share in shares.items()
+            if share
+        }
 
-    def divided_by(self, sizes: FloatArray) -> "RowPreparation":
-        """Return the preparation with the features divided by sizes that were found."""
-        return replace(self, scale=1 / sizes if self.scale is None else self.scale / sizes, standardize=False)
+    def of_unit_rows(self) -> "RowPreparation":
+        """Return the preparation that takes the directions of the rows, whatever their lengths."""
+        return replace(self, rows="unit", norm=1.0)
+
+    def within(self, middle: FloatArray, half: FloatArray, without: tuple[int, ...]) -> "RowPreparation":
+        """Return the preparation with ranges that were found, which are mapped to [-1, 1]."""
+        longest = float(middle.size**0.5)
+        return replace(self, shift=middle, scale=1 / half, ranges=(), longest=longest, without_range=without)
 
     def with_norm(self, norm: float) -> "RowPreparation":
         """Return the preparation with a norm bound that was found."""
-        return replace(self, norm=norm)
+        return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
 
-    def check_choices(self) -> None:
+    def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
-        ends = LADDER[0], LADDER[-1]
-        for size, norm in itertools.product(
-            ends if self.standardize else (None,), ends if self.norm is None else (None,)
-        ):
-            chosen = self if size is None else self.divided_by(np.full(1, size) if self.scale is None else size)
-            _ = (chosen if norm is None else chosen.with_norm(norm)).bound
+        for norm in (LADDER[0], LADDER[-1]) if self.norm is None else (self.norm,):
+            _ = self.with_norm(float(norm)).bound
 
     @property
     def bound(self) -> RowBound:
@@ -84,36 +100,55 @@ class RowPreparation:
             scale=None if self.scale is None else tuple(self.scale),
             constant=norm / 2 if self.center else None,
             rows=self.rows,
+            comparisons=COMPARISONS if self.rows in COMPARED else 1,
         )
 
 
 def public_preparation(
-    d: int, rows: str, *, norm_bound: Any, bounds: Any, feature_scale: Any, standardize: bool, center: bool
+    d: int,
+    rows: str,
+    *,
+    norm_bound: Any,
+    bounds: Any,
+    feature_scale: Any,
+    standardize: bool,
+    center: bool,
+    ranges: tuple[int, ...] = (),
 ) -> RowPreparation:
-    """Read the public bounds for rows of d features."""
-    if rows == "pairs":
-        if center or standardize or norm_bound is not None or bounds is not None:
-            raise InvalidParameterError(
-                "rows='pairs' needs no norm_bound, bounds, center or standardize; leave them out."
-            )
-        return RowPreparation(rows, scale=_feature_scale(feature_scale, d), norm=1.0)
+    """Read the public bounds for rows of d features; without any, `ranges` of these features may be found privately."""
+    _check_target(rows, standardize, center)
+    if rows != "clip":
+        if norm_bound is not None or bounds is not None:
+            raise InvalidParameterError(f"rows={rows!r} needs no norm_bound and no bounds; leave them out.")
+        if rows == "signs" and feature_scale is not None:
+            raise InvalidParameterError("rows='signs' is the same in any units; leave feature_scale out.")
+        norm = d**0.5 if rows == "signs" else 1.0
+        return RowPreparation(rows, scale=_feature_scale(feature_scale, d), norm=norm)
     norm = None if norm_bound is None else positive_number("norm_bound", norm_bound)
     if bounds is None:
-        return RowPreparation(rows, None, _feature_scale(feature_scale, d), norm, bool(standardize), bool(center))
-    if feature_scale is not None or standardize:
-        raise InvalidParameterError("bounds already scale the features; leave out feature_scale and standardize.")
+        return RowPreparation(rows, None, _feature_scale(feature_scale, d), norm, bool(center), ranges)
+    if feature_scale is not None:
+        raise InvalidParameterError("bounds already scale the features; leave out feature_scale.")
     low, high = _bounds(bounds, d)
     # Features map to [-1, 1], so no row is longer than sqrt(d).
     norm = d**0.5 if norm is None else norm
-    return RowPreparation(rows, (low + high) / 2, 2 / (high - low), norm, False, bool(center))
+    return RowPreparation(rows, (low + high) / 2, 2 / (high - low), norm, bool(center))
 
 
-def rows_pass_once(estimator: Any) -> bool:
-    """Return whether nothing about the rows must be found out before they are collected."""
-    public = estimator.rows == "pairs" or estimator.norm_bound is not None or estimator.bounds is not None
-    if not public or estimator.standardize:
-        raise AttributeError("partial_fit needs a public norm_bound or bounds and no standardize.")
-    return True
+def _check_target(rows: str, standardize: bool, center: bool) -> None:
+    """Refuse to be asked for two things at once."""
+    if standardize and not center:
+        raise InvalidParameterError("standardize=True asks for correlations, which are about the mean; leave center.")
+    if standardize and rows in ("unit", "pairs"):
+        raise InvalidParameterError(f"rows={rows!r} tells no correlations; leave rows out, or standardize.")
+    if rows in COMPARED and not center:
+        raise InvalidParameterError(
+            f"rows={rows!r} compares rows with one another, so what it tells is about the mean; leave out center=False."
+        )
+    if rows == "unit" and center:
+        raise InvalidParameterError(
+            "rows='unit' takes directions from the origin, not from the mean; add center=False."
+        )
 
 
 def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:

@@ -1,23 +1,38 @@
 """`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting.ledger import PrivacyLedger
+from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
+from ..guarantee import Relation
+from ..laws import CentralLaw
 from ..origin import RegressionRequest, Request
 from ..releases import Release
 from ..row_rule import RowRule
+from ..schema import Schema
+from ..sources import Source
+from .availability import available_where
 from .base import MomentsEstimator
-from .checking import checked_pair, checked_rows
-from .preparation import FloatArray, rows_pass_once
+from .checking import checked_pair
+from .preparation import FloatArray
+from .public_facts import rows_pass_once
+from .readable import readable_rows
 from .spend_plan import SpendPlan
+
+# The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
+# half of the target's). It takes 0.04 of R² where the target fills its range evenly, 0.2 where its deviation is
+# an eighth of it; beyond, hardly any table has more to gain from its features: docs/explanation/postprocessing.md.
+MEAN_NOISE = 1 / 9
+# In such units the noise edge is d times the noise on a mean, and may be this many √d: the largest variance of any
+# direction was 0.02 to 0.63 √d on the tables of benchmarks/ridge.py.
+EDGE_NOISE = 0.7
 
 
 class PrivateRidge(RegressorMixin, MomentsEstimator):
@@ -30,11 +45,12 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         noise, so that coefficients go to zero where the noise dominates.
     target : str or int, optional
         The column to predict, where `fit` gets a table and no `y`.
-    norm_bound, bounds, feature_scale
-        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table.
+    norm_bound, bounds, feature_scale, schema
+        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. A schema
+        needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
     center : bool
         Fit an intercept.
-    epsilon, delta, standardize, law, law_options, relation, ledger, random_state
+    epsilon, delta, law, law_options, relation, stages, ledger, random_state
         As in `PrivatePCA`.
 
     Attributes
@@ -65,28 +81,30 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         target: int | str | None = None,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        standardize: bool = False,
-        center: bool = False,
+        center: bool = True,
         norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | None = None,
-        feature_scale: float | Sequence[float] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
+        schema: Schema | None = None,
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        ledger: PrivacyLedger | None = None,
+        stages: int | str = "auto",
+        ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
-            standardize=standardize,
             center=center,
             norm_bound=norm_bound,
             bounds=bounds,
             feature_scale=feature_scale,
+            schema=schema,
             law=law,
             law_options=law_options,
             relation=relation,
+            stages=stages,
             ledger=ledger,
             random_state=random_state,
         )
@@ -114,6 +132,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             return self._fit_source(X, plan)
         if self.target is not None:
             raise InvalidParameterError("Give either y or target, not both.")
+        if self.schema is not None:
+            raise InvalidParameterError("A schema is for the whole table; name the column to predict by target=.")
         names = getattr(X, "columns", None)
         X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
         column = y[:, None]
@@ -123,7 +143,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
-    @available_if(rows_pass_once)
+    @available_where(rows_pass_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is not None:
@@ -149,12 +169,36 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         if feature_names is None:
             return RegressionRequest(alpha=alpha)
         if self.target not in feature_names:
-            raise InvalidParameterError(f"There is no column {self.target!r} to predict.")
+            raise InvalidParameterError(f"There is no column {self.target!r} of numbers to predict.")
+        if f"{self.target}=missing" in feature_names:
+            raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
         return RegressionRequest(feature_names.index(self.target), alpha)
 
+    def plan(self, n_features: int | Source, n_rows: int | None = None) -> SpendPlan:
+        """Return what a fit will spend, as in `PrivatePCA`; so few rows that nothing can be learned are refused."""
+        plan = super().plan(n_features, n_rows)
+        if n_rows is not None and plan.preparation is not None:
+            self._check_size(plan.law(n_rows), plan.preparation.bound.rule, n_rows)
+        return plan
+
+    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
+        if rule.constant is None or law.relation is not Relation.REPLACE:
+            return
+        # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
+        root = (law.n_features - 1) ** 0.5
+        noise = (law.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
+        most = min(MEAN_NOISE, EDGE_NOISE / root)
+        if noise > most:
+            factor = math.ceil(10 * noise / most) / 10
+            raise InvalidDataError(
+                "The noise would hide even the mean of the target, and with it all that could be learned about it: "
+                f"{factor:g} times the rows (there are {n_rows}) or the epsilon (the release has {law.epsilon:g}) "
+                "would do, or fewer features."
+            )
+
     def _check_rows(self, rule: RowRule) -> None:
-        if rule.rows == "pairs":
-            raise InvalidParameterError("A regression needs the lengths of rows, which pairs lose; collect the rows.")
+        if not rule.keeps_lengths:
+            raise InvalidParameterError("A regression needs the lengths of rows, not directions; collect the rows.")
 
     def _interpret(self, release: Release) -> None:
         fit = release.regression
@@ -168,10 +212,30 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             self.feature_names_in_ = self.feature_names_in_[features]
 
     def predict(self, X: Any) -> FloatArray:
-        """Return predictions; those for private rows are private data themselves."""
+        """Return predictions; those for private rows are private data themselves.
+
+        A feature farther out than the bound of the fit lets it be is taken to be at that bound.
+        """
         check_is_fitted(self)
-        X = checked_rows(self, X, accept_sparse="csr")
-        return np.asarray(X @ self.coef_ + self.intercept_)
+        origin = self.release_.origin
+        schema = origin.schema
+        if schema is not None and origin.feature_names is not None and isinstance(origin.request, RegressionRequest):
+            schema = schema.without(origin.feature_names[origin.request.target])
+        X = readable_rows(self, X, schema, accept_sparse="csr")
+        return np.asarray(self._within_reach(X) @ self.coef_ + self.intercept_)
+
+    def _within_reach(self, X: Any) -> Any:
+        """Return rows whose features are no farther out than any that was fitted: a line says nothing beyond."""
+        rule, fit = self.release_.origin.rows, self.release_.regression
+        if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
+            return X
+        reach = rule.norm / self.release_.row_scale[list(fit.features)]
+        if rule.shift is None and scipy.sparse.issparse(X):
+            X = X.copy()
+            X.data = np.clip(X.data, -reach[X.indices], reach[X.indices])
+            return X
+        middle = np.zeros_like(reach) if rule.shift is None else np.asarray(rule.shift)[list(fit.features)]
+        return np.clip(X.toarray() if scipy.sparse.issparse(X) else X, middle - reach, middle + reach)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting.ledger import PrivacyLedger
+from ..accounting.ledger import LedgerOrPath
 from ..errors import integer_between
 from ..origin import Request, SparseRequest
 from ..releases import Release
+from ..schema import Schema
 from .pca import PrivatePCA
 
 
@@ -44,6 +45,8 @@ class PrivateSparsePCA(PrivatePCA):
     """
 
     _needs = "noise"
+    _lengths = False
+    _maps = False
 
     def __init__(
         self,
@@ -54,16 +57,17 @@ class PrivateSparsePCA(PrivatePCA):
         max_iter: int = 500,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        rows: str = "clip",
+        rows: str = "auto",
         standardize: bool = False,
-        center: bool = False,
+        center: bool = True,
         norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | None = None,
-        feature_scale: float | Sequence[float] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
+        schema: Schema | None = None,
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
-        ledger: PrivacyLedger | None = None,
+        ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -76,6 +80,7 @@ class PrivateSparsePCA(PrivatePCA):
             norm_bound=norm_bound,
             bounds=bounds,
             feature_scale=feature_scale,
+            schema=schema,
             law=law,
             law_options=law_options,
             relation=relation,
@@ -89,7 +94,7 @@ class PrivateSparsePCA(PrivatePCA):
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         del feature_names
         k = integer_between("n_components", self.n_components, 1, n_features)
-        return SparseRequest(k, self.penalty, self.tol, self.max_iter)
+        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
 
     def _directions_wanted(self) -> int | None:
         return None

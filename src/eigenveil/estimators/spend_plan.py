@@ -1,15 +1,23 @@
 """`SpendPlan`: what a fit will spend, on what, by which law; made of public numbers alone, and it is what runs."""
 
+import math
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
 
+from ..accounting.calibration import exact
 from ..accounting.composition import compose
+from ..caveats import ORDER_CAVEAT
 from ..errors import InvalidParameterError, integer_between
-from ..guarantee import Guarantee
+from ..guarantee import Guarantee, Relation
 from ..laws import CentralLaw
-from .preparation import RowPreparation
+from ..laws.above_threshold import noise_scale
+from .clipping import LEAST_ROWS, check_enough, rows_beyond, too_few_to_clip
+from .preparation import CHOICES, INSTEAD, RowPreparation
+from .ranging import SEARCHES, rows_for_ranges
+from .stages import Stages
 
 # More rows than any table has: the last law of a plan holds from its number of rows on.
 _MANY_ROWS = 2**50
@@ -31,13 +39,19 @@ class SpendPlan:
         decides between them.
     asked : bytes
         The parameters of the estimator that made it.
+    few : (int, SpendPlan), optional
+        Where there are fewer rows than this, that plan runs: of rows that need no bound.
+    stages : tuple of (int, Stages)
+        Into which parts the budget of the law is divided, from this many rows on.
+    compared : bool
+        Whether rows are compared with one another, for the release or for their ranges.
 
     Examples
     --------
     >>> from eigenveil import PrivatePCA
-    >>> plan = PrivatePCA(1, epsilon=1.0).plan(50)
+    >>> plan = PrivatePCA(1, epsilon=1.0, rows="clip", center=False).plan(50)
     >>> [(rows, law.name) for rows, law in plan.laws]
-    [(0, 'ppca'), (667, 'matrix_laplace')]
+    [(0, 'ppca'), (445, 'matrix_laplace')]
     >>> {name: part.epsilon for name, part in plan.choices.items()}
     {'norm_bound': 0.1}
     """
@@ -47,24 +61,90 @@ class SpendPlan:
     choices: Mapping[str, Guarantee]
     laws: tuple[tuple[int, CentralLaw], ...]
     asked: bytes = b""
+    few: tuple[int, "SpendPlan"] | None = None
+    stages: tuple[tuple[int, Stages], ...] = ()
+    compared: bool = False
 
     def check_made_for(self, asked: bytes) -> None:
         """Refuse to be executed by an estimator of other parameters than the plan was made for."""
         if asked != self.asked:
             raise InvalidParameterError("The plan was made for other parameters; make another one.")
 
+    def unless_few(self, plan: "SpendPlan") -> "SpendPlan":
+        """Return this plan with another one for so few rows that a bound would clip more than half of them."""
+        preparation, epsilon = plan.preparation_for(self.n_features), self.cost("norm_bound")
+        below = _crossing(lambda n: n < too_few_to_clip(plan.law(n), preparation.bound, epsilon))
+        return replace(self, few=(below, plan))
+
+    def from_many(self, plan: "SpendPlan", times: int) -> "SpendPlan":
+        """Return `plan`, which finds ranges, for so many times the rows that this takes; this one is for fewer."""
+        takes = rows_for_ranges(plan.cost("bounds"), self.n_features)  # all of them: all have noise, searched or not
+        return replace(plan, few=(math.ceil(times * takes), self))
+
+    def at(self, n_rows: int) -> "SpendPlan":
+        """Return the plan that runs on so many rows."""
+        if self.few is None:
+            return self
+        return self.few[1] if n_rows < self.few[0] else replace(self, few=None)
+
     def law(self, n_rows: int) -> CentralLaw:
         """Return the law that draws the release of so many rows."""
-        return next(law for rows, law in reversed(self.laws) if rows <= n_rows)
+        return next(law for rows, law in reversed(self.at(n_rows).laws) if rows <= n_rows)
+
+    def stages_for(self, n_rows: int) -> Stages:
+        """Return into which parts the budget is divided for so many rows."""
+        stages = next((parts for rows, parts in reversed(self.stages) if rows <= n_rows), Stages())
+        return stages if self.preparation is None else stages.for_rows(n_rows, self.preparation.bound)
+
+    @property
+    def measures_mean(self) -> bool:
+        """Whether a mean is measured first where there are rows enough."""
+        return any(stages.mean for _, stages in self.stages)
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether rows are read again after something was measured, where there are rows enough."""
+        return any(stages != Stages() for _, stages in self.stages)
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation of the whole fit."""
+        return self.laws[0][1].relation
+
+    def cost(self, choice: str) -> Fraction:
+        """Return the epsilon of a private choice."""
+        return exact(self.choices[choice].epsilon)
+
+    def rows_beyond(self, n_rows: int) -> int:
+        """Return how many of so many rows a norm bound that is found privately should leave beyond it."""
+        preparation = self.preparation_for(self.n_features)
+        return rows_beyond(self.law(n_rows), preparation.bound, self.cost("norm_bound"), n_rows)
+
+    def checked(self, n_rows: int | None) -> Self:
+        """Return the plan, or refuse what cannot be found privately: at all, or in so many rows where that is known."""
+        preparation = self.preparation_for(self.n_features)
+        preparation.check_ends()
+        for name in self.choices:
+            epsilon = self.cost(name)
+            noise_scale(epsilon / (10 * SEARCHES * self.n_features))  # and to spare
+            if n_rows is not None and self.relation is Relation.REPLACE:
+                searched = len(preparation.ranges)
+                takes = LEAST_ROWS / epsilon if name == "norm_bound" else rows_for_ranges(epsilon, searched)
+                check_enough(n_rows, epsilon, takes, CHOICES[name], INSTEAD[name])
+        if n_rows is not None:
+            self.stages_for(n_rows).check(self.law(n_rows), preparation.bound, n_rows)
+        return self
 
     def guarantee_of(self, law: CentralLaw) -> Guarantee:
         """Return what a whole fit promises whose release is drawn by this law."""
-        return compose([*self.choices.values(), law.guarantee()])
+        promise = compose([*self.choices.values(), law.guarantee()])
+        return promise.with_caveat(ORDER_CAVEAT) if self.compared else promise
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:
-        """What a whole fit promises, by the name of the law."""
-        return {law.name: self.guarantee_of(law) for _, law in self.laws}
+        """What a whole fit promises, by the name of the law, whatever the number of rows."""
+        few = {} if self.few is None else self.few[1].guarantees
+        return {**few, **{law.name: self.guarantee_of(law) for _, law in self.laws}}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -86,6 +166,8 @@ class SpendPlan:
             "guarantee": self.guarantee.to_dict(),
             "choices": {name: part.epsilon for name, part in self.choices.items()},
             "laws": [{"from_rows": rows, "law": law.name, "parameters": law.parameters()} for rows, law in self.laws],
+            "stages": [{"from_rows": rows, **parts.to_dict()} for rows, parts in self.stages],
+            "few": None if self.few is None else {"below_rows": self.few[0], **self.few[1].to_dict()},
         }
 
 
@@ -101,11 +183,16 @@ def laws_by_rows(
     few, many = choose(0), choose(_MANY_ROWS)
     if few == many:
         return ((0, make(few)),)
+    return (0, make(few)), (_crossing(lambda n: choose(n) == few), make(many))
+
+
+def _crossing(few: Callable[[int], bool]) -> int:
+    """Return the number of rows from which on a condition that holds for none of them no longer does, by bisection."""
     low, high = 0, _MANY_ROWS
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if choose(middle) == few else (low, middle)
-    return (0, make(few)), (high, make(many))
+        low, high = (middle, high) if few(middle) else (low, middle)
+    return high
 
 
 def asked_by(estimator: Any) -> bytes:

@@ -1,10 +1,19 @@
-"""Post-processing of released values: free of privacy cost, and unable to reach a row."""
+"""Post-processing of released values: free of privacy cost, and unable to reach a row.
 
-from .fantope import SparseComponents, fantope_components, screened_components
-from .intervals import eigenvalue_intervals
-from .ridge import RidgeFit, ridge_from_covariance
-from .shrinkage import NoiseDraw, Shrunk, noise_edge, project_psd, shrink
-from .spectrum import sorted_eigh, top_components
+Names are loaded when they are asked for: who asks for the facts of a law does not wait for an optimizer.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .above_noise import n_above_noise
+    from .fantope import SparseComponents, fantope_components, screened_components
+    from .intervals import eigenvalue_intervals
+    from .ridge import RidgeFit, ridge_from_covariance
+    from .shrinkage import NoiseDraw, Shrunk, noise_edge, project_psd, shrink
+    from .spectrum import sorted_eigh, top_components
 
 __all__ = [
     "NoiseDraw",
@@ -13,6 +22,7 @@ __all__ = [
     "SparseComponents",
     "eigenvalue_intervals",
     "fantope_components",
+    "n_above_noise",
     "noise_edge",
     "project_psd",
     "ridge_from_covariance",
@@ -21,3 +31,22 @@ __all__ = [
     "sorted_eigh",
     "top_components",
 ]
+
+_HOMES = {
+    "NoiseDraw": "shrinkage",
+    "RidgeFit": "ridge",
+    "Shrunk": "shrinkage",
+    "SparseComponents": "fantope",
+    "eigenvalue_intervals": "intervals",
+    "fantope_components": "fantope",
+    "n_above_noise": "above_noise",
+    "noise_edge": "shrinkage",
+    "project_psd": "shrinkage",
+    "ridge_from_covariance": "ridge",
+    "screened_components": "fantope",
+    "shrink": "shrinkage",
+    "sorted_eigh": "spectrum",
+    "top_components": "spectrum",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

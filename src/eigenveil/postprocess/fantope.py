@@ -265,5 +265,6 @@ def _penalty(penalty: float | None, noise_sd: float | None, p: int) -> float:
     if penalty is None:
         if noise_sd is None:
             raise InvalidParameterError("Either penalty or noise_sd must be given.")
-        return positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
+        # Where no entry beside the diagonal is determined, as of signs that are all ties, there is no noise in them.
+        return 0.0 if noise_sd == 0 else positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
     return 0.0 if penalty == 0 else positive_number("penalty", penalty)

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, integer_between, positive_number
-from .shrinkage import NoiseDraw, noise_edge, released_matrix, shrink
+from .shrinkage import SIMULATION_SEED, WORK, NoiseDraw, noise_edge, released_matrix, shrink
 
 FloatArray = NDArray[np.float64]
 
 # The share of the noise edge that regularizes a well shrunk block; by experiment: docs/explanation/postprocessing.md.
 EDGE_SHARE = 0.3
+# A target whose released variance is not so many noise standard deviations above 0 may vary by any smaller amount.
+VISIBLE_SDS = 2.0
+# Below this share of the fit that pure noise has on average, the coefficients are 0; by experiment: the same page.
+NOTHING_BELOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +30,13 @@ class RidgeFit:
     alpha : float
         Regularization on the scale of A (per row): scikit-learn's `Ridge` would need n times as much.
     r2 : float
-        Share of the target's second moment explained, in the shrunk release; 0 where nothing passes the edge.
+        Share of the target's second moment explained, in the shrunk release; 0 where there is no evidence.
     target : int
     features : tuple of int
+    evidence : float
+        1 less the share of the fit that pure noise would have had on average, and 0 where that is all of it.
+    least_target : float
+        The released second moment of the target less two standard deviations of its noise.
     """
 
     coef: FloatArray
@@ -37,6 +44,8 @@ class RidgeFit:
     r2: float
     target: int
     features: tuple[int, ...]
+    evidence: float
+    least_target: float
 
 
 def ridge_from_covariance(
@@ -60,14 +69,18 @@ def ridge_from_covariance(
     noise_draw : callable
         Maps a generator to one draw of N, d by d.
     alpha : float, optional
-        By default from the noise edge of the feature block: 0.3 of it for many features, all of it for one.
+        Of a plain ridge. By default from the noise edge of the feature block, 0.3 of it for many features, all of it
+        for one, and the ridge is then boosted.
 
     Notes
     -----
     Over all noise of spectral norm at most e, the worst mean squared error of coefficients b is that in M plus
     e(|b|² + 1): so a ridge with alpha = e is minimax on the raw release. Shrinking removes most of the noise of
-    a large block, and 0.3 e is enough there. Where no eigenvalue of the block passes its noise edge there is
-    nothing to learn from, and the coefficients are 0.
+    a large block, and 0.3 e is enough there.
+
+    The fitted variance of M_xy is compared with its average over simulated noise. Below half of that there is
+    nothing to learn from, and the coefficients are 0: the prediction is the mean. Above all of it, a second ridge on
+    what the first has left over is added, damped by the same filter once more and by the evidence.
 
     `r2` is 1 - (mean squared error)/(mean square of the target) with both taken in the shrunk release, so it
     lies in [0, 1]. It is optimistic where the noise is moderate, pessimistic where it is large.
@@ -98,16 +111,54 @@ def ridge_from_covariance(
     def feature_block(generator: np.random.Generator) -> FloatArray:
         return noise_draw(generator)[used][:p, :p]
 
+    boosted = alpha is None
     if alpha is None:
         # `shrink` goes (d - 2)/d of the way: what it leaves of the noise keeps its minimax weight.
         alpha = (1 - (1 - EDGE_SHARE) * (p - 1) / (p + 1)) * noise_edge(feature_block)
     alpha = positive_number("alpha", alpha)
-    shrunk = shrink(released[used], block)
-    moment = shrunk.covariance
-    if shrunk.n_visible == 0 or moment[p, p] <= 0:
-        return RidgeFit(np.zeros(p), alpha, 0.0, target, columns)
-    # The shrunk block is positive semidefinite and alpha is above 0, so the system is never singular.
-    coef: FloatArray = scipy.linalg.solve(moment[:p, :p] + alpha * np.eye(p), moment[:p, p], assume_a="pos")
+    moment = shrink(released[used], block).covariance
+    values, vectors = np.linalg.eigh(moment[:p, :p])
+    values = np.maximum(values, 0.0)  # of a positive semidefinite block, but for rounding
+    weights = values / (values + alpha) ** 2
+
+    def fitted_variance(correlations: FloatArray) -> float:
+        return float(np.sum(weights * (vectors.T @ correlations) ** 2))
+
+    generator = np.random.default_rng(SIMULATION_SEED)
+    borders = [block(generator)[:, p] for _ in range(int(np.clip(WORK // p, 4, 100)))]
+    by_chance = float(np.mean([fitted_variance(border[:p]) for border in borders]))
+    least_target = released[target, target] - VISIBLE_SDS * float(np.std([border[p] for border in borders]))
+    fitted = fitted_variance(released[used][:p, p])
+    evidence = 1 - by_chance / fitted if fitted > by_chance else 0.0
+    if fitted <= NOTHING_BELOW * by_chance or moment[p, p] <= 0:
+        return RidgeFit(np.zeros(p), alpha, 0.0, target, columns, evidence, least_target)
+    kept = values / (values + alpha)
+    gain = 1 + evidence * kept * (1 - kept) if boosted else 1.0
+    coef: FloatArray = vectors @ (gain * (vectors.T @ moment[:p, p]) / (values + alpha))
     residual = np.append(coef, -1.0)
     r2 = float(np.clip(1 - residual @ moment @ residual / moment[p, p], 0.0, 1.0))
-    return RidgeFit(coef, alpha, r2, target, columns)
+    return RidgeFit(coef, alpha, r2, target, columns, evidence, least_target)
+
+
+def shrunk_mean(mean: FloatArray, sd: float) -> FloatArray:
+    """Return a released mean drawn towards the middle of the public ranges, by the noise it is known to have.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        About the middle of the ranges.
+    sd : float
+        Standard deviation of the noise on every entry.
+
+    Notes
+    -----
+    The empirical Bayes rule for d means of a common variance about the middle: the factor is 1 - d sd²/|mean|², and 0
+    where that is below 0, so a mean that is all noise does not place predictions anywhere.
+
+    Examples
+    --------
+    >>> shrunk_mean(np.array([2.0, 0.0]), 1.0), shrunk_mean(np.array([0.5, 0.5]), 1.0)
+    (array([1., 0.]), array([0., 0.]))
+    """
+    square = float(mean @ mean)
+    return mean * max(0.0, 1 - mean.size * sd**2 / square) if square > 0 else mean

@@ -101,7 +101,11 @@ def noise_edge(noise_draw: NoiseDraw) -> float:
 
 
 def shrink(
-    matrix: FloatArray, noise_draw: NoiseDraw, eigensystem: tuple[FloatArray, FloatArray] | None = None
+    matrix: FloatArray,
+    noise_draw: NoiseDraw,
+    eigensystem: tuple[FloatArray, FloatArray] | None = None,
+    *,
+    keep_trace: bool = False,
 ) -> Shrunk:
     """De-bias and shrink the eigenvalues of a release with the known law of its noise.
 
@@ -114,6 +118,9 @@ def shrink(
         rotations (`gaussian`, `matrix_laplace`, `frobenius`); for others the result is approximate.
     eigensystem : (ndarray, ndarray), optional
         What `sorted_eigh` gave for the matrix, where it is known already.
+    keep_trace : bool
+        Whether the noise is quiet on the trace, so that all estimates of eigenvalues add up to that of M, or to 0 where
+        it is below.
 
     Returns
     -------
@@ -125,7 +132,8 @@ def shrink(
        steps on common random numbers, kept sorted and nonnegative): the de-biased eigenvalues.
     2. In the same simulation, average u'Au over the noisy eigenvectors u of each rank: the values with which
        those directions should be kept.
-    3. Move from max(eigenvalue, 0) towards both by the factor (d - 2)/d, as James and Stein would.
+    3. Move from max(eigenvalue, 0), or what is nearest with the trace that is kept, towards both by the factor
+       (d - 2)/d, as James and Stein would.
 
     Examples
     --------
@@ -140,18 +148,18 @@ def shrink(
     """
     values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
     d = values.size
-    estimate = np.maximum(values, 0.0)
+    total = max(0.0, float(values.sum())) if keep_trace else None
+    positive = estimate = _nonnegative(values, total)
     with threadpool_limits(**ONE_THREAD):
         noise = _mirrored_draws(noise_draw, rows)
         for _ in range(STEPS):
             simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
-            estimate = _decreasing(estimate + values - simulated)
+            estimate = _decreasing(estimate + values - simulated, total)
         # Entry (i, j): how much of the i-th noisy direction lies, on average, in the j-th true one.
         spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
-    positive = np.maximum(values, 0.0)
     share = max(0.0, (d - 2) / d)
     debiased = positive + share * (estimate - positive)
-    shrunk = positive + share * (_decreasing(spread @ estimate) - positive)
+    shrunk = positive + share * (_decreasing(spread @ estimate, total) - positive)
     edge = noise_edge(noise_draw)
     alignments = np.diag(spread).copy()
     visible = int(np.sum(values > edge))
@@ -185,7 +193,18 @@ def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
     return np.concatenate([halves, -halves])
 
 
-def _decreasing(values: FloatArray) -> FloatArray:
-    """Return the nearest sorted nonnegative sequence."""
-    fitted: FloatArray = scipy.optimize.isotonic_regression(values, increasing=False).x
-    return np.maximum(fitted, 0.0)
+def _decreasing(values: FloatArray, total: float | None) -> FloatArray:
+    """Return the nearest sorted nonnegative sequence, of this sum where one is given."""
+    return _nonnegative(scipy.optimize.isotonic_regression(values, increasing=False).x, total)
+
+
+def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
+    """Return the nearest nonnegative numbers to sorted ones, of this sum where one is given.
+
+    With a sum they are max(value - level, 0) for one level, and the first so many of them are above 0.
+    """
+    if total is None:
+        return np.maximum(values, 0.0)
+    levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)
+    above = np.flatnonzero(values > levels)  # none where the sum is 0
+    return np.maximum(values - levels[above[-1]], 0.0) if above.size else np.zeros_like(values)

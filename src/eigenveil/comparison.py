@@ -1,0 +1,94 @@
+"""Two releases beside each other: what they have in common, and whether noise alone explains where they differ."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .accounting.composition import compose
+from .errors import InvalidParameterError
+from .guarantee import Guarantee
+from .releases import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What `compare` finds; None where the two releases do not tell it.
+
+    Attributes
+    ----------
+    affinity : float or None
+        Share of the smaller set of components that lies in the span of the other: 1 for the same subspace, about k/d
+        for unrelated ones. None where the features were scaled differently, or one alone is of correlations.
+    cosines : ndarray of shape (k,) or None
+        Of the angles between components of the same rank, without sign.
+    distance : float or None
+        Root mean square of the differences of the matrices beside their diagonals, in standard deviations of the noise
+        on both: about 1 where noise alone explains them.
+    together : Guarantee or None
+        What both promise if they are about the same rows; None for different relations.
+    notes : tuple of str
+        Why something is not told.
+    """
+
+    affinity: float | None
+    cosines: NDArray[np.float64] | None
+    distance: float | None
+    together: Guarantee | None
+    notes: tuple[str, ...] = ()
+
+
+def compare(first: Release, second: Release) -> Comparison:
+    """Return how two releases of the same features compare; it costs no privacy.
+
+    Examples
+    --------
+    >>> from eigenveil import RowBound, SecondMoments, release
+    >>> from eigenveil.laws import LAWS
+    >>> rows = np.random.default_rng(0).normal(size=(50_000, 3)) * [1.0, 0.2, 0.1]
+    >>> moments = SecondMoments(RowBound(1.0), 3).update(rows)
+    >>> law = LAWS["matrix_laplace"](epsilon=1.0, n_features=3, n_components=1)
+    >>> found = compare(release(law, moments), release(law, moments))
+    >>> round(found.affinity, 2), found.distance < 10, found.together.epsilon
+    (1.0, True, 2.0)
+    """
+    if first.n_features != second.n_features:
+        raise InvalidParameterError("The releases have different numbers of features, so nothing can be compared.")
+    if None not in (first.feature_names, second.feature_names) and first.feature_names != second.feature_names:
+        raise InvalidParameterError("The releases are about different features, so nothing can be compared.")
+    notes = []
+    affinity = cosines = None
+    # Features that are brought to variance 1 are the same, whatever each release tells of their sizes.
+    correlations = first.of_correlation and second.of_correlation
+    if correlations or (first.of_correlation == second.of_correlation and np.allclose(first.scale, second.scale)):
+        overlaps = first.components @ second.components.T
+        k = min(overlaps.shape)
+        affinity = float(np.sum(overlaps**2) / k)
+        cosines = np.abs(np.diag(overlaps))[:k] if first.ordered and second.ordered else None
+    else:
+        notes.append("The features were scaled differently, so components are not compared.")
+    distance = _distance(first, second)
+    if distance is None:
+        notes.append("The matrices are not of the same kind with known noise, so they are not compared.")
+    same = first.guarantee.relation is second.guarantee.relation and first.origin.model == second.origin.model
+    together = compose([first.guarantee, second.guarantee]) if same else None
+    return Comparison(affinity, cosines, distance, together, tuple(notes))
+
+
+def _distance(first: Release, second: Release) -> float | None:
+    one, other = first.row_noise_sd, second.row_noise_sd
+    kinds = [(release.centred, release.origin.rows.rows, release.has_noise_law) for release in (first, second)]
+    if kinds[0] != kinds[1] or not kinds[0][2] or one is None or other is None:
+        return None
+    if not first.origin.rows.keeps_lengths and not np.allclose(first.row_scale, second.row_scale):
+        return None  # directions have no units to go back to
+    still = {*first.origin.without_range, *second.origin.without_range}
+    told = [feature for feature in range(first.n_features) if feature not in still]
+    if len(told) < 2:
+        return None
+    # In the user's units, where both mean the same; correlations are made of the same matrix.
+    units = [np.outer(release.row_scale, release.row_scale) for release in (first, second)]
+    difference = first.row_matrix / units[0] - second.row_matrix / units[1]
+    sd = np.hypot(one / units[0], other / units[1])
+    beside = np.triu_indices(len(told), 1)
+    return float(np.sqrt(np.mean((difference / sd)[np.ix_(told, told)][beside] ** 2)))

@@ -1,0 +1,264 @@
+"""What is public about the features of a fit, and the bounds, ranges and sizes that follow for each of them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of, truth_value
+from ..guarantee import Relation
+from ..laws import LAWS
+from ..row_rule import COMPARED, ROW_RULES
+from ..schema import Schema
+from ..sources import Source, is_source, open_table
+from .preparation import RowPreparation, public_preparation
+from .spend_plan import SpendPlan
+from .stages import stages_asked
+
+_TRUTH_VALUES = {"standardize": "; give public sizes by feature_scale", "center": "; give a public middle by bounds"}
+"""Parameters that are true or false, with what to do for who means numbers."""
+AUTO = "auto"
+"""The rule of rows that is chosen by what is public."""
+_ANOTHER_PASS = (
+    "partial_fit sees every row once, and a private bound would take another pass; give a public norm_bound, bounds or "
+    "schema with ranges, or rows='pairs', or call fit."
+)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The public facts about the features of a table.
+
+    Parameters
+    ----------
+    n_features : int
+    names : tuple of str, optional
+    one_hot : tuple of bool
+        Which of them are 0 or 1 by construction.
+    n_categorical : int
+        How many columns these come from: a row has at most one 1 for each.
+    schema : Schema, optional
+        What was declared of the columns.
+    in_order : bool
+        Whether rows come in a public order, so that neighbours can be compared.
+    reads_once : bool
+        Whether rows come once only.
+    """
+
+    n_features: int
+    names: tuple[str, ...] | None
+    one_hot: tuple[bool, ...]
+    n_categorical: int = 0
+    schema: Schema | None = None
+    in_order: bool = True
+    reads_once: bool = False
+
+    @classmethod
+    def of(cls, given: Any, schema: Schema | None = None) -> Self:
+        """Return the features of a source, or so many of which nothing is known but by a schema."""
+        if not is_source(given):
+            d = integer_between("n_features", given, 1)
+            if schema is not None and d != schema.n_features:
+                raise InvalidParameterError(
+                    f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
+                )
+            return cls(d, None, (False,) * d, 0, checked_schema(schema))
+        one_hot = getattr(given, "one_hot", (False,) * given.n_features)
+        facts = given.n_features, given.feature_names, one_hot, getattr(given, "n_categorical", 0)
+        order = getattr(given, "in_order", True), getattr(given, "reads_once", False)
+        return cls(*facts, checked_schema(getattr(given, "schema", None)), *order)
+
+    @property
+    def without_public_range(self) -> tuple[int, ...]:
+        """Features that are not 0 or 1 by construction."""
+        return tuple(position for position, fixed in enumerate(self.one_hot) if not fixed)
+
+    def by_name(self, parameter: str, given: Mapping[Any, Any], default: Any) -> list[Any]:
+        """Return the values of a mapping in the order of the features; what is 0 or 1 anyway gets the default."""
+        names: Sequence[Any] = range(self.n_features) if self.names is None else self.names
+        for name in given:
+            if name not in names:
+                hint = "" if self.names is not None else "; where there are no names, plan and fit need positions"
+                raise InvalidParameterError(f"{parameter} names {name!r}, which is no feature that is read{hint}.")
+        for name, fixed in zip(names, self.one_hot, strict=True):
+            if name not in given and not fixed:
+                raise InvalidParameterError(f"{parameter} has nothing for the feature {name!r}; name every feature.")
+        return [given.get(name, default) for name in names]
+
+
+def rows_for(estimator: Any, features: Features | None = None) -> str:
+    """Return the rule of rows that was asked for, or that which suits what is public.
+
+    Rows are clipped where a bound is public, where their lengths matter, and where they cannot be compared: under
+    add/remove, on an engine or from a query, about the origin, and in two stages that were asked for. Else they are
+    compared, and nothing about them need be known.
+    """
+    asked = one_of("rows", estimator.rows, (AUTO, *ROW_RULES))
+    if asked != AUTO:
+        return asked
+    if _needs_lengths(estimator) or not _comparable(estimator, features) or _has_public_bound(estimator, features):
+        return "clip"
+    if stages_asked(estimator.stages) == 2:
+        return "clip"
+    return "signs" if told(estimator, "standardize") else "pairs"
+
+
+def told(estimator: Any, name: str) -> bool:
+    """Return a parameter that is true or false, or refuse it."""
+    return truth_value(name, getattr(estimator, name), _TRUTH_VALUES[name])
+
+
+def _may_find_ranges(estimator: Any, features: Features) -> bool:
+    """Return whether a range of every feature may be found privately: rows can be compared, and nothing is public."""
+    if estimator.rows != AUTO or estimator.feature_scale is not None or _says_sizes(features.schema):
+        return False
+    return _comparable(estimator, features) and not _has_public_bound(estimator, features)
+
+
+def _says_sizes(schema: Schema | None) -> bool:
+    return schema is not None and schema.says_sizes
+
+
+def _needs_lengths(estimator: Any) -> bool:
+    return bool(estimator._lengths and not told(estimator, "standardize"))
+
+
+def _comparable(estimator: Any, features: Features | None) -> bool:
+    in_order = features is None or features.in_order
+    return in_order and told(estimator, "center") and Relation.parse(estimator.relation) is Relation.REPLACE
+
+
+def _has_public_bound(estimator: Any, features: Features | None) -> bool:
+    schema = estimator.schema if features is None else features.schema
+    if estimator.norm_bound is not None or estimator.bounds is not None or getattr(schema, "bounds", None) is not None:
+        return True
+    return features is not None and _only_indicators(estimator, features)
+
+
+def _only_indicators(estimator: Any, features: Features) -> bool:
+    return all(features.one_hot) and estimator.bounds is estimator.feature_scale is estimator.norm_bound is None
+
+
+def rows_pass_once(estimator: Any) -> bool:
+    """Return whether nothing about the rows must be found out before they are collected."""
+    if rows_for(estimator) == "clip" and not _has_public_bound(estimator, None):
+        raise AttributeError(_ANOTHER_PASS)
+    return True
+
+
+def prepared(estimator: Any, features: Features) -> RowPreparation:
+    """Return how an estimator's parameters and the public facts of a table prepare its rows."""
+    rows, more = rows_for(estimator, features), {name: told(estimator, name) for name in _TRUTH_VALUES}
+    known = {**_bounds_of(estimator, features, rows), **more}
+    ranges = (
+        features.without_public_range if _may_find_ranges(estimator, features) and _needs_lengths(estimator) else ()
+    )
+    return public_preparation(features.n_features, rows, ranges=ranges, **known)
+
+
+def prepared_once(estimator: Any, features: Features) -> RowPreparation:
+    """Return how rows are prepared that come once; an engine has no public order, and may need a bound after all."""
+    preparation = prepared(estimator, features)
+    if preparation.norm is None:
+        raise InvalidDataError(_ANOTHER_PASS)
+    return preparation
+
+
+def prepared_for_many(estimator: Any, features: Features) -> RowPreparation | None:
+    """Return how rows are prepared where there are so many that ranges pay, in place of comparing them; or None."""
+    named = estimator.law in LAWS and LAWS[estimator.law].releases == "subspace"  # which tells nothing about the mean
+    if named or features.reads_once or _needs_lengths(estimator) or not _may_find_ranges(estimator, features):
+        return None
+    return RowPreparation("clip", center=True, ranges=features.without_public_range)
+
+
+def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
+    """Return norm_bound, bounds and feature_scale for all features, from what was given by name or by a schema."""
+    schema, norm = features.schema, estimator.norm_bound
+    bounds, feature_scale = estimator.bounds, estimator.feature_scale
+    if schema is not None:
+        if bounds is not None or feature_scale is not None:
+            raise InvalidParameterError(
+                "Ranges and scales are declared in the schema; leave out bounds and feature_scale."
+            )
+        if rows in COMPARED or schema.bounds is None:  # ranges are sizes to differences, and nothing to signs
+            sizes = schema.sizes if rows != "signs" and schema.says_sizes else None
+            if sizes is not None and schema.without_size and norm is None:  # beside those, its unit would be a size
+                raise InvalidParameterError(
+                    f"The schema has ranges or scales, but none for the column {schema.without_size[0]!r}; declare one "
+                    "for every number and date, or for none of them, and ranges are found privately."
+                )
+            return {"norm_bound": norm, "bounds": None, "feature_scale": sizes}
+        return {"norm_bound": schema.norm if norm is None else norm, "bounds": schema.bounds, "feature_scale": None}
+    # A one-hot block keeps its zeros and its one: m of them have norm sqrt(m), and a range maps to [-1, 1].
+    longest = math.sqrt(features.one_hot.count(False) + features.n_categorical)
+    if isinstance(feature_scale, Mapping):
+        feature_scale = features.by_name("feature_scale", feature_scale, 1.0)
+    if isinstance(bounds, Mapping):
+        pairs = features.by_name("bounds", bounds, (-1.0, 1.0))  # which leaves a feature as it is
+        if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
+            raise InvalidParameterError("bounds by name must be (low, high) for every feature.")
+        bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        norm = longest if norm is None else norm
+    elif _only_indicators(estimator, features):
+        norm = longest if rows == "clip" else None
+    return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale}
+
+
+def opened(data: Any, schema: Any) -> Source:
+    """Return the source of data, encoded by the schema of an estimator where it has one."""
+    if schema is not None and is_source(data):
+        if getattr(data, "schema", None) != schema:
+            raise InvalidParameterError(
+                "The table was opened without the schema of the estimator; give it to one of them."
+            )
+        return open_table(data)
+    checked = checked_schema(schema)
+    try:
+        return open_table(data, schema=checked)
+    except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
+        # An estimator has no columns=; its caller opens the table.
+        error.args = (str(error).replace(" columns=", " sources.open_table(data, columns=...)"),)
+        raise
+
+
+def check_fits(estimator: Any, source: Any, plan: SpendPlan) -> None:
+    """Refuse, before anything is spent, a plan for other facts than those of a table, or more passes than it has."""
+    features, made_for = Features.of(source), plan.preparation_for(source.n_features)
+    if features.reads_once and plan.in_stages:
+        raise InvalidParameterError("The plan reads the rows twice, and these come once only; make it from this table.")
+    if features.reads_once and plan.choices:
+        raise InvalidDataError(
+            "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds or a "
+            "schema with ranges, or a table or a file in place of the stream."
+        )
+    # Of few rows or of many: a plan for a number of rows is one of them, and does not tell which.
+    for here in _ways_to_prepare(estimator, features):
+        if made_for.bound == here.bound and made_for.ranges == here.ranges:
+            return
+    raise InvalidParameterError("The plan was made without the schema or the names of this table; make it from them.")
+
+
+def _ways_to_prepare(estimator: Any, features: Features) -> Iterator[RowPreparation]:
+    """Yield how rows of a table may be prepared, depending on their number."""
+    preparation, many = prepared(estimator, features), prepared_for_many(estimator, features)
+    yield preparation
+    if many is not None:
+        yield many
+    if preparation.norm is None and not preparation.center:
+        yield preparation.of_unit_rows()
+
+
+def checked_schema(schema: Any) -> Schema | None:
+    """Return the schema of an estimator, or refuse what cannot be promised or read with it."""
+    if schema is None:
+        return None
+    if not isinstance(schema, Schema):
+        raise InvalidParameterError("schema must be a Schema; Schema.load reads one from a file.")
+    if schema.person is not None:
+        raise InvalidParameterError(
+            f"The schema names the persons by {schema.person!r}, and what is promised here is for one row, not for all "
+            "rows of a person; declare that column ignored if every person has one row."
+        )
+    schema.check_complete()
+    return schema

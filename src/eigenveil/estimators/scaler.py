@@ -1,0 +1,112 @@
+"""`PrivateScaler`: scikit-learn's StandardScaler with a privacy guarantee."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..accounting.ledger import LedgerOrPath
+from ..errors import InvalidParameterError, NoiseWarning, warn_caller
+from ..releases import Release
+from ..row_rule import RowRule
+from ..schema import Schema
+from .base import MomentsEstimator
+from .preparation import FloatArray
+from .readable import readable_rows
+
+# A variance below so many standard deviations of its noise is not told from none.
+_TOLD = 2.0
+
+
+class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
+    """Subtract the mean and divide by the standard deviation, both from one private release.
+
+    For a pipeline that has to scale before a step of its own: a `StandardScaler` there voids the guarantee of whatever
+    private follows. `PrivatePCA` by itself needs no scaler; see its `standardize`.
+
+    Parameters
+    ----------
+    epsilon, delta, law, law_options, relation, ledger, random_state
+        As in `PrivatePCA`. What follows in a pipeline spends its own budget, which adds up.
+    bounds : (low, high) or dict
+        Public ranges of the features; or
+    schema : Schema
+        with ranges. One of them is needed: nothing is read off the rows for free.
+
+    Attributes
+    ----------
+    mean_, var_, scale_ : ndarray of shape (n_features,)
+        The released mean and variance, and what is divided by: the root of the variance, or of what noise can hide
+        where that is more.
+    guarantee_, release_, law_, n_samples_
+        As in `PrivatePCA`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal([40, 1], [12, 0.2], size=(20_000, 2))
+    >>> scaler = PrivateScaler(epsilon=1.0, bounds={0: (0, 100), 1: (0, 2)}).fit(rows)
+    >>> scaler.transform(rows).std(axis=0).round(1)
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
+        schema: Schema | None = None,
+        law: str = "auto",
+        law_options: Mapping[str, Any] | None = None,
+        relation: str = "replace",
+        ledger: LedgerOrPath | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            rows="clip",
+            standardize=False,
+            center=True,
+            bounds=bounds,
+            schema=schema,
+            law=law,
+            law_options=law_options,
+            relation=relation,
+            ledger=ledger,
+            random_state=random_state,
+        )
+
+    def _check_rows(self, rule: RowRule) -> None:
+        if rule.shift is None:
+            raise InvalidParameterError("PrivateScaler needs public ranges; give bounds, or a schema with ranges.")
+
+    def _interpret(self, release: Release) -> None:
+        self.mean_, self.var_ = release.mean, np.diag(np.asarray(release.covariance)).copy()
+        hidden = _TOLD * (release.noise_sd or 0.0) / release.scale**2
+        drowned = int(np.sum(self.var_ < hidden))
+        if drowned:
+            warn_caller(
+                f"The noise hides the variance of {drowned} of {len(hidden)} features, which are divided by what it "
+                "can hide; more rows, a larger epsilon or narrower ranges would help.",
+                NoiseWarning,
+            )
+        self.scale_ = np.sqrt(np.maximum(self.var_, hidden))
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the scaled rows, of whatever `fit` takes; they are private data as the rows are."""
+        check_is_fitted(self)
+        rows = readable_rows(self, X, self.release_.origin.schema, dtype=[np.float64, np.float32])
+        return np.asarray((rows - self.mean_.astype(rows.dtype)) / self.scale_.astype(rows.dtype))
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Map scaled rows back."""
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X) * self.scale_ + self.mean_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,98 @@
+"""From a released Kendall matrix to correlations: the sine rule, freed of the bias that known noise has on a sine.
+
+For elliptical data the correlation is sin(pi tau / 2). docs/explanation/comparisons.md derives what stands here.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .shrinkage import SIMULATION_SEED, FloatArray, NoiseDraw, released_matrix
+
+# A released diagonal within so many standard deviations of 1 is that of a feature without ties.
+TIES_SHOW_BEYOND = 2.0
+# With ties, a diagonal below so many standard deviations is too small to divide by.
+DETERMINED_FROM = 5.0
+# Entries of simulated noise: they are brought to their known size, so they tell the shape of the law alone.
+_FEWEST_ENTRIES, _MOST_ENTRIES = 500, 20_000
+_FREQUENCIES = 65
+# Where the mean cosine of the noise is below it, the sine of the release tells nothing any more.
+_SMALLEST_COSINE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class SignCorrelation:
+    """What `correlation_from_signs` returns.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (d, d)
+        Estimates of the correlations, each between -1 and 1, with a diagonal of ones; not yet semidefinite.
+    noise_ratio : ndarray of shape (d, d)
+        What to multiply noise of the Kendall matrix by, to have noise as large as that of `matrix`.
+    undetermined : tuple of int
+        Features with so many ties that the noise hides how many; their correlations are 0.
+    """
+
+    matrix: FloatArray
+    noise_ratio: FloatArray
+    undetermined: tuple[int, ...]
+
+
+def correlation_from_signs(
+    tau: FloatArray, noise_sd: float = 0.0, noise_draw: NoiseDraw | None = None
+) -> SignCorrelation:
+    """Estimate correlations from a released matrix of mean products of signs.
+
+    Parameters
+    ----------
+    tau : ndarray of shape (d, d)
+        The mean of s s' over signs s of differences, plus noise. Its diagonal is 1 but for ties.
+    noise_sd : float
+        Standard deviation of the noise beside the diagonal.
+    noise_draw : callable, optional
+        Maps a generator to one noise matrix; without it the release is taken as it is.
+
+    Examples
+    --------
+    >>> tau = np.array([[1.0, 1 / 3], [1 / 3, 1.0]])
+    >>> correlation_from_signs(tau).matrix.round(3).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    tau = released_matrix(tau)
+    diagonal_sd, entries = (0.0, np.zeros(1)) if noise_draw is None else _simulated(tau.shape[0], noise_sd, noise_draw)
+    diagonal = np.diag(tau)
+    tied = diagonal < 1 - TIES_SHOW_BEYOND * diagonal_sd
+    lost = tied & (diagonal <= DETERMINED_FROM * diagonal_sd)
+    roots = np.sqrt(np.where(tied & ~lost, diagonal, 1.0))
+    frequency = math.pi / 2 / np.outer(roots, roots)
+    cosine = _mean_cosine(frequency, entries)
+    matrix = np.clip(np.sin(frequency * tau) / cosine, -1.0, 1.0)
+    matrix[lost] = matrix[:, lost] = 0.0
+    # The variance of the sine of Gaussian noise about its mean, over the square of what the mean was divided by.
+    squares = matrix**2
+    variance = ((1 - (1 - 2 * squares) * cosine**4) / 2 - squares * cosine**2) / cosine**2
+    ratio = np.sqrt(np.maximum(variance, 0.0)) / noise_sd if noise_sd > 0 else np.zeros_like(tau)
+    ratio[lost] = ratio[:, lost] = 0.0
+    np.fill_diagonal(matrix, 1.0)
+    np.fill_diagonal(ratio, 0.0)
+    return SignCorrelation(matrix, ratio, tuple(int(position) for position in np.flatnonzero(lost)))
+
+
+def _simulated(d: int, noise_sd: float, noise_draw: NoiseDraw) -> tuple[float, FloatArray]:
+    """Return the standard deviation on the diagonal, and entries beside it, of simulated noise."""
+    generator = np.random.default_rng(SIMULATION_SEED)
+    beside = np.triu_indices(d, 1)
+    draws = [noise_draw(generator) for _ in range(math.ceil(_FEWEST_ENTRIES / max(1, beside[0].size)))]
+    diagonal_sd = float(np.sqrt(np.mean([np.diag(noise) ** 2 for noise in draws])))
+    entries = np.concatenate([noise[beside] for noise in draws])[:_MOST_ENTRIES]
+    size = math.sqrt(np.mean(entries**2)) if entries.size else 0.0
+    return diagonal_sd, entries * (noise_sd / size) if size > 0 else np.zeros(1)
+
+
+def _mean_cosine(frequency: FloatArray, entries: FloatArray) -> FloatArray:
+    """Return the mean of cos(t e) over entries e of noise, for each frequency t: what noise multiplies a sine by."""
+    known = np.linspace(frequency.min(), frequency.max(), _FREQUENCIES)
+    means = np.array([np.cos(one * entries).mean() for one in known])
+    return np.asarray(np.maximum(np.interp(frequency, known, means), _SMALLEST_COSINE))

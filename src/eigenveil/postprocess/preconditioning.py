@@ -1,0 +1,142 @@
+"""Which linear map should rows go through before a second release, read off a first one.
+
+A first look M = A + N shows the strong directions of A. Rows mapped by P = A^(-g/2), as far as M shows it, are shorter
+in these, so a bound on them is lower, and the noise of a second release is too; mapped back, it is larger again along
+the strong directions, where it matters least. What is gained is forecast to first order from M, which is public.
+docs/explanation/stages.md derives the formulas.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .spectrum import sorted_eigh
+
+FloatArray = NDArray[np.float64]
+
+POWERS = (0.25, 0.5, 0.75, 1.0)
+"""Exponents g that are considered, beside 0: no map."""
+PROMISE = 0.8
+"""A map is used where it promises at most this share of the loss without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLook:
+    """What a first release says of the spectrum.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (d,)
+        Estimated eigenvalues of A, descending: of those above the noise edge freed of their bias, of the rest the
+        average that the trace leaves.
+    directions : ndarray of shape (d, d)
+        Eigenvectors of the release, as rows.
+    edge : float
+        The noise edge, 2 sd sqrt(d).
+    n_visible : int
+        Eigenvalues above it.
+    """
+
+    variances: FloatArray
+    directions: FloatArray
+    edge: float
+    n_visible: int
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A map for rows, and what it promises.
+
+    Attributes
+    ----------
+    power : float
+        The exponent g.
+    matrix : ndarray of shape (d, d)
+        P, symmetric, of norm 1.
+    squared_reach : float
+        The expected squared bound of mapped rows, in units of that before.
+    promise : float
+        The forecast loss in units of that without a map, if the bound is as expected.
+    """
+
+    power: float
+    matrix: FloatArray
+    squared_reach: float
+    promise: float
+
+    def keeps_promise(self, squared_reach: float) -> bool:
+        """Return whether it still promises enough with the bound that was found."""
+        return self.promise * (squared_reach / self.squared_reach) ** 2 <= PROMISE
+
+
+def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
+    """Read the spectrum off a release with rotation-invariant noise of this sd beside the diagonal.
+
+    Examples
+    --------
+    >>> look = first_look(np.diag([10.0, 1.0, 0.0, 0.0]), 0.1)
+    >>> look.n_visible, look.variances.round(2).tolist()
+    (2, [10.0, 0.96, 0.02, 0.02])
+    """
+    values, directions = sorted_eigh(matrix)
+    d = values.size
+    edge = 2 * noise_sd * np.sqrt(d)
+    visible = values > edge
+    # A spike a of A shows at a + sd^2 d / a.
+    spikes = np.where(visible, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
+    rest = (values.sum() - spikes.sum()) / max(1, d - visible.sum())
+    variances = np.where(visible, spikes, np.clip(rest, 1e-3 * edge / d, edge / 2))
+    return FirstLook(variances, directions, float(edge), int(visible.sum()))
+
+
+def forecast_loss(look: FirstLook, factors: FloatArray, noise_sd: float, n_components: int | None) -> float:
+    """Return the expected loss to first order where rows were mapped by these factors in their eigenbasis.
+
+    The noise of entry (i, j), mapped back, has sd noise_sd/(f_i f_j). For k directions the loss of captured variance is
+    the sum over i <= k < j of its variance divided by the gap. For a matrix it is the sum of the variances of all
+    entries in rows or columns of visible directions: in the others shrinkage takes the noise away.
+    """
+    growth, variances = 1 / factors**2, look.variances
+    if n_components is None or n_components >= variances.size:
+        visible = growth[: look.n_visible].sum()
+        return float(noise_sd**2 * visible * (2 * growth.sum() - visible))
+    k = n_components
+    gaps = np.maximum(variances[:k, None] - variances[k:], 1e-12 * variances[0])
+    return float(noise_sd**2 * np.sum(growth[:k, None] * growth[k:] / gaps))
+
+
+def best_map(look: FirstLook, n_components: int | None, noise_sd: float, second_noise_sd: float) -> Map | None:
+    """Return the map that promises most; None where none promises enough.
+
+    Parameters
+    ----------
+    look : FirstLook
+    n_components : int, optional
+        How many directions are wanted; None for the matrix.
+    noise_sd : float
+        Of a release without a map, of all that is left of the budget.
+    second_noise_sd : float
+        Of a second release, on the scale of mapped rows whose bound is that of the rows before.
+
+    Examples
+    --------
+    >>> spectrum = np.arange(1, 101) ** -2.0
+    >>> best_map(first_look(np.diag(spectrum), 1e-4), 3, 1e-4, 1.1e-4).power
+    0.5
+    >>> best_map(first_look(np.eye(100), 1e-4), 3, 1e-4, 1.1e-4) is None
+    True
+    """
+    if look.n_visible == 0:
+        return None
+    variances = look.variances
+    floored = np.maximum(variances, look.edge)
+    alone = forecast_loss(look, np.ones_like(variances), noise_sd, n_components)
+    best: Map | None = None
+    for power in POWERS:
+        factors = (floored / floored.min()) ** (-power / 2)
+        squared_reach = float(variances @ factors**2 / variances.sum())
+        promise = forecast_loss(look, factors, second_noise_sd * squared_reach, n_components) / alone
+        if promise <= PROMISE and (best is None or promise < best.promise):
+            best = Map(power, (look.directions.T * factors) @ look.directions, squared_reach, promise)
+    return best
