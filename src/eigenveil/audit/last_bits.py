@@ -25,6 +25,7 @@ PARITY = "parity of the released integers"
 PARITY_BESIDE = "parity of the released integers beside the diagonal"
 ZEROS = "trailing zeros of the released integers"
 ZEROS_BESIDE = "trailing zeros of the released integers beside the diagonal"
+ZEROS_TRACE = "trailing zeros of the released trace, or number of rows less the trace"
 FLOATS = "released integers that float64 noise reaches"
 SCALED = "released integers that a float64 times the scale reaches"
 FIRST_SQUARE = "first corners that the square of a float64 reaches"
@@ -33,7 +34,7 @@ LAPLACE = "quotients that float64 Laplace noise reaches"
 NORMS = "norms of the directions, to the last bit"
 ANGLES = "products of the directions, to the last bit"
 STATISTICS = (
-    *(PARITY, PARITY_BESIDE, ZEROS, ZEROS_BESIDE),
+    *(PARITY, PARITY_BESIDE, ZEROS, ZEROS_BESIDE, ZEROS_TRACE),
     *(FLOATS, SCALED, FIRST_SQUARE, LAST_SQUARE, LAPLACE),
     *(NORMS, ANGLES),
 )
@@ -51,10 +52,14 @@ class LastBits:
     grams : pair of ndarray
         The integer second moments of D and D'.
     grid : int
+    sizes : pair of int
+        Their numbers of rows.
     """
 
-    def __init__(self, law: CentralLaw, grams: tuple[IntArray, IntArray], grid: int) -> None:
-        self.law, self.grams, self.grid = law, grams, grid
+    def __init__(
+        self, law: CentralLaw, grams: tuple[IntArray, IntArray], grid: int, sizes: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.law, self.grams, self.grid, self.sizes = law, grams, grid, sizes
         wide = law.n_features > WIDEST or law.releases == "matrix"
         self.fingerprint = None if wide else Fingerprint(law, grams, grid)
 
@@ -65,6 +70,11 @@ class LastBits:
         scores: dict[str, NDArray[Any]] = {}
         if "matrix" in whole:
             scores |= self._of_matrices(whole["matrix"])
+        for name in ("trace", "slack"):
+            if name in whole:
+                rest = self._of_traces(whole[name], name)
+                scores[ZEROS_TRACE] = _zeros(rest)
+                scores[FLOATS] = scores.get(FLOATS, 0) + _fits(is_float(rest[0]), is_float(rest[1]))
         if "quotients" in whole and "directions" in whole:
             scores |= self._of_quotients(whole)
         if "directions" in whole and self.fingerprint is not None:
@@ -95,6 +105,13 @@ class LastBits:
             one, two = (part[:, corner] for part in diagonal)
             scores[name] = _fits(is_float_square(one), is_float_square(two))
         return scores
+
+    def _of_traces(self, released: IntArray, name: str) -> Residues:
+        """Return what is left of a released trace, or of rows less the trace, with that of D and of D' taken away."""
+        traces = [int(np.trace(gram)) for gram in self.grams]
+        if name == "slack":
+            traces = [size * self.grid - trace for size, trace in zip(self.sizes, traces, strict=True)]
+        return released[:, None] - traces[0], released[:, None] - traces[1]
 
     def _of_quotients(self, whole: Stacks) -> dict[str, NDArray[Any]]:
         s = shift(self.law, self.grid, "quotients")

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidDataError, InvalidParameterError
 from ..guarantee import Relation
 
 FloatArray = NDArray[np.float64]
@@ -82,9 +83,10 @@ def one_row_neighbours(d: int) -> list[Neighbours]:
 
 
 def added_row_neighbours(d: int, n_rows: int) -> list[Neighbours]:
-    """Return data of zero rows, with and without one unit row more."""
+    """Return data of zero rows, with and without one row more: a unit row, or a zero row that only a count shows."""
     base = np.zeros((n_rows, d))
     found = [Neighbours("a unit row is added", base, np.vstack([base, np.eye(d)[0]]))]
+    found.append(Neighbours("a zero row is added", base, np.zeros((n_rows + 1, d))))
     if d > 1:
         found.append(Neighbours("a dense unit row is added", base, np.vstack([base, np.full(d, d**-0.5)])))
     return found
@@ -173,3 +175,37 @@ def _random(d: int, relation: Relation, name: str, generator: np.random.Generato
     others, x, y = rows[2:], rows[:1], rows[1:2]
     first = np.vstack([others, y]) if relation is Relation.REPLACE else others
     return Neighbours(name, first, np.vstack([others, x]))
+
+
+def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
+    """Return tables of rows with norms around 1 and 4, so many of the latter as a private norm bound would clip.
+
+    They are as small as the estimator takes them.
+    """
+    plan, n_rows = _smallest_plan(estimator, d)
+    n_long = plan.rows_beyond(n_rows) if "norm_bound" in getattr(plan, "choices", ()) else n_rows // 5
+    base = np.zeros((n_rows, d))
+    base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)
+    base[1::2, 0] *= -1
+
+    def changed(name: str, row: FloatArray) -> Neighbours:
+        other = base.copy()
+        other[0] = row
+        return Neighbours(name, base, other)
+
+    first, last = np.eye(d)[0], np.eye(d)[-1]
+    return [
+        changed("a row turned", last),
+        changed("a row made longer", 4 * first),
+        changed("a row made an outlier", 1e6 * last),
+    ]
+
+
+def _smallest_plan(estimator: Any, d: int) -> tuple[Any, int]:
+    """Return the plan for the smallest table of 20 rows, 40, 80 ..., that is not refused, and its number of rows."""
+    n_rows = 20
+    while True:
+        try:
+            return estimator.plan(d, n_rows=n_rows), n_rows
+        except InvalidDataError:
+            n_rows *= 2

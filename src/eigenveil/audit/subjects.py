@@ -22,6 +22,7 @@ from .local import LocalSubject
 from .neighbours import (
     Neighbours,
     added_row_neighbours,
+    estimator_neighbours,
     last_bit_neighbours,
     one_row_neighbours,
     random_neighbours,
@@ -160,7 +161,7 @@ class LawSubject:
         self.law.check_grid(grid)
         grams = _gram(data.integer_rows(0, bits)), _gram(data.integer_rows(1, bits))
         sizes = len(data.first), len(data.second)
-        look = LastBits(self.law, grams, grid) if self.last_bits else None
+        look = LastBits(self.law, grams, grid, sizes) if self.last_bits else None
         tables = []
         # Wide matrices are drawn and looked at a few at a time.
         at_once = max(1, _AT_ONCE // self.law.n_features**2)
@@ -204,7 +205,7 @@ class EstimatorSubject:
     def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
         self.estimator = estimator
         self.name = type(estimator).__name__
-        self._neighbours = estimator_neighbours(n_features) if neighbours is None else list(neighbours)
+        self._neighbours = estimator_neighbours(estimator, n_features) if neighbours is None else list(neighbours)
 
     def parameters(self) -> dict[str, Any]:
         """Return the estimator's parameters as text."""
@@ -239,25 +240,6 @@ class EstimatorSubject:
             if value is not None:
                 seen[name] = value
         return seen
-
-
-def estimator_neighbours(d: int, n_rows: int = 20) -> list[Neighbours]:
-    """Return tables of rows with norms around 1 and 4, the quantile of a private norm bound on the edge between."""
-    base = np.zeros((n_rows, d))
-    base[:, 0] = np.where(np.arange(n_rows) < 0.8 * n_rows, 1.0, 4.0)
-    base[1::2, 0] *= -1
-
-    def changed(name: str, row: FloatArray) -> Neighbours:
-        other = base.copy()
-        other[0] = row
-        return Neighbours(name, base, other)
-
-    first, last = np.eye(d)[0], np.eye(d)[-1]
-    return [
-        changed("a row turned", last),
-        changed("a row made longer", 4 * first),
-        changed("a row made an outlier", 1e6 * last),
-    ]
 
 
 def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subject:

@@ -8,24 +8,32 @@ from ..version import __version__
 from .audit import audit
 from .common import Debug, run
 from .demo import demo
-from .fitting import covariance, pca
+from .fitting import covariance, pca, sparse_pca
 from .laws import laws
 from .ledger import ledger_app
 from .local import local_app
 from .plan import plan
 from .report import report
 from .ridge import ridge
+from .schema import schema_app
+from .show import compare, show
+from .start import start
+from .wording import Command
 
 app = typer.Typer(
     help="Differentially private PCA with guarantees you can defend.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, pca, covariance, ridge, plan, audit, laws, report):
+for command in (demo, start, pca, sparse_pca, covariance, ridge, plan, show, compare, report, audit, laws):
     app.command()(command)
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(local_app, name="local")
+for group, name in ((schema_app, "schema"), (ledger_app, "ledger"), (local_app, "local")):
+    app.add_typer(group, name=name)
+for part in (app, schema_app, ledger_app, local_app):
+    for registered in part.registered_commands:
+        registered.cls = Command
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from .common import Relation
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
@@ -12,14 +14,24 @@ if TYPE_CHECKING:
 VIOLATION_EXIT_CODE = 3
 
 
+def _subject_names(incomplete: str) -> list[str]:
+    from ..audit.subjects import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 def audit(
-    name: Annotated[str, typer.Argument(help="A law, or local:LAW for a client's report.")],
+    name: Annotated[
+        str, typer.Argument(help="A law, or local:LAW for a client's report.", autocompletion=_subject_names)
+    ],
     epsilon: Annotated[float, typer.Option(help="Epsilon of the law.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Delta of the law.")] = 0.0,
     features: Annotated[int, typer.Option(help="Width of a row; audits are strongest where it is small.")] = 2,
     components: Annotated[int | None, typer.Option(help="Number of directions to release.")] = None,
-    relation: Annotated[str, typer.Option(help="replace or add_remove.")] = "replace",
-    calibration: Annotated[str | None, typer.Option(help="tight, or paper for the published constants.")] = None,
+    relation: Relation = "replace",
+    calibration: Annotated[
+        Literal["tight", "paper"] | None, typer.Option(help="Our constants, or the published ones.")
+    ] = None,
     at_delta: Annotated[
         float | None, typer.Option(help="Delta to bound epsilon at; by default 0 for pure claims, else at least 0.01.")
     ] = None,

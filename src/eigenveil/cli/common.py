@@ -5,20 +5,24 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
 from rich.console import Console
 
 from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.whole_file import whole_file as written_whole
 
 REFUSED, INTERRUPTED = 1, 130
 """Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else on stdout.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+RelationName = Literal["replace", "add_remove"]
+Relation = Annotated[RelationName, typer.Option(help="Neighbouring data.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only; no progress, no result.")]
 
 _INTERRUPTED_SENTENCE = (
@@ -57,8 +61,6 @@ def _finite(value: Any) -> Any:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when all of it has been written."""
-    from eigenveil.release_file import whole_file as written_whole  # not at the top: it needs NumPy
-
     try:
         with written_whole(path) as file:
             yield file
@@ -66,14 +68,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise InvalidParameterError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def check_output(path: Path, overwrite: bool, inputs: list[str]) -> None:
+def check_output(path: Path, force: bool, inputs: Sequence[str | Path] = (), option: str = "--output") -> None:
     """Refuse, before anything is spent, a place where the result could not or must not be written."""
     if path.resolve() in [Path(name).resolve() for name in inputs]:
-        raise InvalidParameterError(f"{path} is read from and cannot be the output; name another --output.")
-    if path.exists() and not overwrite:
-        raise InvalidParameterError(f"{path} is already there; name another --output, or add --overwrite.")
+        raise InvalidParameterError(f"{path} is read from and cannot be the output; name another {option}.")
+    if path.exists() and not force:
+        raise InvalidParameterError(f"{path} is already there; name another {option}, or add --force.")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InvalidParameterError(f"{path} cannot be written; name another --output.")
+        raise InvalidParameterError(f"{path} cannot be written; name another {option}.")
 
 
 class Debug:

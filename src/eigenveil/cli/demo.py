@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from .common import AsJson, Quiet, output_console, print_json, whole_file
+from .common import AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
 from .spending import guarantee_fields
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made if needed.")] = Path(
         "eigenveil-demo"
     ),
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -33,13 +34,15 @@ def demo(
     from eigenveil.estimators import PrivatePCA
     from eigenveil.report import write_report
 
-    digits = load_digits().data
-    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, law="matrix_laplace").fit(digits)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidParameterError(f"The folder {output} cannot be made: {error.strerror}.") from error
     release, page, table = (output / name for name in ("eigenveil-demo.npz", "eigenveil-demo.html", "digits.csv"))
+    for file in (release, page, table):
+        check_output(file, force)
+    digits = load_digits().data
+    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, center=False, law="matrix_laplace").fit(digits)
     pca.release_.save(release)
     write_report(pca.release_, page)
     _write_csv(table, digits)
@@ -92,8 +95,8 @@ def _write_csv(path: Path, digits: Any) -> None:
 def _next_commands(folder: Path, release: Path, table: Path) -> list[str]:
     ledger, mine = folder / "study.ledger", folder / "digits.npz"
     return [
-        f"eigenveil ledger create {ledger} --epsilon 2 --data-set digits",
-        f"eigenveil pca {table} -k 3 --epsilon 0.5 --bounds 0:16 --ledger {ledger} --output {mine}",
+        f"eigenveil ledger create {ledger} --epsilon 2 --delta 1e-5 --data-set digits",
+        f"eigenveil pca {table} -k 3 --epsilon 0.5 --delta 1e-6 --bounds 0:16 --ledger {ledger} --output {mine}",
         f"eigenveil ridge {mine} --target pixel_4_4",
         f"eigenveil report {mine}",
         "eigenveil laws",

@@ -1,40 +1,65 @@
-"""`eigenveil pca` and `covariance`: from files to a release file."""
+"""`eigenveil pca`, `sparse-pca` and `covariance`: from files to a release file."""
 
-import io
-import sys
 import warnings
-from contextlib import redirect_stderr
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table as Grid
 
-from eigenveil.errors import NoiseWarning
+from eigenveil.errors import NoiseWarning, PrivacyWarning
 
 from .common import check_output, note_console, output_console, print_json
 from .options import FitOptions, with_options
+from .progress import one_bar
 from .spending import confirm_spend, guarantee_fields, open_ledger
-from .tables import Table, open_data, public_bounds, told_for_commands
+from .tables import Table, open_data, public_bounds
 
 Data = Annotated[
     list[str],
-    typer.Argument(help="Files that are the parts of one table, such as CSV or Parquet. Patterns are expanded."),
+    typer.Argument(help="Files that are the parts of one table, such as CSV or Parquet; - is standard input."),
 ]
 Rows = Annotated[
-    str,
-    typer.Option(help="clip: shorten rows to the bound | pairs: directions between consecutive rows, without a bound."),
+    Literal["auto", "clip", "unit", "pairs", "signs"],
+    typer.Option(
+        help="auto goes by what is public; clip shortens rows to the bound; unit brings them to length 1; pairs takes "
+        "directions between rows; signs those of the differences between rows, for the correlation matrix."
+    ),
 ]
 _SHOWN_FEATURES = 20
 _SHOWN_LOADINGS = 3
+
+
+def number_of_components(text: str) -> int | float | str:
+    """Return what -k means: how many, a share of variance, or those above the noise.
+
+    Examples
+    --------
+    >>> number_of_components("3"), number_of_components("0.9"), number_of_components("above-noise")
+    (3, 0.9, 'above_noise')
+    """
+    if text.replace("_", "-") == "above-noise":
+        return "above_noise"
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 @with_options(FitOptions)
 def pca(
     data: Data,
     options: FitOptions,
-    components: Annotated[int, typer.Option("--components", "-k", help="Number of principal components.")],
-    rows: Rows = "clip",
+    components: Annotated[
+        Any,
+        typer.Option(
+            "--components",
+            "-k",
+            parser=number_of_components,
+            metavar="K | SHARE | above-noise",
+            help="How many principal components; or the share of variance that they should explain, such as 0.9; or "
+            "those that rise above the noise.",
+            autocompletion=lambda: ["above-noise"],
+        ),
+    ],
+    rows: Rows = "auto",
 ) -> None:
     """Release principal components of a table."""
     table = open_data(data, options)
@@ -44,30 +69,55 @@ def pca(
     notes = fit_and_save(model, table, options)
     if notes is None:
         return
+    _show_components("pca", model, table, options, notes)
+
+
+@with_options(FitOptions)
+def sparse_pca(
+    data: Data,
+    options: FitOptions,
+    components: Annotated[int, typer.Option("--components", "-k", help="Number of sparse components.")],
+    penalty: Annotated[
+        float | None, typer.Option(help="Weight of the l1 norm; by default it follows from the noise.")
+    ] = None,
+    rows: Rows = "auto",
+) -> None:
+    """Release principal components that use few features."""
+    table = open_data(data, options)
+    from eigenveil.estimators import PrivateSparsePCA  # seconds of import time, after the files were found
+
+    parameters = estimator_parameters(PrivateSparsePCA, table, options)
+    model = PrivateSparsePCA(components, penalty=penalty, rows=rows, **parameters)
+    notes = fit_and_save(model, table, options)
+    if notes is not None:
+        _show_components("sparse-pca", model, table, options, notes)
+
+
+def _show_components(command: str, model: Any, table: Table, options: FitOptions, notes: list[str]) -> None:
     variances, shares = model.explained_variance_, model.explained_variance_ratio_
     if options.as_json:
-        result = facts("pca", model, options, notes)
+        result = facts(command, model, options, notes)
         result["components"] = model.components_.tolist()
         result["explained_variance"] = None if variances is None else variances.tolist()
         result["explained_variance_ratio"] = None if shares is None else shares.tolist()
         result["mean"] = model.mean_.tolist()
         print_json(result)
-    else:
-        grid = Grid(title=f"Principal components of {len(table.names)} features")
-        for heading in ("component", "variance", "share"):
-            grid.add_column(heading, justify="right")
-        grid.add_column("largest loadings")
-        for number, direction in enumerate(model.components_):
-            values = ("", "")  # a sampled subspace comes without eigenvalues
-            if variances is not None and shares is not None:
-                values = (f"{variances[number]:.4g}", f"{shares[number]:.1%}")
-            grid.add_row(str(number + 1), *values, _loadings(direction, table.names))
-        _print(grid, model, options)
+        return
+    grid = Grid(title=f"Principal components of {len(table.names)} features")
+    for heading in ("component", "variance", "share"):
+        grid.add_column(heading, justify="right")
+    grid.add_column("largest loadings")
+    for number, direction in enumerate(model.components_):
+        values = ("", "")  # a sampled subspace comes without eigenvalues
+        if variances is not None and shares is not None:
+            values = (f"{variances[number]:.4g}", f"{shares[number]:.1%}")
+        grid.add_row(str(number + 1), *values, loadings(direction, table.names))
+    _print(grid, model, options)
 
 
 @with_options(FitOptions)
-def covariance(data: Data, options: FitOptions, rows: Rows = "clip") -> None:
-    """Release the second moment of a table, or with --center its covariance, for others to use freely."""
+def covariance(data: Data, options: FitOptions, rows: Rows = "auto") -> None:
+    """Release the covariance of a table, or with --no-center its second moment, for others to use freely."""
     table = open_data(data, options)
     from eigenveil.estimators import PrivateCovariance  # seconds of import time, after the files were found
 
@@ -94,11 +144,12 @@ def covariance(data: Data, options: FitOptions, rows: Rows = "clip") -> None:
 def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> dict[str, Any]:
     """Return what an estimator is made with."""
     if options.epsilon is None:
-        raise typer.BadParameter("say what may be spent; there is no default.", param_hint="--epsilon")
+        raise typer.BadParameter("rows cost budget; say what may be spent.", param_hint="--epsilon")
     if not options.dry_run:
         ledger = [] if options.ledger is None else [str(options.ledger)]
-        check_output(options.output, options.overwrite, table.paths + ledger)
-    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
+        check_output(options.output, options.force, table.paths + ledger)
+    # The schema is that of the table, which was opened with it.
+    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)} - {"schema"}
     return {
         **{name: getattr(options, name) for name in handed_on},
         "ledger": open_ledger(options.ledger),
@@ -109,7 +160,7 @@ def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> d
 
 def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
-    plan = model.plan(table.source.n_features)
+    plan = model.plan(table.source)
     shown = confirm_spend(plan, model.ledger, options)
     if options.dry_run:
         if options.as_json:
@@ -117,16 +168,24 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         return None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # The progress bar looks for a terminal on stderr; quiet takes it away.
-        with redirect_stderr(io.StringIO() if options.quiet else sys.stderr), told_for_commands():
-            model.fit(table.source, plan=plan)
-        model.release_.save(options.output)  # first of all: it has been paid for
+        try:
+            with one_bar(table.source, "drawing the release", options.quiet) as source:
+                model.fit(source, plan=plan)
+        finally:  # whatever became of reading it: it has been paid for
+            if hasattr(model, "release_"):
+                model.release_.save(options.output)
+    notes = told_notes(caught, options)
+    return None if options.quiet and not options.as_json else notes
+
+
+def told_notes(caught: list[warnings.WarningMessage], options: FitOptions) -> list[str]:
+    """Print our warnings, and return their sentences."""
     # Those of other packages are not ours to vouch for: they could quote a cell.
-    ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning))
+    ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning | PrivacyWarning))
     notes = list(dict.fromkeys(str(warning.message) for warning in ours))
     for note in notes:
         note_console(options.quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
-    return None if options.quiet and not options.as_json else notes
+    return notes
 
 
 def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> dict[str, Any]:
@@ -146,7 +205,8 @@ def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> di
     }
 
 
-def _loadings(direction: Any, names: tuple[str, ...]) -> str:
+def loadings(direction: Any, names: tuple[str, ...]) -> str:
+    """Return the features with the largest weights in a direction."""
     order = sorted(range(len(names)), key=lambda position: -abs(direction[position]))[:_SHOWN_LOADINGS]
     return ", ".join(f"{names[position]} {direction[position]:+.2f}" for position in order)
 
@@ -158,4 +218,4 @@ def _print(grid: Grid, model: Any, options: FitOptions) -> None:
     console.print(f"Law: {model.law_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
     for caveat in model.guarantee_.caveats:
         console.print(f"Caveat: {caveat}", soft_wrap=True)
-    console.print(f"Written to {options.output}; `eigenveil report {options.output}` shows it.", soft_wrap=True)
+    console.print(f"Written to {options.output}; `eigenveil show {options.output}` shows it again.", soft_wrap=True)

@@ -1,12 +1,12 @@
 """`eigenveil laws`: the table of laws, read from the facts that they declare."""
 
+import textwrap
 from typing import Any
-
-from rich.table import Table
 
 from .common import AsJson, output_console, print_json
 
-_HEADINGS = ("name", "releases", "privacy", "numerics", "source", "use_when")
+_HEADINGS = ("use_when", "releases", "privacy", "numerics", "source")
+_WIDTH, _INDENT = 70, 13
 
 
 def laws(as_json: AsJson = False) -> None:
@@ -17,14 +17,16 @@ def laws(as_json: AsJson = False) -> None:
     if as_json:
         print_json(cards)
         return
-    table = Table(title="Laws")
-    for heading in _HEADINGS:
-        table.add_column(heading.replace("_", " "), no_wrap=heading == "name")
-    for card in cards:
-        table.add_row(*(str(card[heading]) for heading in _HEADINGS))
     console = output_console()
-    console.print(table)
-    console.print("`auto` chooses by public numbers; docs/explanation/choosing.md tells how.")
+    for card in cards:
+        console.print(card["name"], style="bold")
+        for heading in _HEADINGS:
+            # Two columns of words, broken between words, that any terminal has room for.
+            lines = textwrap.wrap(str(card[heading]), _WIDTH - _INDENT)
+            for number, line in enumerate(lines):
+                label = heading.replace("_", " ") if number == 0 else ""
+                console.print(f"  {label:<{_INDENT - 2}}{line}", soft_wrap=True)
+    console.print("`auto` chooses by public numbers: docs/explanation/choosing.md.")
 
 
 def _card(law: Any) -> dict[str, Any]:

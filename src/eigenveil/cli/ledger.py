@@ -1,19 +1,20 @@
 """`eigenveil ledger create | show | history | check`: a budget kept in a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from eigenveil.errors import InvalidParameterError
 
-from .common import AsJson, Quiet, output_console, print_json
+from .common import AsJson, Quiet, Relation, output_console, print_json
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
 ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Ledger file.")]
+Composition = Literal["basic", "zcdp"]
 
 
 @ledger_app.command()
@@ -22,9 +23,9 @@ def create(
     epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
     data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
     delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
-    relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace",
+    relation: Relation = "replace",
     composition: Annotated[
-        str, typer.Option(help="basic: epsilons and deltas add up | zcdp: better for many releases; needs a delta.")
+        Composition, typer.Option(help="How spends add up; zcdp is better for many releases, and needs a delta.")
     ] = "basic",
     as_json: AsJson = False,
     quiet: Quiet = False,

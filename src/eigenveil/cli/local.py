@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from eigenveil.cli.common import AsJson, Quiet, check_output, note_console, output_console, print_json, whole_file
+from eigenveil.cli.common import (
+    AsJson,
+    Force,
+    Quiet,
+    check_output,
+    note_console,
+    output_console,
+    print_json,
+    whole_file,
+)
 from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 
@@ -30,29 +39,47 @@ STANDARD = Path("-")
 def _law_names(incomplete: str) -> list[str]:
     from eigenveil.laws.local import LOCAL_LAWS
 
-    return [name for name in LOCAL_LAWS if name.startswith(incomplete)]
+    return [name for name in ("auto", *LOCAL_LAWS) if name.startswith(incomplete)]
 
 
 @local_app.command()
 def params(
     features: Annotated[int, typer.Option(help="Width of a row.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
-    output: Annotated[Path, typer.Option(help="Protocol file to write (JSON).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (JSON).")],
     delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian laws.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
     law: Annotated[
-        str, typer.Option(help="A law of docs/explanation/local.md.", autocompletion=_law_names)
+        str, typer.Option(help="A law of docs/explanation/local.md, or auto.", autocompletion=_law_names)
     ] = "double_cap",
-    row_norms: Annotated[str, typer.Option(help="any, or unit: scale every row to the bound.")] = "any",
+    row_norms: Annotated[
+        Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")
+    ] = "any",
+    rank: Annotated[int | None, typer.Option(help="Dimension of one_bit's public subspace.")] = None,
+    accept_inexact: Annotated[
+        bool, typer.Option("--accept-inexact", help="Let auto choose a law that is proved for real arithmetic only.")
+    ] = False,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the public protocol of a collection, and show what it costs and what it gives."""
     from eigenveil.local.protocol import LocalProtocol, law_of
 
-    protocol = LocalProtocol(features, epsilon, delta, norm_bound, law=law, row_norms=row_norms, purpose=purpose)
+    protocol = LocalProtocol(
+        features,
+        epsilon,
+        delta,
+        norm_bound,
+        law=law,
+        row_norms=row_norms,
+        purpose=purpose,
+        rank=rank,
+        accept_inexact=accept_inexact,
+    )
     entry_sd, pull = (size * norm_bound**2 for size in (law_of(protocol).off_diagonal_sd, law_of(protocol).pull))
+    check_output(output, force)
     with whole_file(output) as file:
         file.write(protocol.to_json().encode())
     if as_json:
@@ -60,6 +87,8 @@ def params(
             {
                 "protocol": str(output),
                 "fingerprint": protocol.fingerprint,
+                "law": protocol.law,
+                "rank": protocol.rank,
                 "guarantee": guarantee_fields(protocol.guarantee()),
                 "report_bytes": protocol.report_bytes,
                 "entry_sd_times_root_n": entry_sd,
@@ -70,6 +99,7 @@ def params(
         return
     console = output_console()
     table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
+    table.add_row("law", protocol.law + (f", rank {protocol.rank}" if law_of(protocol).largest_rank > 1 else ""))
     table.add_row("guarantee of a report", str(protocol.guarantee()))
     table.add_row("bytes of a report", str(protocol.report_bytes))
     table.add_row("sd of an entry, n reports", f"{entry_sd:.4g} / √n")
@@ -85,7 +115,10 @@ def encode(
     rows: Annotated[
         Path, typer.Argument(help="Rows as CSV, with or without a header; - is standard input.")
     ] = STANDARD,
-    output: Annotated[Path, typer.Option(help="Where the reports go; - is standard output.")] = STANDARD,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the reports go; - is standard output.")
+    ] = STANDARD,
+    force: Force = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
 ) -> None:
     """Turn rows into private reports, one line each. Encoding a row again spends its budget again."""
@@ -97,7 +130,7 @@ def encode(
 
     agreed = LocalProtocol.load(protocol)
     if output != STANDARD:
-        check_output(output, True, [str(protocol), str(rows)])
+        check_output(output, force, [protocol, rows])
     if rows != STANDARD and not yes and somebody_answers():
         note_console().print(f"About to spend, for every row: {agreed.guarantee()}", soft_wrap=True)
         ask()
@@ -115,7 +148,10 @@ def aggregate(
     state: Annotated[Path | None, typer.Option(help="Collection file, kept and resumed (SQLite).")] = None,
     merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
     release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
-    components: Annotated[int | None, typer.Option(help="Number of components to release.")] = None,
+    components: Annotated[
+        int | None, typer.Option("--components", "-k", help="Number of components to release.")
+    ] = None,
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -125,6 +161,8 @@ def aggregate(
 
     if protocol is None and state is None:
         raise InvalidParameterError("Give --protocol, or --state with a collection that has one.")
+    if release is not None:
+        check_output(release, force, option="--release")
     if protocol is None and state is not None:
         collection = Aggregator.open(state)
     elif protocol is not None:

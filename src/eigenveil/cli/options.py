@@ -1,4 +1,4 @@
-"""The options that `pca`, `covariance` and `ridge` share, written once.
+"""The options that `pca`, `sparse-pca`, `covariance` and `ridge` share, written once.
 
 A field with the name of an estimator's parameter is handed on to it; `public_bounds` reads those with a column in them.
 """
@@ -12,9 +12,13 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from .common import AsJson, Quiet
+from .common import AsJson, Force, Quiet, Relation
 
 _Options = TypeVar("_Options")
+
+Delimiter = Annotated[str | None, typer.Option(help="Character between the fields of a file of text; `tab` is one.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of the numbers in a file of text, such as a comma.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a file of text, such as latin-1; UTF-8 by default.")]
 
 
 def law_names(incomplete: str) -> list[str]:
@@ -35,9 +39,9 @@ def engine_names(incomplete: str) -> list[str]:
 class FitOptions:
     """What to read, how to bound it, what to spend, where the result goes."""
 
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend; there is no default.")] = None
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend.")]
     delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0
-    relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace"
+    relation: Relation = "replace"
     law: Annotated[str, typer.Option(help="auto, or a name that `eigenveil laws` lists.", autocompletion=law_names)] = (
         "auto"
     )
@@ -49,7 +53,9 @@ class FitOptions:
     ] = False
     norm_bound: Annotated[
         float | None,
-        typer.Option(help="Public bound on the norm of a row; chosen privately, with a tenth of epsilon, if left out."),
+        typer.Option(
+            help="Public bound on the norm of a row; where one is needed and left out, it is chosen privately."
+        ),
     ] = None
     bounds: Annotated[
         list[str] | None,
@@ -60,9 +66,14 @@ class FitOptions:
         typer.Option(metavar="[COLUMN=]SIZE", help="Public size to divide all columns or one by; may be repeated."),
     ] = None
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Find the sizes of the columns privately, with a fifth of epsilon.")
+        bool, typer.Option("--standardize", help="Components and matrix of correlations, at no cost of their own.")
     ] = False
-    center: Annotated[bool, typer.Option("--center", help="Work about the mean, which is released too.")] = False
+    center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or about the origin.")] = (
+        True
+    )
+    stages: Annotated[
+        str, typer.Option(help="1: one release; 2: rows are read again after a first look; auto: where that may pay.")
+    ] = "auto"
     columns: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions where they have none."),
@@ -76,6 +87,12 @@ class FitOptions:
     missing: Annotated[
         float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
     ] = None
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file of the table, which says columns, ranges, categories and missing.")
+    ] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    encoding: Encoding = None
     engine: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +100,7 @@ class FitOptions:
         ),
     ] = None
     output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write (.npz).")] = Path("release.npz")
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is already there.")] = False
+    force: Force = False
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger to record the spend in; see `eigenveil ledger create`.")
     ] = None
@@ -91,6 +108,15 @@ class FitOptions:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")] = False
     as_json: AsJson = False
     quiet: Quiet = False
+
+
+@dataclass(kw_only=True)
+class RidgeOptions(FitOptions):
+    """The same, where a release file in place of rows costs nothing."""
+
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget to spend; required for rows, and left out for a release.")
+    ] = None
 
 
 def with_options(kind: type[_Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -7,7 +7,7 @@ import typer
 
 from eigenveil.errors import InvalidParameterError
 
-from .common import AsJson, Quiet, output_console, print_json, whole_file
+from .common import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
 
 if TYPE_CHECKING:
     from eigenveil.theory import Plan
@@ -17,11 +17,12 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 def plan(
     rows: Annotated[int, typer.Option(help="Number of rows, n.")],
-    features: Annotated[int, typer.Option(help="Width of a row, d.")],
-    components: Annotated[int, typer.Option(help="Number of directions, k.")],
+    components: Annotated[int, typer.Option("--components", "-k", help="Number of directions, k.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one release.")],
+    features: Annotated[int | None, typer.Option(help="Width of a row, d; or give --schema.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema file of the table, which tells the features.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of one release; 0 is pure differential privacy.")] = 0.0,
-    relation: Annotated[str, typer.Option(help="Neighbouring data: replace | add_remove.")] = "replace",
+    relation: Relation = "replace",
     spectrum: Annotated[
         str,
         typer.Option(
@@ -39,6 +40,7 @@ def plan(
     plot: Annotated[
         Path | None, typer.Option(help="Write a plot of the loss against the rows (.png, .svg or .pdf).")
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,14 +49,17 @@ def plan(
 
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
+    if plot is not None:
+        check_output(plot, force, option="--plot")
+    width = _width(features, schema)
     answer = theory.plan(
         n_rows=rows,
-        n_features=features,
+        n_features=width,
         n_components=components,
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        spectrum=_eigenvalues(spectrum, features),
+        spectrum=_eigenvalues(spectrum, width),
         energy=energy,
         target_loss=target_loss,
         repeats=repeats,
@@ -71,6 +76,19 @@ def plan(
         console.print(answer.footer(), soft_wrap=True)
         if plot is not None:
             console.print(f"Plot written to {plot}.", soft_wrap=True)
+
+
+def _width(features: int | None, schema: Path | None) -> int:
+    if (features is None) == (schema is None):
+        raise InvalidParameterError("Give either --features or --schema, which tells how many there are.")
+    if schema is None:
+        assert features is not None
+        return features
+    from eigenveil.schema import Schema
+
+    declared = Schema.load(schema)
+    declared.check_complete()
+    return declared.n_features
 
 
 def _eigenvalues(text: str, n_features: int) -> Any:

@@ -8,14 +8,18 @@ import typer
 
 from eigenveil.errors import LedgerError
 
+from .common import Force, check_output
+
 
 def report(
     release: Annotated[Path, typer.Argument(help="Release file (.npz).")],
     output: Annotated[
-        Path | None, typer.Option(help="HTML file to write; by default the name of the release with .html.")
+        Path | None,
+        typer.Option("--output", "-o", help="HTML file to write; by default the name of the release with .html."),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file, to show its history.")] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify."""
@@ -24,8 +28,10 @@ def report(
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
+    page = release.with_suffix(".html") if output is None else output
+    check_output(page, force, [release])
     book = None if ledger is None else PrivacyLedger(ledger)
-    target = write_report(release, release.with_suffix(".html") if output is None else output, ledger=book, title=title)
+    target = write_report(release, page, ledger=book, title=title)
     typer.echo(f"Written to {target}; it needs no network and holds released values only.")
     if show:
         webbrowser.open(target.resolve().as_uri())

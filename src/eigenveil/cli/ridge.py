@@ -1,5 +1,6 @@
 """`eigenveil ridge`: a regression from rows, or at no cost from a release that is already there."""
 
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -8,16 +9,16 @@ from rich.table import Table as Grid
 from eigenveil.errors import InvalidParameterError
 
 from .common import output_console, print_json
-from .fitting import Data, estimator_parameters, facts, fit_and_save
-from .options import FitOptions, with_options
+from .fitting import Data, estimator_parameters, facts, fit_and_save, told_notes
+from .options import FitOptions, RidgeOptions, with_options
 from .spending import guarantee_fields
 from .tables import Table, open_data
 
 
-@with_options(FitOptions)
+@with_options(RidgeOptions)
 def ridge(
     data: Data,
-    options: FitOptions,
+    options: RidgeOptions,
     target: Annotated[str, typer.Option(help="Column to predict: a name, or a position where there are no names.")],
     alpha: Annotated[
         float | None, typer.Option(help="Regularization on the scale of one row; by default it follows from the noise.")
@@ -46,13 +47,16 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
     names = release.feature_names or tuple(map(str, range(release.n_features)))
     if target not in names:
         raise InvalidParameterError(f"There is no feature {target!r} in {data[0]}.")
-    fit = release.regress(names.index(target), alpha=alpha)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = release.regress(names.index(target), alpha=alpha)
     known = {
         "command": "ridge",
         "release": data[0],
         "guarantee": guarantee_fields(release.guarantee),
         "law": release.origin.law,
         "n_rows": release.n_rows,
+        "warnings": told_notes(caught, options),
     }
     _show(fit, names, target, options, known)
 

@@ -62,10 +62,13 @@ def confirm_spend(plan: "SpendPlan", ledger: "PrivacyLedger | None", options: Fi
         _show(plan, options, accounts)
     if asks:
         ask()
+    few, instead = _few(plan)
     return {
         "guarantee": guarantee_fields(plan.guarantee),
         "laws": list(guarantees),
         "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
+        "unit_rows_below": few if instead == "unit" else None,
+        "compared_rows_below": few if instead != "unit" else None,
         "n_features": plan.n_features,
         "ledger": accounts,
     }
@@ -121,15 +124,31 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
+def _few(plan: "SpendPlan") -> tuple[int | None, str | None]:
+    """Return below how many rows another plan runs, and by which rule of rows."""
+    if plan.few is None:
+        return None, None
+    below, other = plan.few
+    return below, other.preparation_for(plan.n_features).rows
+
+
 def _show(plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None) -> None:
     from eigenveil.estimators.preparation import CHOICES
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))
-    names = (f"{law.name} from {rows:,} rows on" if rows else law.name for rows, law in plan.laws)
-    table.add_row("law", ", ".join(names))
+    names = {law.name: rows for rows, law in reversed(plan.laws)}  # the first place of each
+    told = (f"{name} from {names[name]:,} rows on" if names[name] else name for name in reversed(names))
+    table.add_row("law", ", ".join(told))
     for name, part in plan.choices.items():
         table.add_row("of which", f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately")
+    few, instead = _few(plan)
+    if few is not None:
+        done = "brought to length 1" if instead == "unit" else "compared with one another"
+        table.add_row("", f"below {few:,} rows they are {done} in place of that, which is free")
+    for rows, parts in plan.stages:
+        if parts.in_words():
+            table.add_row("in stages", parts.in_words() + (f", from {rows:,} rows on" if rows else ""))
     for caveat in plan.guarantee.caveats:
         table.add_row("caveat", caveat)
     if accounts is None:

@@ -3,30 +3,24 @@
 import csv
 import glob
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 
+from .common import note_console
 from .options import FitOptions
 
-_OPTIONS_FOR = {
-    "encode it": "encode it with --categories",
-    "columns=": "--columns",
-    "count such rows as zero with a RowBound of on_invalid='zero'": "give a public number for them with --missing",
-}
+STANDARD = "-"
 
 
 @dataclass(frozen=True)
 class Table:
-    """An opened source, and which of its features are 0 or 1 by construction."""
+    """An opened source, and the files it reads."""
 
     paths: list[str]
     source: Any
-    one_hot: tuple[bool, ...]
-    n_categorical: int
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -36,66 +30,96 @@ class Table:
 
 def open_data(data: list[str], options: FitOptions, target: str | None = None) -> Table:
     """Open the files and check their schema; no row is read."""
-    from eigenveil.sources import TableSource, open_table, open_with_engine
-    from eigenveil.sources.files import has_numbered_columns
+    from eigenveil.sources import open_table, open_with_engine
+    from eigenveil.sources.declared import Declared
 
     paths = expand(data)
+    declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], target)
+    written = text_format(options.delimiter, options.decimal, options.encoding)
+    files: Any = read_from(paths, options.quiet) if options.engine is None else None
+    if options.engine is not None:
+        files = open_with_engine(paths, options.engine, Declared(**declared).named)
+    return Table(paths, open_table(files, **declared, **written))
+
+
+def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
+    """Return the places to read: paths, and for a dash what comes from standard input."""
+    from eigenveil.sources.places import StandardInput
+
+    if paths.count(STANDARD) > 1:
+        raise InvalidParameterError("Standard input can be read once; give one dash.")
+    places: list[Any] = [StandardInput(sys.stdin.buffer) if path == STANDARD else path for path in paths]
+    if any(isinstance(place, StandardInput) and place.on_disk for place in places):
+        note_console(quiet).print(
+            "eigenveil: standard input is too long for memory; it is kept in a temporary file without a name, which is "
+            "gone when this command ends.",
+            soft_wrap=True,
+        )
+    return places
+
+
+def text_format(delimiter: str | None, decimal: str | None, encoding: str | None) -> dict[str, Any]:
+    r"""Return the arguments that say how a file of text is written; a tab may be spelled.
+
+    Examples
+    --------
+    >>> text_format("tab", None, "latin-1")
+    {'delimiter': '\t', 'encoding': 'latin-1'}
+    """
+    spelled = "\t" if delimiter in ("tab", "\\t") else delimiter
+    given = {"delimiter": spelled, "decimal": decimal, "encoding": encoding}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _by_schema(options: FitOptions) -> dict[str, Any]:
+    """Return the schema of the table, which no other option may contradict."""
+    from eigenveil.schema import Schema
+
+    for name in ("columns", "categories", "missing", "bounds", "feature_scale"):
+        if getattr(options, name) is not None:
+            raise InvalidParameterError(f"The schema says it all; leave out --{name.replace('_', '-')}.")
+    assert options.schema is not None
+    return {"schema": Schema.load(options.schema)}
+
+
+def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str, Any]:
+    """Return the columns, categories and missing number that were given one by one."""
+    from eigenveil.sources.files import has_numbered_columns
+
+    declared: dict[str, Any] = {}
     columns: list[Any] | None = split_list(options.columns)
-    if columns is not None and target is not None and target not in columns:
-        columns = [*columns, target]
-    if columns is not None and has_numbered_columns(paths[0]):
-        columns = [_position(column, paths[0]) for column in columns]
+    if columns is not None:
+        columns = columns if target is None or target in columns else [*columns, target]
+        numbered = has_numbered_columns(path)
+        declared["columns"] = [_position(column, path) for column in columns] if numbered else columns
     categories = {}
     for given in options.categories or []:
         column, labels = _named("--categories", given)
         categories[column] = split_list([labels]) or []
     if target in categories:
         raise InvalidParameterError("The target must be a number; leave it out of --categories.")
-    if options.engine is not None and (categories or options.missing is not None):
-        raise InvalidParameterError("--categories and --missing do not work with --engine; encode and fill before.")
-    files: Any = paths if len(paths) > 1 else paths[0]
-    with told_for_commands():
-        if options.engine is not None:
-            files = open_with_engine(paths, options.engine, columns or ())
-        source = open_table(files, columns, categories=categories, missing=options.missing)
-    one_hot = source.one_hot if isinstance(source, TableSource) else (False,) * source.n_features
-    return Table(paths, source, one_hot, len(categories))
-
-
-@contextmanager
-def told_for_commands() -> Iterator[None]:
-    """Let errors about the data name options where they name arguments of Python."""
-    try:
-        yield
-    except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
-        told = str(error)
-        for argument, option in _OPTIONS_FOR.items():
-            told = told.replace(argument, option)
-        error.args = (told,)
-        raise
+    if categories:
+        declared["categories"] = categories
+    return declared if options.missing is None else {**declared, "missing": options.missing}
 
 
 def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return norm_bound, bounds and feature_scale for an estimator."""
-    norm = options.norm_bound
-    numeric = [name for name, encoded in zip(table.names, table.one_hot, strict=True) if not encoded]
-    bounds = None
+    """Return bounds and feature_scale for an estimator, by the names of the numeric columns."""
+    one_hot = getattr(table.source, "one_hot", (False,) * table.source.n_features)
+    numeric = [name for name, encoded in zip(table.names, one_hot, strict=True) if not encoded]
+    bounds, sizes = None, None
     if options.bounds:
-        ranges = _by_column("--bounds", options.bounds, numeric, _range)
+        bounds = _by_column("--bounds", options.bounds, numeric, _range)
         for name in numeric:
-            if name not in ranges:
+            if name not in bounds:
                 raise InvalidParameterError(f"The column {name!r} has no range; give one for it, or one for all.")
-        # A one-hot block keeps its zeros and its one, so m of them have norm sqrt(m), and a range maps to [-1, 1].
-        pairs = [ranges.get(name, (-1.0, 1.0)) for name in table.names]
-        bounds = ([low for low, _ in pairs], [high for _, high in pairs])
-        norm = (len(numeric) + table.n_categorical) ** 0.5 if norm is None else norm
-    elif not numeric and norm is None and not (options.standardize or options.feature_scale):
-        norm = table.n_categorical**0.5  # a fact of the encoding
-    sizes = None
     if options.feature_scale:
-        by_name = _by_column("--feature-scale", options.feature_scale, numeric, _number)
-        sizes = [by_name.get(name, 1.0) for name in table.names]
-    return {"norm_bound": norm, "bounds": bounds, "feature_scale": sizes}
+        given = _by_column("--feature-scale", options.feature_scale, numeric, _number)
+        sizes = {name: given.get(name, 1.0) for name in numeric}
+    given_by: dict[str, Any] = {"bounds": bounds, "feature_scale": sizes}
+    if table.source.feature_names is not None:
+        return given_by
+    return {key: one and {int(position): value for position, value in one.items()} for key, one in given_by.items()}
 
 
 def expand(data: list[str]) -> list[str]:

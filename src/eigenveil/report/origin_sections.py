@@ -37,7 +37,8 @@ def facts(release: Release) -> Html:
         ("Neighbours", f"replace {one}" if guarantee.relation is Relation.REPLACE else f"add or remove {one}"),
         ("Numerics", guarantee.numerics.value),
         ("Norm bound", _norm(release)),
-        ("Centred", "yes, the mean is part of the release" if origin.centred else None),
+        ("Centred", _centred(release)),
+        ("Stages", _stages(release)),
         ("Chosen privately", ", ".join(map(_words, origin.chosen_privately)) or None),
         ("Reports refused", ", ".join(f"{_words(reason)} {n:,}" for reason, n in refused.items()) or None),
         ("Simulated", "yes: one process played all clients" if simulated else None),
@@ -47,6 +48,21 @@ def facts(release: Release) -> Html:
     ]
     listed = [element("div", element("dt", name), element("dd", value)) for name, value in pairs if value is not None]
     return card("facts", "How it was made", element("dl", listed, class_="facts"), _parts(release))
+
+
+def declared(release: Release) -> Html | None:
+    """Return what was declared of the columns in public, by whom and when."""
+    schema = release.origin.schema
+    if schema is None:
+        return None
+    by, on = schema.declared_by or "somebody who is not named", schema.declared_on
+    text = (
+        f"Declared by {by}{f' on {on}' if on else ''}, and not read off the rows. Rows with values far beyond their "
+        "range were shortened; values beside the categories became zeros."
+    )
+    rows = [(one.name, one.kind, one.told() or "nothing", ", ".join(one.features) or "none") for one in schema.columns]
+    listed = table("Columns", ("column", "kind", "declared", "features"), rows)
+    return card("declared", "What was known in public", element("p", text), listed)
 
 
 def history(release: Release, ledger: PrivacyLedger | None) -> Html:
@@ -139,23 +155,42 @@ def _parts(release: Release) -> Html | None:
     return element("details", element("summary", "What the budget was spent on"), listed)
 
 
+def _centred(release: Release) -> str | None:
+    if "mean" in release.integers:
+        return "yes, the mean was measured first and taken off the rows, which were bounded anew"
+    return "yes, the mean is part of the release" if release.origin.centred else None
+
+
+def _stages(release: Release) -> str | None:
+    rows = release.origin.rows
+    if rows.mapped_from is None:
+        return None
+    return f"two: rows were mapped after a first look, to norm {number(rows.norm, 6)}"
+
+
 def _count(release: Release) -> str | None:
     if release.n_rows is None:
         return None
-    # A count among the released integers has noise of its own, unless nothing is promised at all.
-    noisy = "count" in release.integers and math.isfinite(release.guarantee.epsilon)
+    # Where it is not public it was told with noise, unless nothing is promised at all.
+    noisy = release.origin.n_rows is None and math.isfinite(release.guarantee.epsilon)
     return f"{release.n_rows:,}{' (noisy)' if noisy else ''}"
 
 
 def _counted(release: Release) -> str:
     if release.origin.model == "local":
         return "reports"
-    return "pairs of rows" if release.origin.rows.rows == "pairs" else "rows"
+    rows = release.origin.rows
+    return "pairs of rows" if rows.compares and not rows.on_ring else "rows"
 
 
 def _norm(release: Release) -> str:
     rows = release.origin.rows
-    return "directions of differences, norm 1" if rows.rows == "pairs" else number(rows.norm, 6)
+    if rows.keeps_lengths:
+        return number(rows.row_norm, 6)
+    if not rows.compares:
+        return "directions of rows, norm 1"
+    what = "signs of differences" if rows.rows == "signs" else "directions of differences, norm 1"
+    return f"{what}; {rows.comparisons} comparisons a row" if rows.on_ring else what
 
 
 def _words(name: str) -> str:

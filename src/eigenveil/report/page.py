@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..release_file import whole_file
 from ..releases import Release, load_release
 from ..version import __version__
+from ..whole_file import whole_file
 from . import origin_sections, value_sections
 from .guarantee_card import banner, guarantee_card
 from .markup import Html, element
@@ -80,6 +80,7 @@ def render_report(
             value_sections.correlations(shown),
             value_sections.loadings(shown),
             value_sections.notes(shown),
+            origin_sections.declared(content),
             origin_sections.history(content, ledger),
             origin_sections.use(content, file_name, digest),
             id="main",

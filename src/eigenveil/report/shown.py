@@ -7,7 +7,7 @@ what is said of its numbers follows from the facts that its law declares and fro
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,17 @@ def read(release: Release, *, with_intervals: bool = True) -> Shown:
     (('x0', 'x1'), [1.5, 0.5], None)
     """
     _check(release)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)  # what it says is read by whoever reads the numbers
+        shown = _read(release, with_intervals)
+    heard = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, NoiseWarning))
+    return replace(shown, notes=(*shown.notes, *heard))
+
+
+def _read(release: Release, with_intervals: bool) -> Shown:
     d = release.n_features
+    if release.has_matrix:
+        _ = release.scaled_matrix  # which may say that noise hides a feature
     components = _components(release)
     names, notes = _names(release), tuple(_notes(release, len(components)))
     if not release.has_matrix:
@@ -144,7 +154,7 @@ def read(release: Release, *, with_intervals: bool = True) -> Shown:
         intervals=release.eigenvalue_interval(min(SHOWN_EIGENVALUES, d))
         if with_intervals and d <= INTERVAL_FEATURES
         else None,
-        edge=_gaussian_edge(release) if estimate is None else estimate.edge,
+        edge=_gaussian_edge(release) if estimate is None else estimate.edge + release.without_signal,
         alignments=None if estimate is None else estimate.alignments,
         correlations=release.correlation if release.origin.request.kind in _MATRIX_REQUESTS else None,
         regression=regression,
@@ -216,11 +226,22 @@ def _notes(release: Release, n_components: int) -> Iterator[str]:
 
 def _matrix_notes(release: Release) -> Iterator[str]:
     law, rows, request = release.law, release.origin.rows, release.origin.request
-    if rows.rows == "pairs":
-        yield "Rows are directions of differences within pairs, so variances have no unit; compare shares."
-    elif not release.origin.centred:
+    if request.correlation and rows.keeps_lengths:
+        yield "Components and variances are those of the correlation matrix, by the variances that were released."
+    if rows.rows == "signs":
+        yield "Only signs of differences between rows were used: this is a correlation matrix, by the sine rule."
+    elif rows.compares:
+        yield "Rows are directions of differences between rows, so variances have no unit; compare shares."
+    elif not rows.keeps_lengths:
+        yield "Rows were all brought to length 1, so variances have no unit; compare shares."
+    elif not release.centred:
         about = "the origin" if rows.shift is None else "the public shift"
         yield f"Variances are about {about}: the mean was not subtracted, so the first direction may be it."
+    if rows.mapped_from is not None:
+        yield (
+            "Rows were mapped by a public matrix after a first look, and the release is mapped back: its noise is "
+            "larger along strong directions than along weak ones."
+        )
     if release.origin.model == "local" and not release.has_noise_law:
         yield "In the local model variances are shown as released: they are not freed of bias here."
         if release.noise_sd is not None:
@@ -245,9 +266,9 @@ def _matrix_notes(release: Release) -> Iterator[str]:
     if release.n_features > INTERVAL_FEATURES:
         yield f"Intervals are left out above {INTERVAL_FEATURES} features, where they take long."
         return
-    if release.origin.centred:
+    if release.centred:
         yield "The intervals take the released mean as it is, so they are approximate."
-    if law is not None and not law.rotation_invariant:
+    if law is not None and not release.isotropic:
         yield "For this noise the coverage of the intervals is known by experiment, not by proof."
 
 

@@ -1,0 +1,142 @@
+"""Questions in the terminal, and the answers that make a schema. Everything asked for is public."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import typer
+
+from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.schema import Column, Schema
+
+from .common import REFUSED, note_console
+from .tables import split_list
+
+T = TypeVar("T")
+
+
+class NoAnswer(typer.Exit):
+    """Standard input ended before the questions did."""
+
+
+def ask(question: str, parse: Callable[[str], T]) -> T:
+    """Ask until an answer can be used; what is wrong with one is said in its sentence."""
+    console = note_console()
+    while True:
+        console.print(f"\n{question}", soft_wrap=True)
+        typer.echo("> ", err=True, nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            raise NoAnswer(REFUSED)
+        try:
+            return parse(line.strip())
+        except (EigenveilError, ValueError) as error:
+            told = str(error) if isinstance(error, EigenveilError) else "That is no number."
+            console.print(told, soft_wrap=True)
+
+
+def one_of_these(answers: Sequence[str], default: str) -> Callable[[str], str]:
+    """Return a parser of one of the answers, by number or by word; a blank is the default."""
+
+    def parse(text: str) -> str:
+        if not text:
+            return default
+        if text.isdigit() and 1 <= int(text) <= len(answers):
+            return answers[int(text) - 1]
+        if text in answers:
+            return text
+        raise InvalidParameterError(f"Answer with a number from 1 to {len(answers)}.")
+
+    return parse
+
+
+def public_schema(draft: Schema) -> Schema:
+    """Return the draft with what is publicly known: persons, columns, ranges, categories, missing values."""
+    names = [column.name for column in draft.columns]
+    person = ask(
+        "What is a person here? Press Enter if every person has one row, else name the column that tells them apart.",
+        lambda text: _column(text, names) if text else None,
+    )
+    others = [column for column in draft.columns if column.name != person]
+    usual = [column.name for column in others if column.used]
+    listed = "\n".join(f"  {column.name} ({column.kind})" for column in others)
+    used = ask(
+        f"Which columns are to be used?\n{listed}\nPress Enter for all that are not ignored, or list them as a,b,c.",
+        lambda text: [_column(name, names) for name in split_list([text]) or usual],
+    )
+    chosen = [
+        _asked(column) if column.name in used else Column(column.name, "ignored") for column in _ranged(others, used)
+    ]
+    schema = Schema((*([] if person is None else [Column(person, "person")]), *_with_missing(chosen)))
+    who = ask("Who says so? A name or an office, which the schema and the release will hold; or Enter.", str)
+    return replace(schema, declared_by=who or None)
+
+
+def _ranged(columns: Sequence[Column], used: Sequence[str]) -> list[Column]:
+    """Return the columns, with one range for all numbers where there is one."""
+    numbers = [column.name for column in columns if column.name in used and column.kind == "number"]
+    if len(numbers) < 2:
+        return list(columns)
+    shared = ask(
+        f"Is one range LOW:HIGH known in public for all {len(numbers)} columns of numbers, from the questionnaire, the "
+        "instrument or the law? It must not be read off the rows. Press Enter to go through them one by one.",
+        _range,
+    )
+    return [replace(column, range=shared) if column.name in numbers else column for column in columns]
+
+
+def _asked(column: Column) -> Column:
+    """Return a column with what is known of it; a column of text of which nothing is known is ignored."""
+    if column.kind == "ignored":  # as an identifier by its name, but somebody wants it
+        column = Column(column.name)
+    if column.range is None and column.kind in ("number", "date"):
+        example = "LOW:HIGH" if column.kind == "number" else "2020-01-01:2024-12-31"
+        return ask(
+            f"{column.name}: which range is known in public, as {example}? Enter if none is.",
+            lambda text: replace(column, range=_range(text) if column.kind == "number" else _dates(text)),
+        )
+    if column.kind == "category":
+        return ask(
+            f"{column.name}: which categories are known in public, as a,b,c? Enter leaves the column out.",
+            lambda text: (
+                replace(column, categories=split_list([text]) or ()) if text else Column(column.name, "ignored")
+            ),
+        )
+    return column
+
+
+def _with_missing(columns: Sequence[Column]) -> list[Column]:
+    fillable = [column.name for column in columns if column.limits is not None]
+    if not fillable:
+        return list(columns)
+    rule = ask(
+        "What stands for a missing value? 1: nothing, rows with one are refused (Enter). 2: the middle of the range. "
+        "3: the middle, and one more feature that tells that it was missing.",
+        one_of_these(("nothing", "middle", "indicator"), "nothing"),
+    )
+    if rule == "nothing":
+        return list(columns)
+    return [replace(column, missing=rule) if column.name in fillable else column for column in columns]
+
+
+def _column(text: str, names: Sequence[str]) -> str:
+    if text not in names:
+        raise InvalidParameterError(f"There is no column {text!r}.")
+    return text
+
+
+def _range(text: str) -> Any:
+    if not text:
+        return None
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise InvalidParameterError("Give a range as LOW:HIGH.")
+    return float(low), float(high)
+
+
+def _dates(text: str) -> Any:
+    low, colon, high = text.partition(":")
+    if text and not colon:
+        raise InvalidParameterError("Give a range as FIRST:LAST, with dates such as 2024-12-31.")
+    return (low.strip(), high.strip()) if text else None

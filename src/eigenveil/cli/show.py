@@ -1,0 +1,159 @@
+"""`eigenveil show` and `eigenveil compare`: what release files say, in the terminal."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table as Grid
+
+from .common import AsJson, Quiet, output_console, print_json
+from .fitting import loadings
+from .spending import guarantee_fields
+
+if TYPE_CHECKING:
+    from eigenveil.releases import Release
+
+File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
+_SHOWN_COEFFICIENTS = 20
+
+
+def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing."""
+    from eigenveil.releases import load_release
+    from eigenveil.report.shown import SHOWN_COMPONENTS, read
+
+    opened = load_release(release)
+    shown = read(opened, with_intervals=False)
+    if as_json:
+        print_json({"command": "show", **_facts(release, opened), **_values(opened, shown), "notes": list(shown.notes)})
+    elif not quiet:
+        console = output_console()
+        table = Grid(title=f"Release {release}", show_header=False)
+        for name, value in _told(opened).items():
+            table.add_row(name, value)
+        console.print(table)
+        if shown.components.shape[0]:
+            console.print(_components(shown, SHOWN_COMPONENTS))
+        if shown.regression is not None:
+            console.print(_coefficients(shown))
+        for note in shown.notes:
+            console.print(f"Note: {note}", soft_wrap=True)
+        console.print(f"`eigenveil report {release}` writes a page with all of it.", soft_wrap=True)
+
+
+def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Compare two releases of the same features: directions, matrices, and what both promise together."""
+    from eigenveil.comparison import compare as compared
+    from eigenveil.releases import load_release
+
+    releases = load_release(first), load_release(second)
+    found = compared(*releases)
+    if as_json:
+        result = {
+            "command": "compare",
+            "releases": [_facts(path, one) for path, one in zip((first, second), releases, strict=True)],
+            "affinity": found.affinity,
+            "cosines": None if found.cosines is None else found.cosines.tolist(),
+            "distance": found.distance,
+            "together": None if found.together is None else guarantee_fields(found.together),
+            "notes": list(found.notes),
+        }
+        print_json(result)
+    elif not quiet:
+        table = Grid()
+        for heading in ("", str(first), str(second)):
+            table.add_column(heading)
+        told = [_told(one) for one in releases]
+        for name in dict.fromkeys([*told[0], *told[1]]):
+            table.add_row(name, *(one.get(name, "") for one in told))
+        console = output_console()
+        console.print(table)
+        if found.affinity is not None:
+            console.print(f"Subspaces: {found.affinity:.1%} in common (100 % is the same).", soft_wrap=True)
+        if found.cosines is not None:
+            console.print("Components: cosines " + ", ".join(f"{value:.3f}" for value in found.cosines), soft_wrap=True)
+        if found.distance is not None:
+            console.print(
+                f"Matrices: {found.distance:.2g} standard deviations of the noise apart (about 1 is noise alone).",
+                soft_wrap=True,
+            )
+        if found.together is not None:
+            console.print(f"Both together, if about the same rows: {found.together}", soft_wrap=True)
+        for note in found.notes:
+            console.print(f"Note: {note}", soft_wrap=True)
+
+
+def _facts(path: Path, release: "Release") -> dict[str, Any]:
+    origin = release.origin
+    return {
+        "release": str(path),
+        "guarantee": guarantee_fields(release.guarantee),
+        "law": origin.law,
+        "model": origin.model,
+        "n_rows": release.n_rows,
+        "n_features": release.n_features,
+        "feature_names": None if origin.feature_names is None else list(origin.feature_names),
+        "estimator": origin.estimator,
+        "created": origin.created,
+        "ledger_entry": origin.ledger_entry,
+    }
+
+
+def _told(release: "Release") -> dict[str, str]:
+    origin = release.origin
+    told = {
+        "guarantee": str(release.guarantee),
+        "law": origin.law,
+        "rows": None if release.n_rows is None else f"{release.n_rows:,}",
+        "features": str(release.n_features),
+        "made by": origin.estimator,
+        "made on": origin.created,
+        "ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),
+        "schema": None if origin.schema is None else f"declared by {origin.schema.declared_by or 'nobody yet'}",
+        "caveat": " ".join(release.guarantee.caveats),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _values(release: "Release", shown: Any) -> dict[str, Any]:
+    variances, regression = release.explained_variance if len(shown.components) else None, shown.regression
+    return {
+        "components": shown.components.tolist(),
+        "explained_variance": None if variances is None else variances.tolist(),
+        "mean": release.mean.tolist(),
+        "coefficients": None
+        if regression is None
+        else {
+            shown.names[position]: value
+            for position, value in zip(regression.features, regression.coef.tolist(), strict=True)
+        },
+    }
+
+
+def _components(shown: Any, most: int) -> Grid:
+    count = len(shown.components)
+    grid = Grid(title=f"{count} components of {len(shown.names)} features")
+    for heading in ("component", "variance", "share"):
+        grid.add_column(heading, justify="right")
+    grid.add_column("largest loadings")
+    for number, direction in enumerate(shown.components[:most]):
+        values = ("", "")  # a sampled subspace comes without eigenvalues
+        if shown.eigenvalues is not None and not shown.sparse:
+            values = (f"{shown.eigenvalues[number]:.4g}", f"{shown.shares[number]:.1%}")
+        elif shown.sparse:
+            values = ("", f"{shown.shares[number]:.1%}")
+        grid.add_row(str(number + 1), *values, loadings(direction, shown.names))
+    if count > most:
+        grid.add_row(f"{count - most} more", "", "", "")
+    return grid
+
+
+def _coefficients(shown: Any) -> Grid:
+    fit = shown.regression
+    grid = Grid(title=f"Ridge regression of {shown.names[fit.target]}, R² {fit.r2:.3f}")
+    grid.add_column("feature")
+    grid.add_column("coefficient", justify="right")
+    for position, value in list(zip(fit.features, fit.coef, strict=True))[:_SHOWN_COEFFICIENTS]:
+        grid.add_row(shown.names[position], f"{value:.4g}")
+    grid.add_row("intercept", f"{fit.intercept:.4g}")
+    return grid

@@ -1,0 +1,281 @@
+"""`eigenveil start`: a guided first time, from a table to a release and its report.
+
+It asks what a data-protection officer would ask, writes the answers down as a schema, and then runs the very commands
+that it prints: what it does can be repeated without questions.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
+
+from .common import REFUSED, Force, check_output, note_console, output_console
+from .fitting import number_of_components
+from .interview import NoAnswer, ask, one_of_these, public_schema
+from .options import Decimal, Delimiter, Encoding
+from .spending import somebody_answers
+from .tables import text_format
+
+_PURPOSES = ("components", "covariance", "prediction")
+_FAMILIAR = (0.1, 0.5, 1.0, 3.0)
+
+
+@dataclass
+class Study:
+    """What was answered, and the files of it."""
+
+    table: Path
+    schema: Any
+    written: dict[str, Any] = field(default_factory=dict)
+    purpose: str = "components"
+    wanted: Any = None  # components or the column to predict
+    epsilon: float = 1.0
+    n_rows: int | None = None
+    limit: float | None = None  # of a new ledger
+
+    def file(self, suffix: str) -> str:
+        """Return a file beside the others of this study, in the folder where the command runs."""
+        return f"{self.table.name.partition('.')[0] or 'table'}{suffix}"
+
+    def commands(self, ledger: bool = True) -> list[list[str]]:
+        """Return the commands that do all of it, as words."""
+        name, *goal = {
+            "components": ["pca", "-k", str(self.wanted).replace("_", "-")],
+            "covariance": ["covariance"],
+            "prediction": ["ridge", "--target", str(self.wanted)],
+        }[self.purpose]
+        fit = [name, str(self.table), *goal, "--epsilon", _digits(self.epsilon), "--schema", self.file(".yaml")]
+        for option, value in self.written.items():
+            fit += [f"--{option}", value]
+        fit += [*(["--ledger", self.file(".ledger")] if ledger else []), "--output", self.file(".npz")]
+        book = [
+            "ledger",
+            "create",
+            self.file(".ledger"),
+            "--epsilon",
+            _digits(self.limit or 0),
+            "--data-set",
+            self.file(""),
+        ]
+        return [*([book] if ledger and self.limit else []), fit, ["report", self.file(".npz")]]
+
+    def estimator(self) -> Any:
+        """Return the estimator that the commands use."""
+        from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge
+
+        kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+            "components": (PrivatePCA, {"n_components": self.wanted}),
+            "covariance": (PrivateCovariance, {}),
+            "prediction": (PrivateRidge, {"target": self.wanted}),
+        }
+        kind, goal = kinds[self.purpose]
+        return kind(epsilon=self.epsilon, schema=self.schema, **goal)
+
+    def python(self) -> str:
+        """Return the same as a program."""
+        goals = {"components": repr(self.wanted), "covariance": "", "prediction": f"target={self.wanted!r}"}
+        name, goal = type(self.estimator()).__name__, goals[self.purpose]
+        ledger, schema = repr(self.file(".ledger")), f"Schema.load({self.file('.yaml')!r})"
+        lines = [f"from eigenveil import PrivacyLedger, {name}, Schema"]
+        data = repr(str(self.table))
+        options = [f"epsilon={_digits(self.epsilon)}", f"ledger={ledger}"]
+        if self.written:  # how a file of text is written is said where it is opened
+            lines.append("from eigenveil.sources import open_table")
+            given = ", ".join(f"{key}={value!r}" for key, value in self.written.items())
+            data = f"open_table({data}, schema={schema}, {given})"
+        else:
+            options.insert(1, f"schema={schema}")
+        if self.limit:
+            lines.append(f"PrivacyLedger.create({ledger}, epsilon={_digits(self.limit)}, data_set={self.file('')!r})")
+        lines += [
+            f"model = {name}({', '.join([*([goal] if goal else []), *options])})",
+            f"model.fit({data})",
+            f"model.release_.save({self.file('.npz')!r})",
+        ]
+        return "\n".join(lines)
+
+
+def _digits(number: float) -> str:
+    """Return a number as somebody would type it, with all of its digits."""
+    return repr(number).removesuffix(".0")
+
+
+def start(
+    table: Annotated[Path, typer.Argument(help="A file of one table, such as CSV or Parquet.")],
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    force: Force = False,
+) -> None:
+    """Go through a first release step by step: what is public, what it is for, what it costs, and yes or no."""
+    from eigenveil.sources import draft_schema
+
+    console = note_console()
+    written = text_format(delimiter, decimal, encoding)
+    study = Study(table, draft_schema(str(table), **written), written)
+    for suffix in (".yaml", ".npz", ".html"):
+        check_output(Path(study.file(suffix)), force, [table], option="folder to work in")
+    console.print(
+        "Only the names and types of the columns have been read. Rows are read, and budget is spent, after your last "
+        "yes; Ctrl-C leaves at any point.",
+        soft_wrap=True,
+    )
+    before, spends = _entries(study), False
+    try:
+        _answered(study, force)
+        spends = _agreed()
+        if spends:
+            _run(study, force)
+    except (KeyboardInterrupt, typer.Abort, NoAnswer, EigenveilError):
+        recorded = _entries(study) > before
+        console.print("\nThe ledger has recorded a spend, which stays spent." if recorded else "\nNothing was spent.")
+        raise
+    _explain(study)
+    if not spends:
+        console.print("Nothing was spent.")
+        raise typer.Exit(REFUSED)
+
+
+def _answered(study: Study, force: bool) -> None:
+    """Ask everything, write the schema, and show the plan with its forecast."""
+    schema = public_schema(study.schema)
+    schema.check_complete()
+    study.schema = replace(schema, declared_on=date.today().isoformat() if schema.declared_by else None)
+    study.purpose = ask(
+        "What is it for? 1: principal components (Enter). 2: a covariance matrix that others may use. 3: the "
+        "prediction of a column.",
+        one_of_these(_PURPOSES, _PURPOSES[0]),
+    )
+    if study.purpose == "components":
+        study.wanted = ask(
+            "How many components? A number, a share of the variance such as 0.9, or Enter for those above the noise.",
+            lambda text: _components(text or "above-noise", schema.n_features),
+        )
+    elif study.purpose == "prediction":
+        numbers = [column.name for column in schema.used if column.features == (column.name,)]
+        study.wanted = ask("Which column is to be predicted?", lambda text: _target(text, numbers))
+    study.n_rows = ask(
+        "About how many rows are there? It is for the forecast; Enter leaves it out.",
+        lambda text: integer_between("The number of rows", int(text.replace(",", "")), 1) if text else None,
+    )
+    study.epsilon = ask(_odds_question(), lambda text: positive_number("epsilon", float(text or 1)))
+    if not Path(study.file(".ledger")).exists():
+        study.limit = ask(
+            f"A ledger, {study.file('.ledger')}, will add up what is spent on this table. Which epsilon may all "
+            f"releases have together? Enter for {study.epsilon:g}, which is this one alone.",
+            lambda text: _limit(float(text or study.epsilon), study.epsilon),
+        )
+    path = study.schema.save(study.file(".yaml"), overwrite=force)
+    note_console().print(f"\nThe schema is written to {path}; it may be edited and used again.", soft_wrap=True)
+    fit = study.commands(ledger=study.limit is None)[-2]
+    _invoke([*fit, "--dry-run", "--force"])
+    if study.limit is not None:
+        note_console().print(f"{study.file('.ledger')} will be made, with this limit, and charged.", soft_wrap=True)
+    if study.n_rows is not None:
+        note_console().print(_forecast(study), soft_wrap=True)
+
+
+def _components(text: str, n_features: int) -> int | float | str:
+    wanted = number_of_components(text)
+    if isinstance(wanted, int):
+        return integer_between("The number of components", wanted, 1, n_features)
+    if isinstance(wanted, float) and not 0 < wanted < 1:
+        raise InvalidParameterError("A share of the variance lies between 0 and 1.")
+    return wanted
+
+
+def _target(text: str, names: Sequence[str]) -> str:
+    if text not in names:
+        raise InvalidParameterError(f"Name one of the columns of numbers that are used: {', '.join(names)}.")
+    return text
+
+
+def _limit(limit: float, epsilon: float) -> float:
+    if positive_number("The limit", limit) < epsilon:
+        raise InvalidParameterError(f"The limit must be at least the epsilon of this release, {epsilon:g}.")
+    return limit
+
+
+def _odds_question() -> str:
+    from eigenveil.odds import odds_factor
+
+    lines = "\n".join(f"  epsilon {value:g}: at most {odds_factor(value)} to 1" for value in _FAMILIAR)
+    return (
+        "Which epsilon? Let somebody hold odds of 1 to 1 on what a person's row says. After the release, whatever else "
+        f"they know, these odds become\n{lines}\nEnter for 1."
+    )
+
+
+def _forecast(study: Study) -> str:
+    """Return what the release will be worth, from public numbers and an assumed spectrum."""
+    from eigenveil.guarantee import Relation
+    from eigenveil.theory.forecast import Scenario
+    from eigenveil.theory.spectra import normalized_spectrum
+
+    d, n = study.schema.n_features, study.n_rows
+    assert n is not None
+    try:
+        plan = study.estimator().plan(d, n)
+    except EigenveilError as error:  # the number may be a guess, and rows are asked for it again
+        return f"Forecast: {n:,} rows would be refused. {error}"
+    law, rule = plan.law(n), plan.preparation_for(d).bound.rule
+    reach = rule.reach_squared / rule.norm**2  # what is hidden of one row, over what it can have in the matrix
+    if study.purpose != "components":
+        return (
+            f"Forecast: with {n:,} rows the noise on an entry of the matrix has a standard deviation of about "
+            f"{100 * reach * (law.noise_sd(n) or 0):.2g} % of the largest that it can be."
+        )
+    k = study.wanted if isinstance(study.wanted, int) else min(3, d)
+    spectrum = tuple(float(value) for value in normalized_spectrum(None, d, 0.5))
+    scenario = Scenario(d, k, 0.0, Relation.REPLACE, spectrum, 20, 0)
+    loss = scenario.forecast(law.name, max(1, int(n / reach)), law.epsilon).mean
+    what = f"{k} components" if k > 1 else "1 component"
+    told = (
+        f"Forecast: with {n:,} rows, and variances that fall like 1, 1/2, 1/3, ..., {what} would miss about "
+        f"{100 * loss:.2g} % of what PCA without privacy captures"
+    )
+    if k < d and loss > 0.8 * scenario.random_loss:
+        return f"{told}, which is hardly better than directions at random: more rows or a larger epsilon are needed."
+    return f"{told}; `eigenveil plan` tells more."
+
+
+def _agreed() -> bool:
+    return ask("Spend it? [y/N]", lambda text: text.lower() in ("y", "yes"))
+
+
+def _run(study: Study, force: bool) -> None:
+    *before, page = study.commands()
+    again = ["--force"] if force else []
+    for words in before:
+        _invoke([*words, *([] if words[0] == "ledger" else ["--yes", *again])])
+    # A browser opens where somebody sits.
+    _invoke([*page, *again, *(["--open"] if somebody_answers() else [])])
+
+
+def _invoke(words: list[str]) -> None:
+    from . import app
+
+    typer.main.get_command(app).main(args=words, prog_name="eigenveil", standalone_mode=False)
+
+
+def _explain(study: Study) -> None:
+    console = output_console()
+    console.print("\nThe same without questions:\n")
+    for words in study.commands():
+        console.print(f"  eigenveil {shlex.join(words)}", soft_wrap=True)
+    console.print("\nand in Python:\n")
+    for line in study.python().splitlines():
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _entries(study: Study) -> int:
+    from eigenveil.accounting.ledger import PrivacyLedger
+
+    path = Path(study.file(".ledger"))
+    return len(PrivacyLedger(path).entries()) if path.exists() else 0
