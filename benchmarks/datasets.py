@@ -128,10 +128,10 @@ def load(
     scale_features : bool
         Whether every feature is divided by its largest absolute value before the rows are by the largest norm.
 
-    The last two apply to the sets that have files.
+    `label_is_feature` applies to the sets that have files.
     """
     if name in _BUNDLED:
-        return Rows(name, _bundled(name), _BUNDLED[name])
+        return Rows(name, _bundled(name, scale_features), _BUNDLED[name])
     tables = _TABLES | _WIDE
     if name not in tables:
         raise ValueError(f"There is no data set {name!r}; choose one of {', '.join((*NAMES, *_WIDE))}.")
@@ -166,13 +166,13 @@ def _cache_file(name: str, path: Path, choices: str) -> Path:
     return Path(os.environ.get("EIGENVEIL_CACHE", default)) / f"{name}-{key}.npz"
 
 
-def _bundled(name: str) -> np.ndarray:
+def _bundled(name: str, scale_features: bool) -> np.ndarray:
     if name == "synthetic":
         return _synthetic()
     from sklearn.datasets import load_breast_cancer, load_digits
 
     X = {"digits": load_digits, "breast_cancer": load_breast_cancer}[name]().data
-    X = X / _sizes(X)
+    X = X / _sizes(X) if scale_features else X
     return X / np.linalg.norm(X, axis=1).max()
 
 

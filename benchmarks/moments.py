@@ -47,7 +47,7 @@ def main() -> None:
                 product = seconds(lambda: X.T @ X)  # noqa: B023
                 moments = seconds(lambda: SecondMoments(bound, d).update(X))  # noqa: B023
                 fit = seconds(lambda: PCA(10, svd_solver="covariance_eigh").fit(X))  # noqa: B023
-                private = seconds(lambda: PrivatePCA(10, norm_bound=norm).fit(X))  # noqa: B023
+                private = seconds(lambda: PrivatePCA(10, norm_bound=norm, center=False).fit(X))  # noqa: B023
                 timings.append((moments / product, moments / fit, private / fit))
             ratios = [float(ratio) for ratio in np.median(timings, axis=0)]
             results.append({"n": n, "d": d, "rows": rows, "ratios": ratios})

@@ -1,0 +1,127 @@
+"""What the ring of comparisons gains: sampling efficiency of Kendall's correlation, and PCA of real tables.
+
+Run `python benchmarks/ring.py [--tables wine covertype] [--epsilon 1] [--runs 20]`. The relative privacy noise does not
+depend on k, the comparisons that a row takes part in; what falls is the noise of sampling. Disjoint pairs, which
+version 0.1 compared, are made here by hand and released as rows of norm 1.
+
+The loss of directions V is 1 - qF(V)/qF(best), q the captured variance: for pairs on the covariance of features that
+were divided by public sizes, for signs on the correlation matrix. Sizes are read off the tables **without privacy**.
+"""
+
+import argparse
+import itertools
+import math
+import warnings
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from datasets import load
+from eigenveil import PrivatePCA, RowBound, SecondMoments, release
+from eigenveil.errors import NoiseWarning
+from eigenveil.laws import LAWS
+from eigenveil.metrics import captured_variance
+from eigenveil.postprocess import top_components
+from eigenveil.postprocess.kendall import correlation_from_signs
+from eigenveil.randomness import seeded_generator
+from eigenveil.rows.differences import Ring
+
+RINGS = (1, 2, 8, 32)
+
+
+def rule_of(kind: str, d: int, k: int) -> RowBound:
+    return RowBound(1.0 if kind == "pairs" else math.sqrt(d), rows=kind, comparisons=max(2, k))
+
+
+def comparisons(kind: str, X: np.ndarray, k: int) -> np.ndarray:
+    """Return the compared rows: on the ring, or for k = 1 those of disjoint pairs."""
+    ring = Ring(rule_of(kind, X.shape[1], k))
+    if k > 1:
+        return np.concatenate([*ring.push(X), *ring.closing()])
+    return np.concatenate(list(ring.push(X)))[::2]  # rows 0 and 1, 2 and 3, ...
+
+
+def efficiency(rho: float, k: int, n: int, runs: int, seed: int) -> float:
+    """Return the variance of Pearson's correlation over that of sin(pi tau / 2)."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(runs):
+        z = rng.standard_normal((n, 2))
+        z[:, 1] = rho * z[:, 0] + math.sqrt(1 - rho**2) * z[:, 1]
+        tau = comparisons("signs", z, k).prod(axis=1).mean()
+        found.append((np.corrcoef(z.T)[0, 1], math.sin(math.pi / 2 * tau)))
+    pearson, sine = np.var(found, axis=0)
+    return float(pearson / sine)
+
+
+def disjoint_components(kind: str, X: np.ndarray, n_components: int, epsilon: float, seed: int) -> np.ndarray:
+    """Return components as version 0.1 would: one comparison a row, released as rows of norm 1."""
+    compared = comparisons(kind, X, 1)
+    scale = 1.0 if kind == "pairs" else math.sqrt(X.shape[1])
+    moments = SecondMoments(RowBound(scale), X.shape[1]).update(compared)
+    law = LAWS["matrix_laplace"](epsilon=epsilon, n_features=X.shape[1])
+    drawn = release(law, moments, generator=seeded_generator(seed))
+    matrix = drawn.scaled_matrix
+    if kind == "signs":
+        matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0, drawn.noise_draw).matrix
+    return top_components(matrix, n_components)
+
+
+def losses(kind: str, X: np.ndarray, k: int, epsilon: float, runs: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """Return the mean loss of disjoint pairs and of the ring, without noise and with it, over orders of the rows."""
+    truth = np.cov(X.T) if kind == "pairs" else np.corrcoef(X.T)
+    best = captured_variance(truth, top_components(truth, k))
+    found = []
+    for run in range(runs):
+        rows = X[rng.permutation(len(X))]
+        directions = []
+        for many in (1e6, epsilon):
+            directions.append(disjoint_components(kind, rows, k, many, run))
+            ring = PrivatePCA(k, rows=kind, epsilon=many, law="matrix_laplace", random_state=run)
+            directions.append(ring.fit(rows).components_)
+        found.append([1 - captured_variance(truth, one) / best for one in directions])
+    return tuple(np.mean(found, axis=0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="*", default=["wine", "airfoil", "covertype", "kddcup99"])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--rows", type=int, default=2_000, help="at most so many rows of each table")
+    parser.add_argument("--runs", type=int, default=20)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", NoiseWarning)
+    console = Console(width=120)
+
+    table = Table(
+        title="Efficiency against Pearson, normal rows (n = 400); relative privacy noise is the same for all k"
+    )
+    for heading in ("rho", *(f"k = {k}" if k > 1 else "disjoint" for k in RINGS)):
+        table.add_column(heading, justify="right")
+    theory = (4 * k / (math.pi**2 * (2 + 4 * (k - 1) / 9)) for k in RINGS)
+    table.add_row("0 (formula)", *(f"{value:.2f}" for value in theory))
+    for rho in (0.0, 0.5):
+        table.add_row(f"{rho:g}", *(f"{efficiency(rho, k, 400, 75 * arguments.runs, k):.2f}" for k in RINGS))
+    console.print(table)
+
+    table = Table(title=f"Loss of captured variance (mean of {arguments.runs} orders and draws, matrix_laplace)")
+    table.add_column("table (n, d, k)")
+    table.add_column("rows")
+    for heading, way in itertools.product(("no noise", f"eps {arguments.epsilon:g}"), ("disjoint", "ring")):
+        table.add_column(f"{heading}, {way}", justify="right")
+    rng = np.random.default_rng(0)
+    for name in arguments.tables:
+        rows = load(name)
+        X = rows.X[rng.permutation(len(rows.X))[: arguments.rows]]
+        X = X[:, X.std(axis=0) > 0]
+        X = (X / X.std(axis=0))[:, :40]
+        for kind in ("pairs", "signs"):
+            values = losses(kind, X, rows.k, arguments.epsilon, arguments.runs, rng)
+            size = f"{name} ({X.shape[0]}, {X.shape[1]}, {rows.k})"
+            table.add_row(size, kind, *(f"{value:.4f}" for value in values))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
