@@ -98,7 +98,7 @@ def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator)
     if cell["contestant"] == NOTHING:
         return np.zeros((moments.width, moments.width))
     if cell["contestant"] == ESTIMATOR:
-        estimator = PrivateCovariance(epsilon=cell["epsilon"], norm_bound=1.0, random_state=generator)
+        estimator = PrivateCovariance(epsilon=cell["epsilon"], norm_bound=1.0, center=False, random_state=generator)
         return estimator.fit_moments(moments).covariance_
     drawn = law(cell["contestant"], cell["epsilon"], moments.width)
     return release(drawn, moments, generator=generator).scaled_matrix

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from eigenveil.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
-SHARED = ("pca", "covariance", "ridge")
+HELP = {"--help", "-h"}
+SHARED = ("pca", "sparse-pca", "covariance", "ridge")
 
 
 def commands(command=None, path=()):
@@ -47,22 +48,22 @@ def words(text):
 def test_every_command_and_option_is_documented(path):
     text = section(path[0])
     assert all(re.search(rf"\b{name}\b", text) for name in path)
-    missing = options(commands()[path]) - words(text) - {"--help"}
+    missing = options(commands()[path]) - words(text) - HELP
     assert not missing
 
 
 def test_nothing_is_documented_that_is_not_there():
-    every = {"--help", "--install-completion", "--show-completion", "--version", "--debug"}
+    every = HELP | {"--install-completion", "--show-completion", "--version", "--debug"}
     for command in commands().values():
-        every |= options(command)
+        every |= options(command) | {name for parameter in command.params for name in parameter.secondary_opts}
     assert words(PAGE) <= every
     for name in {path[0] for path in commands()} - set(SHARED):
         here = set().union(*(options(command) for path, command in commands().items() if path[0] == name))
-        assert words(section(name)) <= here | {"--help"}, name
+        assert words(section(name)) <= here | HELP, name
 
 
 def test_the_options_before_a_command_are_documented():
-    assert {name for name in options(typer.main.get_command(app)) if name != "--help"} <= words(PAGE)
+    assert {name for name in options(typer.main.get_command(app)) if name not in HELP} <= words(PAGE)
 
 
 def test_every_exit_code_is_documented():
@@ -72,7 +73,7 @@ def test_every_exit_code_is_documented():
 
 def test_the_opening_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    opening = re.findall(r"^    eigenveil (.*)$", PAGE.partition("`eigenveil --help`")[0], flags=re.MULTILINE)
+    opening = re.findall(r"^    eigenveil (.*)$", PAGE.partition("`eigenveil -h`")[0], flags=re.MULTILINE)
     assert len(opening) == 6
     for line in opening:
         result = CliRunner().invoke(app, shlex.split(line))

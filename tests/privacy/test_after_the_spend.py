@@ -67,7 +67,14 @@ def test_nothing_raises_after_the_spend(estimator, epsilon, table, monkeypatch):
 def test_nothing_raises_after_the_spend_by_any_law(law, monkeypatch):
     delta = 1e-6 if LAWS[law].needs_delta else 0.0
     for relation, table in itertools.product(["replace", "add_remove"], TABLES.values()):
-        options = {"epsilon": 1e-5, "delta": delta, "relation": relation, "norm_bound": 1.0, "law": law}
+        options = {
+            "epsilon": 1e-5,
+            "delta": delta,
+            "relation": relation,
+            "norm_bound": 1.0,
+            "law": law,
+            "center": False,
+        }
         try:
             delivered(PrivatePCA(1, **options), table, monkeypatch)
         except EigenveilError:
@@ -82,7 +89,7 @@ def test_no_rows_at_all_are_private_where_their_number_is():
             PrivateCovariance(relation="replace", **options).fit(empty)
 
 
-@pytest.mark.parametrize("options", [{"feature_scale": 1e145}, {"feature_scale": 1e-135, "standardize": True}])
+@pytest.mark.parametrize("options", [{"feature_scale": 1e145}, {"feature_scale": 1e-145, "rows": "clip"}])
 def test_scales_that_some_private_choice_would_not_fit_are_refused_before(options, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="rows")
     with pytest.raises(EigenveilError, match="too far apart"):

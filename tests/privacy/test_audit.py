@@ -13,6 +13,7 @@ from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.matrix_laplace import MatrixLaplace
 from eigenveil.laws.ppca import Ppca
 from eigenveil.local import LocalProtocol, law_of
+from eigenveil.samplers.discrete import discrete_gaussian
 from eigenveil.samplers.exact_bingham import ExactBingham
 from eigenveil.samplers.exact_matrix import ExactMatrix
 
@@ -96,6 +97,24 @@ def test_the_papers_local_gaussian_is_caught_at_its_claim():
     assert report.epsilon_lower < law_of(protocol).guarantee().epsilon  # which states the truth
 
 
+class QuietTrace(Gaussian):
+    """An honest matrix, and a trace, or number of rows less the trace, with too little noise to be free."""
+
+    def draw(self, gram, grid, n_rows, generator):
+        name = "trace" if self.relation is Relation.REPLACE else "slack"
+        true = np.trace(gram) if name == "trace" else n_rows * grid - np.trace(gram)
+        noise = discrete_gaussian(self.noise_scale() * grid / 40, 1, generator)[0]
+        return {**super().draw(gram, grid, n_rows, generator), name: np.array(true + noise)}
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_a_trace_that_is_not_free_is_caught(relation):
+    law = QuietTrace(epsilon=1.0, delta=DELTA, n_features=2, relation=relation)
+    report = audit(LawSubject(law, learned=True, last_bits=False), draws=1000, seed=1)
+    assert report.verdict == "violation"
+    assert report.neighbours in ("a unit row against the zero row", "a zero row is added")  # where it moves most
+
+
 class AcceptsEverything(ExactBingham):
     """A sampler that forgets to compare."""
 
@@ -165,9 +184,9 @@ class MeanFromData(PrivatePCA):
 @pytest.mark.parametrize(
     "flawed",
     [
-        BoundFromData(1, epsilon=1.0, law="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, law="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, law="ppca"),
+        BoundFromData(1, epsilon=1.0, center=False, law="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),
     ],
     ids=["bound", "mean", "mean-ppca"],
 )
@@ -178,14 +197,16 @@ def test_what_is_read_off_the_data_is_caught(flawed):
 @pytest.mark.parametrize(
     "honest",
     [
-        PrivatePCA(1, epsilon=1.0, law="matrix_laplace"),
-        PrivatePCA(1, epsilon=3.0, norm_bound=1.0, center=True),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="matrix_laplace"),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="ppca"),
+        PrivatePCA(1, epsilon=1.0, rows="clip", center=False, law="matrix_laplace"),
+        PrivatePCA(1, epsilon=3.0, norm_bound=1.0),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),
+        PrivatePCA(1, epsilon=3.0, rows="clip", center=False),
         PrivatePCA(1, epsilon=3.0),
-        PrivatePCA(1, epsilon=3.0, rows="pairs"),
+        pytest.param(PrivatePCA(1, epsilon=3.0, standardize=True), marks=pytest.mark.heavy),
+        PrivatePCA(1, epsilon=3.0, norm_bound=1.0, standardize=True),
     ],
-    ids=["private-bound", "centered", "pca", "pca-ppca", "pca-private-bound", "pairs"],
+    ids=["private-bound", "centered", "pca", "pca-ppca", "pca-private-bound", "pairs", "signs", "correlations"],
 )
 def test_honest_estimators_pass(honest):
     assert audit(honest, draws=100, confidence=SURE).verdict == "consistent"
@@ -246,5 +267,5 @@ def test_neighbours_of_ones_own_are_used():
 
 def test_an_estimator_subject_takes_neighbours():
     given = [Neighbours("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
-    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, law="ppca"), given)
+    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"), given)
     assert audit(subject, draws=40, confidence=SURE).neighbours == "a zero row"

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, SecondMoments
+from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, Schema, SecondMoments
 from eigenveil.errors import EigenveilError, InvalidDataError
 from eigenveil.estimators import LocalPCA
 from eigenveil.local import LocalProtocol
-from eigenveil.sources import open_source, open_table, second_moments
+from eigenveil.schema import Column
+from eigenveil.sources import draft_schema, open_source, open_table, second_moments
 from helpers import assert_one_sentence
 
 WORD, NUMBER = "Jane Doe HIV+", 31337.2109375
@@ -81,15 +82,19 @@ BAD = {
     "arrow, text": pa.table({"a": [1.0, NUMBER], "b": [WORD, "x"]}),
     "arrow, lists": pa.table({"a": [[NUMBER], [1.0]]}),
 }
+DECLARED = Schema((Column("a", range=(0, 1), missing="middle"), Column("b", "boolean", missing="indicator")))
 FITTED = [
-    PrivatePCA(1, norm_bound=1e9, random_state=0).fit(GOOD),
+    PrivatePCA(1, norm_bound=10.0, epsilon=1000.0, random_state=0).fit(GOOD),
     LocalPCA(1, norm_bound=10.0, random_state=0).fit(GOOD),
-    PrivateRidge(norm_bound=10.0, random_state=0).fit(GOOD, GOOD[:, 0]),
+    PrivateRidge(epsilon=1000.0, norm_bound=10.0, random_state=0).fit(GOOD, GOOD[:, 0]),
 ]
 ENTRIES = {
     "PrivatePCA.fit": lambda X: PrivatePCA(1, norm_bound=1.0).fit(X),
-    "PrivatePCA.fit, private bound": lambda X: PrivatePCA(1, standardize=True).fit(X),
+    "PrivatePCA.fit, private bound": lambda X: PrivatePCA(1, rows="clip").fit(X),
+    "PrivatePCA.fit, nothing public": lambda X: PrivatePCA(1).fit(X),
+    "PrivatePCA.fit, correlations": lambda X: PrivatePCA(1, norm_bound=1.0, standardize=True).fit(X),
     "PrivatePCA.fit, pairs": lambda X: PrivatePCA(1, rows="pairs").fit(X),
+    "PrivatePCA.fit, signs": lambda X: PrivatePCA(1, rows="signs").fit(X),
     "PrivatePCA.partial_fit": lambda X: PrivatePCA(1, norm_bound=1.0).partial_fit(X),
     "PrivateCovariance.fit": lambda X: PrivateCovariance(norm_bound=1.0).fit(X),
     "PrivateSparsePCA.fit": lambda X: PrivateSparsePCA(1, norm_bound=1.0).fit(X),
@@ -106,6 +111,12 @@ ENTRIES = {
     "SecondMoments.update": lambda X: SecondMoments(RowBound(1.0), 3).update(X),
     "second_moments": lambda X: second_moments(X, RowBound(1.0)),
     "open_source": lambda X: list(open_source(X).batches()),
+    "open_table, schema": lambda X: list(open_table(X, schema=DECLARED).batches()),
+    "open_table, dates": lambda X: list(open_table(X, schema=Schema((Column("b", "date"),))).batches()),
+    "PrivatePCA.fit, schema": lambda X: PrivatePCA(1, schema=DECLARED).fit(X),
+    "PrivatePCA.fit, ranges by name": lambda X: PrivatePCA(1, bounds={"a": (0, 1), "b": (0, 1)}).fit(X),
+    "draft_schema": lambda X: draft_schema(X),
+    "from_frame_types": lambda X: Schema.from_frame_types(X),
     "open_table, categories": lambda X: list(open_table(X, categories={"b": ["x"]}, missing=0.0).batches()),
 }
 
@@ -214,6 +225,23 @@ def test_numbers_that_are_names_are_taken_from_who_lists_them(tmp_path):
     assert open_source(path, ["2023", "2024"]).feature_names == ("2023", "2024")
 
 
+@pytest.mark.parametrize("case", HEADERLESS)
+def test_no_draft_is_made_of_a_row(case, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(HEADERLESS[case])
+    with pytest.raises(EigenveilError) as refusal:
+        draft_schema(path)
+    searched(refusal.value)
+
+
+@pytest.mark.parametrize("data", BAD)
+def test_a_draft_holds_no_value(data):
+    """Where a frame has categories in its type, or values of any kind, none of them is in its schema."""
+    with tells_nothing():
+        draft = draft_schema(BAD[data])
+        assert not PRIVATE.search(f"{draft!r} {draft.to_yaml()} {draft.to_dict()}")
+
+
 BAD_FILES = {
     "text": f"a,b\n1,2\n3,{WORD}\n",
     "text late": "a,b\n" + "1,2\n" * 9000 + f"3,{WORD}\n",
@@ -229,7 +257,11 @@ BAD_FILES = {
 def test_bad_files_are_not_quoted(case, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text(BAD_FILES[case])
-    for fit in (PrivatePCA(1, norm_bound=1.0).fit, PrivatePCA(1).fit, PrivateRidge(norm_bound=1.0, target="b").fit):
+    for fit in (
+        PrivatePCA(1, norm_bound=1.0).fit,
+        PrivatePCA(1, rows="clip").fit,
+        PrivateRidge(norm_bound=1.0, target="b").fit,
+    ):
         with pytest.raises(EigenveilError) as refusal:
             fit(path)
         searched(refusal.value)

@@ -23,6 +23,7 @@ from eigenveil.audit.last_bits import (
     STATISTICS,
     ZEROS,
     ZEROS_BESIDE,
+    ZEROS_TRACE,
     LastBits,
 )
 from eigenveil.audit.lower_bound import ranked_event
@@ -34,7 +35,7 @@ from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
 from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.laplace import Laplace
 from eigenveil.laws.ppca import Ppca
-from eigenveil.samplers.discrete import discrete_laplace
+from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace
 from eigenveil.samplers.symmetric import symmetric
 
 SURE = 1 - 1e-9
@@ -99,6 +100,16 @@ class EvenNoise(OnTheGrid, Laplace):
         noise = symmetric(d, lambda size, own: 2 * discrete_laplace(scale, size, own), generator)
         np.fill_diagonal(noise, 2 * discrete_laplace(scale, d, generator))
         return {"matrix": gram + noise}
+
+
+class EvenTrace(Gaussian):
+    """An honest matrix, and the number more with noise that is always even, twice as wide as needed."""
+
+    def draw(self, gram, grid, n_rows, generator):
+        name = "trace" if self.relation is Relation.REPLACE else "slack"
+        true = np.trace(gram) if name == "trace" else n_rows * grid - np.trace(gram)
+        noise = 2 * discrete_gaussian(self.noise_scale() * grid, 1, generator)[0]
+        return {**super().draw(gram, grid, n_rows, generator), name: np.array(true + noise)}
 
 
 class EvenUnits(Laplace):
@@ -174,6 +185,11 @@ PLANTED = {
         EvenNoise(epsilon=0.1, n_features=2, relation="add_remove"),
         LOW_BITS,
     ),
+    "even trace": (EvenTrace(epsilon=0.1, delta=1e-6, n_features=2), {ZEROS_TRACE}),
+    "even number of rows less the trace": (
+        EvenTrace(epsilon=0.1, delta=1e-6, n_features=3, relation="add_remove"),
+        {ZEROS_TRACE},
+    ),
     "even noise in coarse units": (
         EvenUnits(epsilon=0.1, n_features=3),
         LOW_BITS,
@@ -193,7 +209,9 @@ def test_a_planted_flaw_is_found_and_named(flaw):
     assert report.event.startswith(report.statistic)
 
 
-@pytest.mark.parametrize("flaw", ["float noise", "float corner", "even noise", "float quotients", "turned directions"])
+@pytest.mark.parametrize(
+    "flaw", ["float noise", "float corner", "even noise", "even trace", "float quotients", "turned directions"]
+)
 def test_without_last_bits_no_planted_flaw_is_found(flaw):
     # The control: the flaws are in the representation, and nowhere else.
     law, _ = PLANTED[flaw]

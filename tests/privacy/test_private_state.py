@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, SecondMoments
 from eigenveil.estimators import LocalPCA
-from eigenveil.rows.differences import PairDirections
+from eigenveil.rows.differences import Ring
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
@@ -22,16 +22,22 @@ ROWS[-1] = SENTINEL  # the last row, and an odd one: what pairs leave over
 
 ESTIMATORS = {
     "pca": PrivatePCA(2, norm_bound=1e6),
-    "pca, private bound": PrivatePCA(2, standardize=True),
+    "pca, private bound": PrivatePCA(2, epsilon=10.0, rows="clip"),
+    "pca, correlations": PrivatePCA(2, norm_bound=1e6, standardize=True),
     "pca, pairs": PrivatePCA(2, rows="pairs"),
+    "pca, signs": PrivatePCA(2, rows="signs"),
     "pca, centred": PrivatePCA(2, norm_bound=1e6, center=True),
-    "pca, sampled": PrivatePCA(1, norm_bound=1e6, epsilon=1e-3),
+    "pca, mean first": PrivatePCA(2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, law="gaussian"),
+    "pca, two stages": PrivatePCA(2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, law="gaussian", stages=2),
+    "pca, sampled": PrivatePCA(1, norm_bound=1e6, epsilon=1e-3, center=False),
     "covariance, add or remove": PrivateCovariance(norm_bound=1e6, relation="add_remove"),
     "sparse": PrivateSparsePCA(1, norm_bound=1e6, law="gaussian", delta=1e-6),
     "ridge": PrivateRidge(norm_bound=1e6, target=0),
     "local": LocalPCA(1, norm_bound=1e6),
 }
-COLLECTING = {name: est for name, est in ESTIMATORS.items() if name not in ("local", "pca, private bound")}
+COLLECTING = {
+    name: est for name, est in ESTIMATORS.items() if name not in ("local", "pca, private bound", "pca, two stages")
+}
 
 
 def private_facts(estimator):
@@ -143,11 +149,11 @@ def test_a_refused_release_keeps_the_sums_for_the_next_try_and_to_itself():
 
 def test_a_plan_and_the_pairs_in_the_making():
     assert holding(PrivatePCA(2).fit(ROWS).plan(4), {SENTINEL}) == []
-    pairs = PairDirections()
-    pairs.push(ROWS)
+    ring = Ring(RowBound(1.0, rows="pairs", comparisons=8))
+    list(ring.push(ROWS))
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(ValueError, match="private row"):
-            take(pairs)
+            take(ring)
 
 
 def test_moments_say_that_their_pickle_is_private_and_travel_to_workers():

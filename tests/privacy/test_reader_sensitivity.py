@@ -4,6 +4,8 @@ A statistic of one row is read off the reader by itself. Then tables with that r
 is, must differ from the table without it by exactly that, in Python integers.
 """
 
+from bisect import bisect_left
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -14,9 +16,10 @@ import pytest
 import scipy.sparse
 
 from eigenveil import PrivateCovariance, RowBound, SecondMoments
-from eigenveil.estimators.collecting import collected_moments
+from eigenveil.estimators.collecting import whole_moments
+from eigenveil.estimators.public_facts import Features, prepared
 from eigenveil.rows import norm_counts
-from eigenveil.rows.differences import PairDirections
+from eigenveil.rows.column_counts import ColumnCounts
 from eigenveil.rows.norm_counts import LADDER, RowSizes
 from eigenveil.sources import base, collect, open_source, text
 
@@ -42,6 +45,7 @@ BOUNDS = {
     "plain": RowBound(1.0, bits=BITS),
     "shifted and scaled": RowBound(1.5, bits=BITS, shift=(0.1, -0.2, 0.3), scale=(1.0, 3.0, 1e-3)),
     "with a constant": RowBound(1.0, bits=BITS, constant=0.5),
+    "unit": RowBound(1.0, bits=BITS, rows="unit", scale=(1.0, 3.0, 1e-3)),
 }
 
 
@@ -56,10 +60,10 @@ def statistics(source_of, rows):
     for name, make in {
         "norms": partial(RowSizes, None, None),
         "scaled norms": partial(RowSizes, shift, scale),
-        "sizes": partial(RowSizes, shift, scale, D),
+        "columns": partial(ColumnCounts, [LADDER, -LADDER[::-1], np.linspace(-2, 2, LADDER.size)]),
     }.items():
         sizes = collect(source_of(rows), make, progress=False)
-        found[name] = (sizes.n_rows, *map(int, sizes.at_most().ravel()))
+        found[name] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in np.concatenate(sizes.above())))
     return found
 
 
@@ -189,7 +193,7 @@ def test_one_row_changes_the_moments_by_no_more_than_is_proved():
 
 def test_one_row_changes_every_count_by_one_at_most_and_all_one_way():
     for own in OWN.values():
-        for name in ("norms", "scaled norms", "sizes"):
+        for name in ("norms", "scaled norms", "columns"):
             n, *counts = own[name]
             assert n == 1
             for column in np.array(counts).reshape(-1, LADDER.size):
@@ -197,12 +201,18 @@ def test_one_row_changes_every_count_by_one_at_most_and_all_one_way():
                 assert (np.diff(column) >= 0).all()
 
 
+def test_the_ladder_has_eight_rungs_an_octave():
+    assert LADDER.size == 60 * 8 + 1
+    assert (LADDER[::8] == 2.0 ** np.arange(-30, 31)).all()
+    assert np.allclose(np.diff(np.log2(LADDER)), 1 / 8, rtol=1e-14, atol=0)
+
+
 @pytest.mark.parametrize("width", [1, 2, 50, 1000])
 def test_the_quick_rung_is_the_exact_one(width, monkeypatch):
     """Rows whose norm is a rung but for the last bits, where floats summed in two orders disagree."""
     rng = np.random.default_rng(width)
     rows = rng.normal(size=(400, width))
-    rows *= (LADDER[rng.integers(0, 121, 400)] / np.linalg.norm(rows, axis=1))[:, None]
+    rows *= (LADDER[rng.integers(0, LADDER.size, 400)] / np.linalg.norm(rows, axis=1))[:, None]
     rows[::2] *= 1 + rng.normal(size=(200, 1)) * 10.0 ** rng.integers(-16, -2, size=(200, 1))
     quick = norm_counts.norm_rungs(rows)
     for layout in (np.asfortranarray(rows), rows[:, ::-1]):
@@ -210,9 +220,14 @@ def test_the_quick_rung_is_the_exact_one(width, monkeypatch):
     assert np.array_equal(np.vstack([norm_counts.norm_rungs(row[None]) for row in rows]), quick)
     monkeypatch.setattr(norm_counts, "doubt", lambda n_features: 1.0)  # every row is asked twice
     assert np.array_equal(norm_counts.norm_rungs(rows), quick)
-    exact = [sum(int(entry) ** 2 for entry in row) for row in norm_counts.integer_rows(rows)[0]]
-    squared = norm_counts.integer_rows(rows)[2]
+    integers, exponents, squared = norm_counts.integer_rows(rows)
+    exact = [sum(int(entry) ** 2 for entry in row) for row in integers]
     assert [int(value) for value in squared] == exact
+    # In fractions: the first rung whose square is no smaller, squares being 2^(j/4) rounded to 53 bits.
+    quarters = [Fraction(float(np.sqrt(np.sqrt(2.0**i)))) for i in range(4)]
+    squares = [quarters[j % 4] * Fraction(2) ** (j // 4) for j in range(-240, 241)]
+    want = [bisect_left(squares, N * Fraction(4) ** int(s)) for N, s in zip(exact, exponents, strict=True)]
+    assert quick[:, 0].tolist() == want
 
 
 def test_control_float_norms_depend_on_the_batch():
@@ -229,38 +244,21 @@ def test_control_float_norms_depend_on_the_batch():
     assert np.array_equal(sizes[0].at_most(), sizes[1].at_most())
 
 
-def pair_gram(read, rows, scale=None):
-    preparation = PrivateCovariance(rows="pairs", feature_scale=scale)._preparation(D)
-    moments = collected_moments(read(rows), preparation, PairDirections(preparation.scale))
-    return moments.n_rows, tuple(map(int, moments.gram.ravel()))
+def ring_gram(read, rows, kind="pairs", scale=None):
+    preparation = prepared(PrivateCovariance(rows=kind, feature_scale=scale), Features.of(D))
+    moments = whole_moments(read(rows), preparation)
+    return moments.n_samples, tuple(map(int, moments.gram.ravel()))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("scale", [None, (1.0, 1e-3, 1e130)], ids=["plain", "scaled"])
-def test_pairs_are_the_same_in_every_layout_and_batch(layout, scale, batch_size):
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [("pairs", None), ("pairs", (1.0, 1e-3, 1e130)), ("signs", None)],
+    ids=["plain", "scaled", "signs"],
+)
+def test_comparisons_are_the_same_in_every_layout_and_batch(layout, kind, scale, batch_size):
     rows = np.vstack([COMPANY, *ROWS])
-    assert pair_gram(LAYOUTS[layout], rows, scale) == pair_gram(plain, rows, scale)
-
-
-def test_one_row_changes_one_pair():
-    grid = RowBound(1.0, rows="pairs").limit_squared
-    rows = np.vstack([COMPANY, *ROWS])[:16]
-    _, before = pair_gram(plain, rows)
-    largest = 0
-    for place in range(len(rows)):
-        for other in ROWS:
-            changed = rows.copy()
-            changed[place] = other
-            n, after = pair_gram(plain, changed)
-            assert n == 8
-            partner = place ^ 1
-            pairs = [
-                pair_gram(plain, table[[min(place, partner), max(place, partner)]])[1] for table in (rows, changed)
-            ]
-            move = [a - b for a, b in zip(after, before, strict=True)]
-            assert move == [a - b for a, b in zip(pairs[1], pairs[0], strict=True)]  # all other pairs stay as they are
-            largest = max(largest, sum(entry**2 for entry in move))
-    assert grid**2 < largest <= 2 * grid**2
+    assert ring_gram(LAYOUTS[layout], rows, kind, scale) == ring_gram(plain, rows, kind, scale)
 
 
 def test_batches_of_the_reader_are_the_ones_that_are_cut(batch_size):

@@ -1,83 +1,162 @@
-"""The private choice of a norm bound: near the quantile, and within its epsilon on worst-case neighbours."""
+"""The private choice of a bound: its privacy loss by exact enumeration, its law, and how often it goes astray."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil import gate
 from eigenveil.audit import epsilon_lower_bound
+from eigenveil.errors import CapacityError
 from eigenveil.gate import choose_magnitudes
+from eigenveil.laws import above_threshold
+from eigenveil.laws.above_threshold import first_at_most, noise_scale
 from eigenveil.randomness import secure_generator, seeded_generator
 from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts
+from statistical.constants import ALPHA
 
-DRAWS = 20_000
-CONFIDENCE = 1 - 1e-6
+EPSILON = Fraction(1, 2)
+
+
+def enumerated(counts, most, scale):
+    """Return the probability of every outcome, with the rule written out: a sum over the noise of the threshold."""
+    z = np.arange(int(60 * scale))  # e^-60 is left out
+    chances = np.exp(-z / scale) * -np.expm1(-1 / scale)
+    outcomes, going_on = [], chances
+    for count in counts[:-1]:
+        # v >= count - most + z
+        stops = np.exp(-np.maximum(0, count - most + z) / scale)
+        outcomes.append(np.sum(going_on * stops))
+        going_on = going_on * (1 - stops)
+    return np.array([*outcomes, np.sum(going_on)])
+
+
+def tables(n_rows, n_rungs):
+    """Return the counts above every rung of all tables of so many rows; a row is the first rung that holds it."""
+    for rungs in itertools.combinations_with_replacement(range(n_rungs + 1), n_rows):
+        yield rungs, np.array([sum(rung > j for rung in rungs) for j in range(n_rungs)])
+
+
+def neighbours(n_rows, n_rungs):
+    """Return the pairs of tables that differ by a replaced row, and those that differ by an added one."""
+    same, fewer = list(tables(n_rows, n_rungs)), list(tables(n_rows - 1, n_rungs))
+    replaced = [
+        (one, other)
+        for (a, one), (b, other) in itertools.combinations(same, 2)
+        if any(sorted([*b, x]) == sorted([*a, y]) for x in a for y in b)
+    ]
+    added = [
+        (one, other) for a, one in same for b, other in fewer if any(sorted([*b, rung]) == sorted(a) for rung in a)
+    ]
+    return {"replace": replaced, "add_remove": added}
+
+
+def worst_loss(pairs, scale):
+    """Return the largest log ratio of any outcome on any pair, both ways, at thresholds from below to above."""
+    worst = 0.0
+    for (one, other), most in itertools.product(pairs, (-1, 0, 1, 3, 5)):
+        p, q = enumerated(one, most, scale), enumerated(other, most, scale)
+        worst = max(worst, float(np.abs(np.log(p / q)).max()))
+    return worst
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_the_privacy_loss_is_epsilon_and_no_more(relation):
+    pairs = neighbours(3, 4)[relation]
+    scale = float(noise_scale(EPSILON))
+    assert 0.8 * float(EPSILON) < worst_loss(pairs, scale) <= float(EPSILON) * (1 + 1e-12)
+    # A scale of 1.2 times too little is seen.
+    assert worst_loss(pairs, scale / 1.2) > float(EPSILON)
+
+
+def test_the_draws_have_the_enumerated_law():
+    counts, most, n = np.array([12] * 20 + [8] * 6 + [0, 0]), 2, 4000
+    for generator in (seeded_generator(3), secure_generator()):
+        drawn = [first_at_most(counts, most, EPSILON, generator) for _ in range(n)]
+        seen = np.bincount(drawn, minlength=counts.size)
+
+        def fits(scale, seen=seen):
+            return scipy.stats.chisquare(seen, n * enumerated(counts, most, scale)).pvalue > ALPHA
+
+        scale = float(noise_scale(EPSILON))
+        assert fits(scale)
+        assert not fits(scale * 1.2)
+        assert not fits(scale / 1.2)
+
+
+def test_the_scale_is_two_over_epsilon():
+    """It is all that the loss above depends on."""
+    assert noise_scale(Fraction(1, 10)) == 20
+    assert noise_scale(Fraction(10**9)) > 0
+    with pytest.raises(CapacityError, match="larger epsilon"):
+        noise_scale(Fraction(1, 10**17))
 
 
 def counts_of(magnitudes):
     return MagnitudeCounts(1).update(np.asarray(magnitudes, dtype=float)[:, None])
 
 
-def lower_bound(first, second):
-    """Return the audit's lower bound from two samples of choices; the events are "at least" or "at most" a rung."""
-    return epsilon_lower_bound(first, second, confidence=CONFIDENCE).epsilon
+# One row that the second place holds, and the first does not. The second place has a loss of epsilon.
+CLOSE, NEIGHBOUR = np.array([1, 0, 0]), np.array([0, 0, 0])
 
 
-def draws(counts, epsilon, seed):
-    generator = seeded_generator(seed)
-    return np.array([choose_magnitudes(counts, 0.8, Fraction(epsilon), generator)[0] for _ in range(DRAWS)])
+def audited(seed):
+    draws = []
+    for i, counts in enumerate((CLOSE, NEIGHBOUR)):
+        generator = seeded_generator(seed + i)
+        draws.append([first_at_most(counts, 0, Fraction(1), generator) == 1 for _ in range(3000)])
+    return epsilon_lower_bound(*np.array(draws, dtype=float), confidence=1 - 1e-6).epsilon
 
 
-# One row moves the count across the target: the neighbour has a short row replaced by a long one.
-CLOSE = [1.0] * 80 + [4.0] * 20
-NEIGHBOUR = [1.0] * 79 + [4.0] * 21
+def test_the_audit_finds_no_more_than_epsilon_and_catches_noise_of_a_sixth(monkeypatch):
+    assert 0.4 < audited(1) <= 1.0
+    honest = above_threshold.noise_scale
+    monkeypatch.setattr(above_threshold, "noise_scale", lambda epsilon: honest(epsilon) / 6)
+    assert audited(3) > 1.0
 
 
-@pytest.fixture(scope="module")
-def audited():
-    return lower_bound(draws(counts_of(CLOSE), 1, 1), draws(counts_of(NEIGHBOUR), 1, 2))
-
-
-def test_the_audit_finds_no_more_than_epsilon(audited):
-    assert audited <= 1.0
-    assert audited > 0.1  # the pair is a hard one, so the audit has something to find
-
-
-def test_the_audit_catches_noise_of_a_sixth(monkeypatch, audited):
-    honest = gate.largest_score
-    monkeypatch.setattr(gate, "largest_score", lambda scores, scale, generator: honest(scores, scale / 6, generator))
-    assert lower_bound(draws(counts_of(CLOSE), 1, 3), draws(counts_of(NEIGHBOUR), 1, 4)) > 1.0
-
-
-def test_the_secure_choice_has_the_law_of_the_seeded_one():
-    counts, n = counts_of(NEIGHBOUR), 3000
-    secure, seeded = secure_generator(), seeded_generator(0)
-    first = [choose_magnitudes(counts, 0.8, Fraction(1), secure)[0] for _ in range(n)]
-    second = [choose_magnitudes(counts, 0.8, Fraction(1), seeded)[0] for _ in range(n)]
-    weaker = [choose_magnitudes(counts, 0.8, Fraction(4), seeded)[0] for _ in range(n)]
-
-    def differ(a, b):
-        top = np.sum(np.array(a) == 4.0), np.sum(np.array(b) == 4.0)
-        return scipy.stats.fisher_exact([[top[0], n - top[0]], [top[1], n - top[1]]]).pvalue < 1e-9
-
-    assert not differ(first, second)
-    assert differ(first, weaker)
+def test_columns_share_the_epsilon():
+    """With two columns each of them is asked with half of it, and independently."""
+    rows = np.repeat([[1.0, 8.0], [4.0, 64.0]], [70, 30], axis=0)
+    counts, generator = MagnitudeCounts(2).update(rows), seeded_generator(5)
+    drawn = np.array([choose_magnitudes(counts, 25, Fraction(1), generator) for _ in range(2000)])
+    scale = float(noise_scale(Fraction(1, 2)))
+    for column, low in ((0, 1.0), (1, 8.0)):
+        law = enumerated(counts.above()[column], 25, scale)
+        early = np.sum(drawn[:, column] <= low)
+        assert scipy.stats.binomtest(int(early), 2000, law[low >= LADDER].sum()).pvalue > ALPHA
+    assert np.unique(drawn[:, 0] == 1.0).size == 2
+    assert abs(np.corrcoef(np.log(drawn).T)[0, 1]) < 0.1
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_it_lands_on_the_rung_above_the_quantile(size):
-    rng = np.random.default_rng(0)
-    magnitudes = size * rng.lognormal(size=5000)
-    chosen = choose_magnitudes(counts_of(magnitudes), 0.8, Fraction(1, 10), secure_generator())[0]
-    quantile = np.quantile(magnitudes, 0.8)
-    assert quantile / 2 < chosen < quantile * 2
+def test_it_lands_where_as_many_rows_lie_beyond_as_were_asked_for(size):
+    magnitudes = size * np.random.default_rng(0).lognormal(size=5000)
+    chosen = choose_magnitudes(counts_of(magnitudes), 500, Fraction(1, 2), secure_generator())[0]
+    # Scale 4 of the noise on the threshold and on 481 counts: 200 rows are more than fifty of it.
+    assert 300 - 200 <= np.sum(magnitudes > chosen) <= 700
 
 
-def test_magnitudes_beyond_the_ladder_are_counted_and_columns_are_independent():
+@pytest.mark.parametrize(("rows_epsilon", "beyond", "limit"), [(30, 6, 0.02), (200, 6, 0.01)])
+def test_it_is_rarely_more_than_an_octave_off(rows_epsilon, beyond, limit):
+    """By the exact law: a table of lognormal norms, the ladder as it is, and m* = 6 / epsilon."""
+    n, epsilon = 1000, rows_epsilon / 1000
+    norms = np.exp(0.3 * scipy.stats.norm.ppf((np.arange(n) + 0.5) / n))
+    above = counts_of(norms).above()[0]
+    law = enumerated(above, int(beyond / epsilon), 2 / epsilon)
+    aim = int(np.argmax(above <= beyond / epsilon))
+    assert law[: aim - 8].sum() + law[aim + 9 :].sum() < limit
+
+
+def test_the_last_rung_is_what_is_left():
+    assert first_at_most(np.full(5, 10**6), 0, Fraction(1), seeded_generator(0)) == 4
+    beyond = MagnitudeCounts(1).update(np.full((10**4, 1), 1e300))
+    assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == LADDER[-1]
+
+
+def test_magnitudes_beyond_the_ladder_are_counted():
     counts = MagnitudeCounts(2).update(np.array([[0.0, 1e300], [1.0, np.inf], [2.0, 3.0]]))
-    assert counts.at_most()[0, -1] == 3
-    assert counts.at_most()[1, -1] == 1
+    assert counts.above()[:, -1].tolist() == [0, 2]
     assert LADDER[0] < 1e-8
     assert LADDER[-1] > 1e8

@@ -35,7 +35,7 @@ def test_a_release_needs_the_word_and_nothing_is_spent_without_it(tmp_path):
 
 def test_an_estimator_needs_the_word_to_plan_and_to_fit(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "l", epsilon=1.0, data_set="study")
-    model = PrivatePCA(2, **INEXACT, ledger=ledger)
+    model = PrivatePCA(2, **INEXACT, center=False, ledger=ledger)
     for attempt in (lambda: model.plan(4), lambda: model.fit(ROWS), lambda: model.plan(4, n_rows=300)):
         with refused(InvalidParameterError):
             attempt()
@@ -102,8 +102,8 @@ def test_auto_chooses_exact_laws_only(relation, delta, k):
 
 
 def test_accepting_does_not_change_what_auto_chooses():
-    plain = PrivatePCA(1, norm_bound=1.0).plan(20)
-    accepting = PrivatePCA(1, norm_bound=1.0, law_options={"accept_inexact": True}).plan(20)
+    plain = PrivatePCA(1, norm_bound=1.0, center=False).plan(20)
+    accepting = PrivatePCA(1, norm_bound=1.0, center=False, law_options={"accept_inexact": True}).plan(20)
     assert [(rows, law.name) for rows, law in plain.laws] == [(rows, law.name) for rows, law in accepting.laws]
     assert PrivateCovariance(norm_bound=1.0).plan(20).guarantee.numerics is Numerics.EXACT
 
@@ -111,7 +111,21 @@ def test_accepting_does_not_change_what_auto_chooses():
 def test_the_command_line_has_a_word_for_it(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("a,b,c\n" + "1,0,0\n0,1,0\n0,0,1\n" * 50)
-    words = ["pca", str(table), "-k", "2", "--epsilon", "1", "--norm-bound", "1", "--law", "ppca", "-y", "-q"]
+    words = [
+        "pca",
+        str(table),
+        "-k",
+        "2",
+        "--epsilon",
+        "1",
+        "--norm-bound",
+        "1",
+        "--no-center",
+        "--law",
+        "ppca",
+        "-y",
+        "-q",
+    ]
     output = tmp_path / "out.npz"
     result = CliRunner().invoke(app, [*words, "--output", str(output)])
     assert isinstance(result.exception, InvalidParameterError)

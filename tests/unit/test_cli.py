@@ -19,8 +19,8 @@ from eigenveil.errors import InvalidParameterError
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
-    "import os, sys; from eigenveil import release_file; "
-    "release_file.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
+    "import os, sys; from eigenveil import whole_file; "
+    "whole_file.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
 )
 
 
@@ -68,7 +68,7 @@ def test_demo_goes_from_nothing_to_a_report(tmp_path, monkeypatch):
     assert len(commands) >= 5
     for command in commands:
         invoke(*shlex.split(command)[1:])
-    assert PrivacyLedger("eigenveil-demo/study.ledger").spent == (0.5, 0.0)
+    assert PrivacyLedger("eigenveil-demo/study.ledger").spent == (0.5, 1e-6)
 
 
 def test_demo_for_machines(tmp_path):
@@ -117,7 +117,17 @@ def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
     assert "4711" not in printed
 
 
-@pytest.mark.parametrize("words", [(), ("pca",), ("pca", "a.csv", "-k", "many"), ("unknown",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("pca",),
+        ("pca", "a.csv", "-k", "many"),
+        ("unknown",),
+        ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--relation", "swap"),
+        ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--rows", "triples"),
+    ],
+)
 def test_wrong_usage_has_its_own_code(words, monkeypatch, capsys):
     assert run_main(monkeypatch, capsys, *words)[0] == 2
 

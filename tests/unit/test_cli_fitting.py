@@ -87,7 +87,7 @@ def test_parts_patterns_parquet_and_npy_are_one_table(folder):
 
 
 def test_categories_are_one_hot_and_bounded_by_construction(folder):
-    words = ("covariance", "people.csv", "--epsilon", 20, "--json", "--categories", "sex=F,M")
+    words = ("covariance", "people.csv", "--epsilon", 20, "--json", "--no-center", "--categories", "sex=F,M")
     told = json.loads(invoke(*words, "--columns", "sex").stdout)
     assert told["feature_names"] == ["sex=F", "sex=M"]
     assert told["norm_bound"] == 1.0  # one categorical column
@@ -99,15 +99,24 @@ def test_categories_are_one_hot_and_bounded_by_construction(folder):
 
 
 def test_center_standardize_pairs_and_relation(folder):
-    told = json.loads(invoke("covariance", "people.csv", *NUMBERS, "--center", "--json").stdout)
+    told = json.loads(invoke("covariance", "people.csv", *NUMBERS, "--json").stdout)
     assert told["location"] == pytest.approx([40, 40000], rel=0.2)
-    words = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 2, "--json", "--overwrite")
-    told = json.loads(invoke(*words, "--standardize").stdout)
+    words = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 2, "--json", "--force")
+    ranges = ("--bounds", "age=20:60", "--bounds", "income=0:70000")
+    told = json.loads(invoke(*words, "--standardize", *ranges).stdout)
     assert told["guarantee"]["epsilon"] == 2.0
     assert told["scale"][0] > 100 * told["scale"][1]
+    assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)
+    invoke(*words, "--standardize")
+    assert load_release("release.npz").origin.rows.rows == "signs"
+    invoke(*words)
+    assert load_release("release.npz").origin.chosen_privately == ("bounds", "norm_bound")  # of so many rows
     told = json.loads(invoke(*words, "--rows", "pairs", "--feature-scale", "income=1000").stdout)
     assert np.abs(told["components"]).min() > 0.5
     assert load_release("release.npz").origin.rows.rows == "pairs"
+    told = json.loads(invoke(*words, "--rows", "signs").stdout)
+    assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)  # of any two correlated features
+    assert load_release("release.npz").origin.rows.rows == "signs"
     told = json.loads(invoke(*words, "--relation", "add_remove", "--delta", "1e-6").stdout)
     assert told["guarantee"]["relation"] == "add_remove"
 
@@ -126,12 +135,19 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
     assert told["coefficients"]["age"] == pytest.approx(1000, rel=0.15)
     assert told["guarantee"]["epsilon"] == 50.0
     assert "Ridge regression of income" in invoke("ridge", "release.npz", "--target", "income").stdout
-    again = json.loads(invoke("ridge", "release.npz", "--target", "income", "--alpha", told["alpha"], "--json").stdout)
+    again = json.loads(invoke("ridge", "release.npz", "--target", "income", "--json").stdout)
     assert again["coefficients"] == told["coefficients"]
     assert again["intercept"] == told["intercept"]
+    plain = json.loads(invoke("ridge", "release.npz", "--target", "income", "--alpha", told["alpha"], "--json").stdout)
+    assert plain["coefficients"]["age"] == pytest.approx(told["coefficients"]["age"], rel=0.01)  # but not boosted
     told = json.loads(invoke("ridge", "people.npy", "--target", 1, "--epsilon", 50, "--bounds", "0:70000", "--json",
                              "--output", "n.npz", "--center").stdout)  # fmt: skip
     assert list(told["coefficients"]) == ["0"]
+
+
+def test_ridge_from_a_release_that_is_all_noise_tells_so(folder):
+    invoke("covariance", "people.npy", "--epsilon", 0.001, "--bounds", "0:70000", "--quiet")
+    assert "target varies" in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
 
 
 def test_ridge_refuses_before_it_spends(folder):
@@ -164,8 +180,6 @@ def test_ridge_refuses_before_it_spends(folder):
         ("--epsilon", 1, "--columns", "sex", "--categories", "sex"),
         ("--epsilon", 1, "--columns", "age", "--law", "unheard_of"),
         ("--epsilon", 1, "--columns", "age", "--law", "none"),
-        ("--epsilon", 1, "--columns", "age", "--relation", "swap"),
-        ("--epsilon", 1, "--columns", "age", "--rows", "triples"),
         ("--epsilon", 1, "--columns", "age", "--ledger", "nowhere.ledger"),
         ("--epsilon", 1, "--columns", "age", "--output", "no/such/folder.npz"),
         ("--epsilon", 1, "--columns", "age", "--output", "people.csv"),
@@ -187,11 +201,11 @@ def test_a_paid_release_is_not_overwritten_by_accident(folder):
     words = ("covariance", "people.csv", *NUMBERS)
     invoke(*words)
     before = (folder / "release.npz").read_bytes()
-    assert "--overwrite" in invoke(*words, fails=InvalidParameterError)
+    assert "--force" in invoke(*words, fails=InvalidParameterError)
     assert (folder / "release.npz").read_bytes() == before
-    invoke(*words, "--overwrite")
+    invoke(*words, "--force")
     assert (folder / "release.npz").read_bytes() != before
-    invoke(*words, "--overwrite", "--output", "./people.csv", fails=InvalidParameterError)
+    invoke(*words, "--force", "--output", "./people.csv", fails=InvalidParameterError)
     assert (folder / "people.csv").read_bytes().startswith(b"age,")
 
 
@@ -214,7 +228,8 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
 def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
     ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
     monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
-    words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--epsilon", 1, "--ledger", "study.ledger", "--dry-run")
+    words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--rows", "clip", "--epsilon", 1,
+             "--ledger", "study.ledger", "--dry-run")  # fmt: skip
     assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr
     told = json.loads(invoke(*words, "--json").stdout)
     assert told["private_choices"] == {"norm_bound": 0.1}

@@ -15,7 +15,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, SecondMoments
+from eigenveil import (
+    PrivacyLedger,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateScaler,
+    PrivateSparsePCA,
+    SecondMoments,
+)
 from eigenveil.errors import BudgetError, InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.metrics import captured_variance, frobenius_error, subspace_distance
 from eigenveil.rows import RowBound
@@ -26,7 +34,8 @@ ESTIMATORS = [
     PrivatePCA(1, random_state=0),
     PrivateCovariance(norm_bound=10.0, random_state=0),
     PrivateSparsePCA(1, norm_bound=10.0, random_state=0),
-    PrivateRidge(norm_bound=10.0, random_state=0),
+    PrivateRidge(norm_bound=10.0, epsilon=1000.0, random_state=0),  # with less, so few rows are refused
+    PrivateScaler(bounds=(-10, 10), random_state=0),
 ]
 
 
@@ -44,13 +53,17 @@ def gaussian_rows(n=20_000, d=6, seed=0):
 
 SPENDING = {
     "public bound": ({"norm_bound": 3.0}, [1.0]),
-    "private bound": ({}, [0.1, 0.9]),
-    "private scale and bound": ({"standardize": True}, [0.2, 0.1, 0.7]),
-    "private scale": ({"standardize": True, "norm_bound": 3.0}, [0.2, 0.8]),
+    "nothing public": ({}, [1.0]),
+    "correlations, nothing public": ({"standardize": True}, [1.0]),
+    "correlations": ({"standardize": True, "norm_bound": 3.0}, [1.0]),
+    "private bound": ({"rows": "clip"}, [0.1, 0.9]),
+    "private bound of correlations": ({"rows": "clip", "standardize": True}, [0.1, 0.9]),
+    "about the origin": ({"center": False}, [0.1, 0.9]),
     "bounds": ({"bounds": (-3, 3)}, [1.0]),
     "center": ({"norm_bound": 3.0, "center": True}, [1.0]),
     "pairs": ({"rows": "pairs"}, [1.0]),
-    "approximate": ({"delta": 1e-6, "law": "gaussian"}, [0.1, 0.9]),
+    "signs": ({"rows": "signs"}, [1.0]),
+    "approximate": ({"rows": "clip", "delta": 1e-6, "law": "gaussian"}, [0.1, 0.9]),
 }
 
 
@@ -97,7 +110,7 @@ def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
 
     monkeypatch.setattr(gate, "choose_magnitudes", die)
     with pytest.raises(KeyboardInterrupt):
-        PrivatePCA(2, ledger=ledger).fit(gaussian_rows(200))
+        PrivatePCA(2, rows="clip", ledger=ledger).fit(gaussian_rows(2000))
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -116,7 +129,9 @@ def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
     with pytest.raises(InvalidDataError, match="no moments"):
         in_parts.fit_moments()
     with pytest.raises(AttributeError, match="partial_fit"):
-        PrivatePCA(2).partial_fit(X)
+        PrivatePCA(2, rows="clip").partial_fit(X)
+    with pytest.raises(AttributeError, match="partial_fit"):
+        PrivateCovariance().partial_fit(X)
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -128,7 +143,7 @@ def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan
-    for options in ({"norm_bound": 3.0}, {"rows": "pairs"}):
+    for options in ({"norm_bound": 3.0}, {"rows": "pairs"}, {"rows": "signs"}):
         model = PrivatePCA(2, epsilon=100.0, random_state=1, **options)
         whole = clone(model).fit(np.vstack([X, X]))
         model.partial_fit(X)
@@ -144,8 +159,9 @@ def test_all_kinds_of_tables_give_the_same_fit(tmp_path):
     frame = pd.DataFrame(X, columns=names)
     frame.to_parquet(tmp_path / "t.parquet")
     tables = [X, X.astype(np.float64), scipy.sparse.csr_array(X), frame, pl.from_pandas(frame), tmp_path / "t.parquet"]
-    fits = [PrivatePCA(2, norm_bound=3.0, random_state=0).fit(table) for table in tables]
-    fits.append(PrivatePCA(2, norm_bound=3.0, random_state=0).fit_moments(SecondMoments(RowBound(3.0), 6).update(X)))
+    model = PrivatePCA(2, norm_bound=3.0, center=False, random_state=0)
+    fits = [clone(model).fit(table) for table in tables]
+    fits.append(clone(model).fit_moments(SecondMoments(RowBound(3.0), 6).update(X)))
     for fit in fits:
         assert np.array_equal(fit.components_, fits[0].components_)
     assert list(fits[3].feature_names_in_) == names
@@ -163,7 +179,9 @@ def test_pipelines_output_and_search():
         return captured_variance(rows.T @ rows, model.components_)
 
     search = GridSearchCV(
-        PrivatePCA(2, norm_bound=3.0), {"epsilon": [5.0, 50.0]}, scoring=lambda m, X, y=None: capture(m, X)
+        PrivatePCA(2, norm_bound=3.0, random_state=0),
+        {"epsilon": [5.0, 50.0]},
+        scoring=lambda m, X, y=None: capture(m, X),
     )
     assert search.fit(X).best_estimator_.components_.shape == (2, 6)
 
@@ -185,23 +203,30 @@ def test_bounds_and_scales_map_there_and_back():
     X = gaussian_rows() * [1, 10, 100, 1000, 1e4, 1e5] + [0, 50, 0, 0, 0, 1e6]
     scale = np.array([1, 10, 100, 1000, 1e4, 1e5])
     low, high = np.array([0, 50, 0, 0, 0, 1e6]) - 6 * scale, np.array([0, 50, 0, 0, 0, 1e6]) + 6 * scale
-    for options in ({"bounds": (low, high)}, {"feature_scale": scale, "norm_bound": 20.0}, {"standardize": True}):
-        pca = PrivatePCA(epsilon=1e5, center=True, **options).fit(X)
+    for options in (
+        {"bounds": (low, high)},
+        {"feature_scale": scale, "norm_bound": 20.0},
+        {"bounds": (low, high), "standardize": True},
+    ):
+        pca = PrivatePCA(epsilon=1e5, **options).fit(X)
         assert np.allclose(pca.inverse_transform(pca.transform(X)), X, rtol=1e-6, atol=1e-6)
         scores = pca.transform(X)
         assert abs(np.corrcoef(scores[:, 0], X[:, 0])[0, 1]) > 0.5 or "standardize" in options
+        assert np.allclose(scores.mean(axis=0), 0, atol=0.05)
 
 
-def test_a_private_bound_lands_near_the_quantile():
+def test_a_private_bound_leaves_as_many_rows_beyond_as_planned():
     rng = np.random.default_rng(1)
     for spread in (1e-3, 1.0, 1e5):
         X = rng.normal(size=(20_000, 5)) * spread
         norms = np.linalg.norm(X, axis=1)
-        bound = PrivatePCA(1).fit(X).norm_bound_
-        below = np.mean(norms <= bound)
-        # The rung just above the 0.8 quantile, give or take the noise of 10/0.1 rows and the steps of sqrt(2).
-        assert below > 0.7
-        assert np.mean(norms <= bound / 2) < 0.9
+        model = PrivatePCA(1, epsilon=10.0, rows="clip", center=False)
+        bound = model.fit(X).norm_bound_
+        beyond = model.plan(5, n_rows=20_000).rows_beyond(20_000)
+        assert 6 <= beyond < 100
+        # Noise of scale 2 on the threshold and on the counts: 60 rows are more than any of it.
+        assert np.sum(norms > bound) <= beyond + 60
+        assert bound < 2 * norms.max()
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
@@ -242,10 +267,13 @@ def test_pairs_need_no_bound_and_no_mean_where_a_guessed_bound_fails():
 
 def test_pairs_refuse_what_does_not_fit_them():
     X = gaussian_rows(100)
-    for options in ({"relation": "add_remove"}, {"norm_bound": 1.0}, {"center": True}, {"standardize": True}):
-        with pytest.raises(InvalidParameterError):
-            PrivatePCA(1, rows="pairs", **options).fit(X)
-    assert PrivatePCA(1, rows="pairs", epsilon=50.0).fit(X[:99]).n_samples_ == 98
+    for options in ({"relation": "add_remove"}, {"norm_bound": 1.0}, {"bounds": (0, 1)}, {"center": False}):
+        for rows in ("pairs", "signs"):
+            with pytest.raises(InvalidParameterError):
+                PrivatePCA(1, rows=rows, **options).fit(X)
+    with pytest.raises(InvalidParameterError):
+        PrivatePCA(1, rows="pairs", standardize=True).fit(X)
+    assert PrivatePCA(1, rows="pairs", epsilon=50.0).fit(X[:99]).n_samples_ == 99
 
 
 def test_intervals_and_warnings_speak_of_released_values_only():
@@ -265,7 +293,7 @@ def test_intervals_and_warnings_speak_of_released_values_only():
 def test_sampled_directions_are_the_components():
     X = gaussian_rows(300)
     for k in (1, 3, 6):
-        pca = PrivatePCA(k, norm_bound=3.0, law="eigenvector_sampling").fit(X)
+        pca = PrivatePCA(k, norm_bound=3.0, center=False, law="eigenvector_sampling").fit(X)
         assert np.array_equal(pca.components_, pca.release_.components)
         assert np.allclose(pca.explained_variance_, pca.release_.explained_variance)
         assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
@@ -273,7 +301,7 @@ def test_sampled_directions_are_the_components():
 
 @pytest.mark.parametrize("law", ["ppca", "random_projection"])
 def test_subspace_laws_have_no_covariance(law):
-    accepted = {"law": law, "law_options": {"accept_inexact": True}}
+    accepted = {"law": law, "law_options": {"accept_inexact": True}, "center": False}
     pca = PrivatePCA(2, norm_bound=3.0, **accepted).fit(gaussian_rows(300))
     assert pca.covariance_ is None
     assert pca.explained_variance_ is None
@@ -307,7 +335,8 @@ def test_ridge_finds_the_coefficients_and_does_not_blow_up():
     assert abs(model.intercept_ - 2.0) < 0.2
     assert model.r2_ > 0.8
     assert model.score(X, y) > 0.8
-    swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0).fit(X[:200], y[:200])
+    with pytest.warns(NoiseWarning, match="how much the target varies"):
+        swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0, center=False).fit(X[:200], y[:200])
     assert np.linalg.norm(swamped.coef_) < 5
     assert 0 <= swamped.r2_ <= 1
 
@@ -358,7 +387,10 @@ def test_sparse_components_find_the_support():
         {"feature_scale": -1},
         {"feature_scale": [1, 2]},
         {"random_state": "seed"},
-        {"bounds": (0, 1), "standardize": True},
+        {"bounds": (0, 1), "feature_scale": 2.0},
+        {"standardize": True, "center": False},
+        {"standardize": True, "rows": "pairs", "norm_bound": None},
+        {"rows": "unit", "norm_bound": None},
     ],
     ids=str,
 )
@@ -396,14 +428,15 @@ def test_what_cannot_be_interpreted_is_refused_before_it_is_paid_for(estimator, 
 
 
 def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch):
-    model = PrivateCovariance(ledger=PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study"))
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
+    model = PrivateCovariance(rows="clip", ledger=ledger)
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("eigenveil.estimators.base.collected_moments", interrupted)
+        patched.setattr("eigenveil.estimators.staging.whole_moments", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            model.fit(np.eye(50))
+            model.fit(np.eye(200))
     assert len(model.ledger.entries()) == 1
-    assert model.set_params(ledger=None).fit(np.eye(50)).release_.origin.ledger_entry is None
+    assert model.set_params(ledger=None).fit(np.eye(200)).release_.origin.ledger_entry is None

@@ -1,5 +1,6 @@
 """`eigenveil local params | encode | aggregate` on files and standard streams."""
 
+import json
 import os
 import re
 import subprocess
@@ -55,6 +56,11 @@ def test_params_shows_the_terms(tmp_path):
         "--output", tmp_path / "q.json",
     )  # fmt: skip
     assert "Wang and Xu" in paper
+    auto = ("params", "--features", 40, "--law", "auto", "--force", "--output", tmp_path / "s.json")
+    assert "one_bit, rank 20" in invoke(*auto, "--epsilon", 2)
+    assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 2.0, law="one_bit")
+    assert "double_cap" in invoke(*auto, "--epsilon", 2, "--accept-inexact")
+    assert json.loads(invoke(*auto, "--epsilon", 2, "--rank", 3, "--json"))["rank"] == 3
     invoke("params", "--features", 5, "--epsilon", -2, "--output", tmp_path / "r.json", fails=InvalidParameterError)
     assert not (tmp_path / "r.json").exists()
 
@@ -70,7 +76,7 @@ def test_files_all_the_way(tmp_path, protocol):
     output = invoke("aggregate", reports, "--state", state)
     assert "300 reports accepted" in output
     assert "300 refused: repeated" in output
-    invoke("aggregate", "--state", state, "--release", release, "--components", 2)
+    invoke("aggregate", "--state", state, "--release", release, "--components", 2, "--force")
     assert load_release(release).components.shape == (2, 4)
 
 

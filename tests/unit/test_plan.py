@@ -316,7 +316,6 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
     invoke("--plot", tmp_path / "plan.docx", fails=InvalidParameterError)
     # Without matplotlib it is that which is missing, and said first.
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)
-    invoke("--relation", "sideways", fails=InvalidParameterError)
 
 
 def test_the_example_of_the_docs_prints_what_the_page_shows(capsys):

@@ -39,11 +39,17 @@ MODELS = {
     "pca, all": PrivatePCA(epsilon=5.0, delta=1e-6, norm_bound=20.0),
     "centred pca, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, center=True),
     "scaled pairs": PrivatePCA(2, epsilon=5.0, rows="pairs", feature_scale=[3.0, 0.2, 1.0, 0.05]),
-    "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, law="eigenvector_sampling"),
-    "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, law="random_projection"),
-    "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, law="ppca"),
+    "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="eigenvector_sampling"),
+    "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="random_projection"),
+    "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, center=False, law="ppca"),
     "add or remove": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, relation="add_remove"),
-    "private bound and scales": PrivatePCA(2, epsilon=5.0, standardize=True),
+    "about the origin": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False),
+    "private bound": PrivatePCA(2, epsilon=5.0, rows="clip"),
+    "correlations, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, standardize=True),
+    "correlations, mean first": PrivatePCA(2, epsilon=5.0, delta=1e-6, bounds=RANGES, standardize=True, law="gaussian"),
+    "correlations, add or remove": PrivatePCA(2, bounds=RANGES, standardize=True, relation="add_remove"),
+    "sparse correlations": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, standardize=True, penalty=0.01),
+    "covariance of correlations": PrivateCovariance(epsilon=5.0, bounds=RANGES, standardize=True),
     "sparse": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, center=True, penalty=0.01, max_iter=300),
     "covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True),
     "sampled covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True, law="eigenvector_sampling"),
@@ -73,6 +79,7 @@ def same(first, second):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # these features are not correlated
 def test_the_file_has_everything_that_fit_knew(name, tmp_path):
     import pandas as pd
     from sklearn.base import clone
@@ -167,12 +174,12 @@ def test_moments_made_of_pairs_cannot_be_relabelled(tmp_path):
     model = PrivatePCA(1, rows="pairs", law="matrix_laplace").partial_fit(table(1001))
     model.set_params(rows="clip", norm_bound=1.0).fit_moments()
     assert model.release_.origin.rows.rows == "pairs"
-    assert model.n_samples_ == 1000
+    assert model.n_samples_ == 1001
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
-    from eigenveil import matrix_reading, reading
+    from eigenveil import reading, scaled_reading
     from eigenveil.laws.matrix_laplace import MatrixLaplace
     from eigenveil.releases import Release
 
@@ -187,9 +194,9 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
 
     monkeypatch.setattr(MatrixLaplace, "__init__", counted("law", MatrixLaplace.__init__))
     monkeypatch.setattr(Release, "__post_init__", counted("release", Release.__post_init__))
-    for module in (matrix_reading, reading):
+    for module in (scaled_reading, reading):
         monkeypatch.setattr(module, "sorted_eigh", counted("decomposition", module.sorted_eigh))
-    model = PrivatePCA(2, norm_bound=20.0)
+    model = PrivatePCA(2, norm_bound=20.0, center=False)
     plan = model.plan(4)
     model.fit(table(300), plan=plan)
     assert model.explained_variance_ is not None

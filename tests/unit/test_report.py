@@ -27,7 +27,7 @@ from eigenveil.report.drawing import LEVELS
 from eigenveil.report.guarantee_card import belief_range
 from eigenveil.report.markup import number
 from eigenveil.report.shown import read
-from eigenveil.rows.differences import PairDirections
+from eigenveil.rows.differences import Ring
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
@@ -46,7 +46,14 @@ def local() -> Release:
         return local_release(patch)
 
 
+def on_ring(bound: RowBound, rows: np.ndarray) -> np.ndarray:
+    ring = Ring(bound)
+    return np.concatenate([*ring.push(rows), *ring.closing()])
+
+
 CENTRED = RowBound(8.0, constant=8.0)
+PAIRS = RowBound(1.0, rows="pairs", comparisons=8)
+SIGNS = RowBound(6**0.5, rows="signs", comparisons=8)
 KINDS = {
     "gaussian": lambda: drawn("gaussian", epsilon=2.0, n_components=3),
     "centred": lambda: drawn("matrix_laplace", bound=CENTRED, request=ComponentsRequest(2), estimator="PrivatePCA"),
@@ -56,9 +63,8 @@ KINDS = {
         guarantee=Guarantee(4.0, parts=(Guarantee(0.4), Guarantee(0.4), Guarantee(3.2))),
         chosen_privately=("feature_scale", "norm_bound"),
     ),
-    "pairs": lambda: drawn(
-        "matrix_laplace", PairDirections().push(table()), bound=RowBound(1.0, rows="pairs"), epsilon=8.0, n_components=2
-    ),
+    "pairs": lambda: drawn("matrix_laplace", on_ring(PAIRS, table()), bound=PAIRS, epsilon=8.0, n_components=2),
+    "signs": lambda: drawn("matrix_laplace", on_ring(SIGNS, table()), bound=SIGNS, epsilon=8.0, n_components=6),
     "add_remove": lambda: drawn("matrix_laplace", relation="add_remove", n_components=2),
     "swamped": lambda: swamped(),
     "subspace": lambda: drawn("ppca", n_components=2),

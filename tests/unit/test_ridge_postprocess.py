@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_diabetes, load_wine
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.postprocess import ridge_from_covariance
+from eigenveil.postprocess import ridge_from_covariance, shrink
+from eigenveil.postprocess.ridge import shrunk_mean
 from helpers import refused
 
 
@@ -108,3 +109,74 @@ def test_features_and_alpha_are_taken():
 def test_bad_features_are_refused(features):
     with refused(InvalidParameterError):
         ridge_from_covariance(np.eye(3), 0, features, noise_draw=gaussian(3, 0.1))
+
+
+def test_the_second_pass_is_a_ridge_on_what_the_first_left_over():
+    truth = TRUTHS["wine"]
+    d = len(truth)
+    draw = gaussian(d, sd_for(truth, 0.03))
+    release = truth + draw(np.random.default_rng(1))
+    fit = ridge_from_covariance(release, d - 1, noise_draw=draw)
+    moment = shrink(release, draw).covariance
+    X, y, ridge = moment[:-1, :-1], moment[:-1, -1], moment[:-1, :-1] + fit.alpha * np.eye(d - 1)
+    first = np.linalg.solve(ridge, y)
+    left_over = np.linalg.solve(ridge, y - X @ first)
+    np.testing.assert_allclose(fit.coef, first + fit.evidence * np.linalg.solve(ridge, X @ left_over), rtol=1e-8)
+    plain = ridge_from_covariance(release, d - 1, noise_draw=draw, alpha=fit.alpha)
+    np.testing.assert_allclose(plain.coef, first, rtol=1e-8)
+    assert 0.5 < fit.evidence == plain.evidence < 1
+
+
+def test_boosting_gains_where_it_was_measured_to():
+    truth = TRUTHS["wine"]
+    d, draw = len(truth), gaussian(len(truth), sd_for(truth, 0.3))
+    generator, gains = np.random.default_rng(2), []
+    for _ in range(12):
+        release = truth + draw(generator)
+        boosted = ridge_from_covariance(release, d - 1, noise_draw=draw)
+        plain = ridge_from_covariance(release, d - 1, noise_draw=draw, alpha=boosted.alpha)
+        gains.append(true_r2(boosted.coef, truth) - true_r2(plain.coef, truth))
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(len(gains))
+
+
+def test_evidence_is_the_fitted_variance_against_that_of_noise():
+    """Of independent noise of variance v on the border, the fitted variance is v times the sum of the weights."""
+    truth, sd = np.diag([1.0, 0.5, 0.2, 1.0]), 1e-3
+    truth[:3, 3] = truth[3, :3] = [0.01, 0.0, 0.0]
+    fit = ridge_from_covariance(truth, 3, noise_draw=gaussian(4, sd), alpha=0.1)
+    weights = np.array([1.0, 0.5, 0.2]) / (np.array([1.0, 0.5, 0.2]) + 0.1) ** 2
+    by_chance, fitted = sd**2 * weights.sum(), weights[0] * 1e-4
+    assert 1 - fit.evidence == pytest.approx(by_chance / fitted, rel=0.3)  # 100 draws
+    assert fit.least_target == pytest.approx(1 - 2 * np.sqrt(2) * sd, abs=1e-3)
+
+
+@pytest.mark.parametrize("border", [0.0, 0.5])
+def test_no_relation_is_the_mean_and_no_variance_of_the_target_too(border):
+    """Forced: nothing but noise on the border, or a target whose released variance is below 0."""
+    release = np.eye(4)
+    release[3, 3] = -1.0 if border else 1.0
+    release[0, 3] = release[3, 0] = 0.01 * border
+    fit = ridge_from_covariance(release, 3, noise_draw=gaussian(4, 0.1))
+    assert not fit.coef.any()
+    assert fit.r2 == 0
+    assert (fit.least_target > 0) == (border == 0)
+
+
+def test_without_a_relation_half_of_the_fits_have_no_evidence_and_none_is_wild():
+    truth, draw = np.diag([1.0, 0.7, 0.5, 0.3, 0.3]), gaussian(5, 0.05)
+    generator = np.random.default_rng(4)
+    fits = [ridge_from_covariance(truth + draw(generator), 4, noise_draw=draw) for _ in range(30)]
+    assert 0.2 < np.mean([fit.evidence == 0 for fit in fits]) < 0.95
+    assert 0 < np.mean([not fit.coef.any() for fit in fits]) < 0.6
+    assert min(true_r2(fit.coef, truth) for fit in fits) > -0.3
+
+
+def test_a_shrunk_mean_is_nearer_to_the_truth():
+    """The error falls by half where the means are as large as their noise, and stays where they are larger."""
+    generator = np.random.default_rng(5)
+    for size, low, high in ((0.0, 0.0, 0.2), (1.0, 0.4, 0.75), (10.0, 0.9, 1.05)):
+        means = size * generator.standard_normal((4000, 8))
+        released = means + generator.standard_normal(means.shape)
+        shrunk = np.array([shrunk_mean(row, 1.0) for row in released])
+        assert low < np.mean((shrunk - means) ** 2) < high
+    assert not shrunk_mean(np.zeros(3), 0.0).any()

@@ -121,6 +121,50 @@ def test_result_is_psd_sorted_and_deterministic():
     np.testing.assert_array_equal(shrink(release, draw).covariance, result.covariance)
 
 
+def quiet_trace(d, sd):
+    """Gaussian noise whose trace was measured once more."""
+
+    def draw(generator):
+        noise = gaussian(d, sd)(generator)
+        more = np.sqrt(2) * sd * generator.standard_normal()
+        return noise + (more - np.trace(noise)) / (d + 1) * np.eye(d)
+
+    return draw
+
+
+def test_a_trace_that_is_kept_is_that_of_the_release():
+    draw = quiet_trace(9, 0.3)
+    _, release = released(SPECTRA["rank one"](9), draw, np.random.default_rng(2))
+    result = shrink(release, draw, keep_trace=True)
+    for values in (result.eigenvalues, result.shrunk_eigenvalues, np.linalg.eigvalsh(result.covariance)[::-1]):
+        assert values.sum() == pytest.approx(np.trace(release))
+        assert (np.diff(values) <= 1e-12).all()
+        assert values.min() > -1e-12
+    assert shrink(release, draw).eigenvalues.sum() > 1.2 * np.trace(release)  # the control
+    below = release - np.eye(9)  # a trace below 0 says that there is nothing
+    assert not shrink(below, draw, keep_trace=True).covariance.any()
+    everything = shrink(np.diag([3.0, 2.0]), quiet_trace(2, 1e-9), keep_trace=True).covariance
+    assert everything == pytest.approx(np.diag([3.0, 2.0]))
+
+
+@pytest.mark.parametrize("spectrum", ["flat", "power", "rank one"])
+@pytest.mark.parametrize("ratio", [0.3, 3.0])
+def test_keeping_a_sharp_trace_is_never_worse(spectrum, ratio):
+    d, runs = 10, 12
+    values = SPECTRA[spectrum](d)
+    draw, generator = quiet_trace(d, sd_for(values, ratio)), np.random.default_rng(7)
+    errors = []
+    for _ in range(runs):
+        truth, release = released(values, draw, generator)
+        found = [shrink(release, draw, keep_trace=keep).covariance for keep in (True, False)]
+        errors.append([np.linalg.norm(one - truth) for one in found])
+    kept, left = np.array(errors).T
+    spread = (kept - left).std() / np.sqrt(runs)
+    assert (kept - left).mean() <= 4 * spread + 1e-3 * left.mean()
+    if ratio == 3.0 and spectrum != "flat":
+        assert kept.mean() < 0.95 * left.mean()
+
+
 def test_without_noise_nothing_changes():
     truth, _ = released(SPECTRA["power"](7), gaussian(7, 1.0), np.random.default_rng(3))
     np.testing.assert_allclose(shrink(truth, gaussian(7, 1e-12)).covariance, truth, atol=1e-9)

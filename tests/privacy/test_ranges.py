@@ -1,0 +1,127 @@
+"""Ranges that are found privately: what one row changes, what the searches cost, and how often they go astray."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivateCovariance, gate
+from eigenveil.estimators import ranging
+from eigenveil.estimators.preparation import RANGES_SHARE, RowPreparation
+from eigenveil.guarantee import Relation
+from eigenveil.randomness import secure_generator
+from eigenveil.rows.column_counts import ColumnCounts, half_differences
+from eigenveil.sources import open_source
+from privacy.test_selection import enumerated, worst_loss
+
+GRID = (-1.5, -1.0, 0.0, 1.0, 1.5)
+POINTS = [np.array([-1.0, 0.0, 1.0])]
+
+
+def pair_counts(column):
+    counts = ColumnCounts([np.array([0.0, 0.3, 0.7, 1.3])])
+    return counts.update_from(half_differences([np.array(column)[:, None]])).above()[0]
+
+
+def place_counts(column):
+    return ColumnCounts(POINTS).update(np.array(column)[:, None]).above()[0]
+
+
+def neighbouring(statistic, n_rows):
+    """Yield the counts of all tables of one column on the grid, and of all of their neighbours."""
+    for table in itertools.product(GRID, repeat=n_rows):
+        for place, other in itertools.product(range(n_rows), GRID):
+            changed = [*table[:place], other, *table[place + 1 :]]
+            yield statistic(table), statistic(changed)
+
+
+@pytest.mark.parametrize("statistic", [pair_counts, place_counts])
+@pytest.mark.parametrize("n_rows", [2, 3, 4])
+def test_one_row_moves_all_counts_one_way_by_at_most_one(statistic, n_rows):
+    moved = False
+    for one, other in neighbouring(statistic, n_rows):
+        change = other - one
+        assert set(change) <= {0, 1} or set(change) <= {0, -1}
+        moved |= bool(change.any())
+    assert moved
+
+
+@pytest.mark.parametrize("statistic", [pair_counts, place_counts])
+def test_a_search_costs_its_epsilon_and_no_less(statistic):
+    """By enumeration over all tables of four rows: at most epsilon, and more with noise 1.2 times too small."""
+    epsilon, unique = 0.5, {}
+    for one, other in neighbouring(statistic, 4):
+        unique[tuple(one), tuple(other)] = (one, other)
+    pairs = list(unique.values())
+    assert worst_loss(pairs, 2 / epsilon) <= epsilon * (1 + 1e-9)
+    assert worst_loss(pairs, 2 / epsilon / 1.2) > epsilon
+
+
+def test_control_overlapping_pairs_would_be_caught():
+    """In neighbouring differences a row has two parts, and counts move by two."""
+
+    def overlapping(column):
+        rows = np.array(column)
+        return ColumnCounts([np.array([0.3])]).update(np.abs(np.diff(rows))[:, None] / 2).above()[0]
+
+    assert max(abs(other - one).max() for one, other in neighbouring(overlapping, 3)) == 2
+
+
+def test_the_places_are_drawn_by_the_enumerated_law_with_a_share_of_epsilon_each():
+    counts = ColumnCounts([np.arange(4.0), np.arange(4.0)]).update(np.repeat([[0.5, 2.5]], 6, axis=0))
+    generator, draws, epsilon = secure_generator(), 4000, Fraction(1)
+    found = np.array([gate.choose_places(counts, 3, epsilon, generator) for _ in range(draws)])
+    for column, above in enumerate(counts.above()):
+        expected = enumerated(above, 3, 2 / (float(epsilon) / 2))
+        seen = np.bincount(found[:, column], minlength=4) / draws
+        assert np.abs(seen - expected).max() < 6 * np.sqrt(0.25 / draws)
+        wrong = enumerated(above, 3, 2 / float(epsilon))  # all of epsilon for each of them
+        assert np.abs(seen - wrong).max() > 6 * np.sqrt(0.25 / draws)
+
+
+def test_three_searches_share_what_was_paid(monkeypatch):
+    spent = []
+    original = gate.choose_places
+
+    def counted(counts, most, epsilon, generator):
+        spent.append(epsilon)
+        return original(counts, most, epsilon, generator)
+
+    monkeypatch.setattr(gate, "choose_places", counted)
+    X = np.random.default_rng(0).normal(size=(10_000, 3)) + np.array([0, 50, -3e6])
+    model = PrivateCovariance(epsilon=2.0).fit(X)
+    assert len(spent) == ranging.SEARCHES == 3
+    choices = RowPreparation(ranges=(0, 1, 2)).choices(Fraction(2), Relation.REPLACE)
+    assert sum(spent) <= Fraction(str(choices["bounds"].epsilon)) <= 2 * RANGES_SHARE
+    assert [part.epsilon for part in model.guarantee_.parts] == [0.6, 0.2, 1.2]
+
+
+@pytest.mark.parametrize("middle", [0.0, 3.0, -2015.0, 1.7e9, 1e-6, -1e12])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e7])
+def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need_be(middle, spread):
+    """At the least number of rows that is not refused."""
+    d, epsilon = 4, Fraction(1)
+    n = int(ranging.rows_for_ranges(epsilon, d))
+    rng = np.random.default_rng(5)
+    X = middle + spread * rng.normal(size=(n, d))
+    generator, astray = secure_generator(), 0
+    for _ in range(5):
+        source = open_source(X)
+        middles, half, none = ranging.found_ranges(source, ranging.pair_sizes(source, range(d))[1], epsilon, generator)
+        step = abs(middle) / 2**16
+        known = not none and (np.abs(middles - middle) < 1.5 * half).all()
+        astray += not (known and (half > 0.9 * spread).all() and (half < 8 * max(spread, step)).all())
+    assert astray <= 2  # 0.3 % of the searches do
+
+
+@pytest.mark.parametrize("place", range(0, 122, 11))
+@pytest.mark.parametrize("size", [1e-9, 1.0, 3e8])
+def test_the_steps_end_at_the_octave_and_are_about_a_size(place, size):
+    octaves = ranging._octaves(size, known=True)
+    steps = ranging._within_octave(size, octaves, place)
+    low = octaves[place - 1] if place else 2 * octaves[0]
+    width = steps[1] - steps[0]
+    assert steps[-1] == octaves[place]
+    assert steps[0] - width == pytest.approx(low, rel=1e-4)
+    assert width <= 1.01 * size or steps.size == 2**16

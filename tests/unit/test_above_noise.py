@@ -1,0 +1,92 @@
+"""`n_components="above_noise"`: more components than there are at most once in twenty times; the control sees that."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivatePCA, load_release
+from eigenveil.errors import InvalidParameterError
+from eigenveil.laws import LAWS
+from eigenveil.postprocess import above_noise, n_above_noise, sorted_eigh
+
+D, ALPHA = 8, 0.1
+REPEATS, DRAWS = 300, 199
+# Given one simulation of 199 draws the probability is of the law Beta(20, 180), of mean 0.1 and sd 0.021; so 300
+# answers are 30 on average with an sd of 8.3, and twice as many are 3.6 of these away.
+MOST = 60
+
+
+def answers(name, spikes, shrunk=1.0):
+    """Return the answers for fresh noise on a matrix of these eigenvalues; the noise simulated may be made smaller."""
+    law = LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=D)
+    rng = np.random.default_rng(8)
+    simulated = [shrunk * law.simulated_noise(rng) for _ in range(DRAWS)]
+    truth = np.diag(np.array([*spikes, *[0.0] * (D - len(spikes))]) * law.off_diagonal_sd)
+    found = []
+    for _ in range(REPEATS):
+        values, rows = sorted_eigh(truth + law.simulated_noise(rng))
+        again = iter(simulated)
+        found.append(n_above_noise(values, rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS))
+    return np.array(found)
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_they_are(monkeypatch):
+    """Limiting them takes longer than all the rest of a small matrix."""
+    monkeypatch.setattr(above_noise, "threadpool_limits", lambda **limits: nullcontext())
+
+
+@pytest.mark.parametrize(("name", "spikes"), [("matrix_laplace", (200.0, 100.0)), ("gaussian", ())])
+def test_more_than_the_rank_is_found_with_probability_alpha_at_most(name, spikes):
+    found = answers(name, spikes)
+    assert np.sum(found > len(spikes)) <= MOST
+    assert np.sum(found > len(spikes)) > 10  # the quantile is not wasteful: pure noise is told from signal just so
+    assert np.all(found >= len(spikes))  # and what is far above the noise is seen every time
+
+
+def test_control_noise_taken_a_fifth_too_small_is_caught():
+    assert np.sum(answers("gaussian", (), shrunk=1 / 1.2) > 0) > MOST
+
+
+def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 6)) * 1e-3
+    X[:, 0] += rng.normal(size=20_000)
+    pca = PrivatePCA("above_noise", epsilon=2.0, norm_bound=3.0, random_state=1).fit(X)
+    assert pca.n_components_ == 1
+    assert abs(pca.components_[0, 0]) > 0.99
+    pca.release_.save(tmp_path / "r.npz")
+    assert load_release(tmp_path / "r.npz").components.shape == (1, 6)
+    with pytest.warns(UserWarning, match="swamps"):
+        nothing = PrivatePCA("above_noise", epsilon=0.1, norm_bound=3.0, random_state=1).fit(np.zeros((50, 6)))
+    assert nothing.n_components_ >= 1
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # "swamps", where nothing is correlated
+@pytest.mark.parametrize("options", [{"rows": "clip", "bounds": (-1.0, 1.0)}, {"rows": "signs"}])
+def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
+    # With noise far above what 20,000 rows are correlated by chance.
+    options = options | {"epsilon": 0.1, "standardize": True}
+    apart = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 6))
+    shared = apart.copy()
+    shared[:, 1] = shared[:, 0]  # two features that say the same: eigenvalues 2, 1, 1, 1, 1, 0
+    found = {}
+    for name, rows in {"apart": apart, "shared": shared}.items():
+        fits = [PrivatePCA("above_noise", random_state=seed, **options).fit(rows) for seed in range(12)]
+        found[name] = np.array([pca.release_.n_above_noise for pca in fits])
+        assert all(pca.n_components_ == max(1, n) for pca, n in zip(fits, found[name], strict=True))
+    # Each too many with probability 0.05 at most: more than five of twelve once in 100,000 times.
+    assert np.sum(found["apart"] > 0) <= 5
+    assert np.sum(found["shared"] > 1) <= 5
+    assert np.all(found["shared"] >= 1)
+
+
+def test_what_cannot_be_is_refused_before_it_is_paid_for():
+    for law in ("ppca", "eigenvector_sampling"):
+        with pytest.raises(InvalidParameterError, match="number"):
+            PrivatePCA("above_noise", law=law, norm_bound=1.0).plan(4)
+    with pytest.raises(InvalidParameterError, match="above_noise"):
+        PrivatePCA("mle", norm_bound=1.0).plan(4)
+    with pytest.raises(InvalidParameterError, match="draws"):
+        n_above_noise(np.ones(2), np.eye(2), lambda g: np.eye(2), alpha=0.01, draws=19)

@@ -1,0 +1,292 @@
+"""Manners of the command line: -h, choices, what is required, nothing overwritten, one bar, options in errors, show."""
+
+import io
+import json
+import os
+import sys
+from typing import get_args
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from eigenveil import PrivateCovariance, PrivatePCA, load_release
+from eigenveil.accounting import ledger as ledger_module
+from eigenveil.cli import app, common, fitting, ledger
+from eigenveil.cli.progress import one_bar
+from eigenveil.cli.wording import in_options
+from eigenveil.errors import InvalidParameterError, LedgerError
+from eigenveil.estimators.public_facts import AUTO
+from eigenveil.guarantee import Relation
+from eigenveil.row_rule import ROW_RULES
+from eigenveil.sources import TableSource
+from eigenveil.sources.progress import tracked_batches
+from eigenveil.sources.tables import held
+from helpers import assert_one_sentence
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with table.csv: three columns of which one says nearly everything."""
+    rng = np.random.default_rng(5)
+    table = rng.uniform(-1, 1, (3000, 3)) * [1.0, 0.01, 0.01]
+    np.savetxt(tmp_path / "table.csv", table, delimiter=",", header="a,b,c", comments="", fmt="%.4f")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def invoke(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+FIT = ("table.csv", "--epsilon", 5, "--norm-bound", 1)
+
+
+def leaves(command=None, path=()):
+    command = typer.main.get_command(app) if command is None else command
+    if not hasattr(command, "commands"):
+        return {path: command}
+    return {key: leaf for name, part in command.commands.items() for key, leaf in leaves(part, (*path, name)).items()}
+
+
+def test_h_is_help_everywhere():
+    for path in leaves():
+        assert "Usage" in invoke(*path, "-h").output
+    assert "Usage" in invoke("ledger", "-h").output
+    assert "Usage" in invoke("-h").output
+
+
+def test_what_is_required_is_shown_and_asked_for(folder):
+    for name in ("pca", "covariance", "sparse-pca"):
+        required = {one.name for one in leaves()[(name,)].params if one.required}
+        assert "epsilon" in required, name
+    assert invoke("pca", "table.csv", "-k", 1, code=2)
+    assert "--epsilon" in invoke("ridge", "table.csv", "--target", "a", code=2).output
+
+
+def test_choices_are_those_of_python():
+    assert get_args(common.RelationName) == tuple(relation.value for relation in Relation)
+    assert get_args(fitting.Rows.__origin__) == (AUTO, *ROW_RULES)
+    for name in ("pca", "covariance", "sparse-pca"):
+        assert {one.name: one.default for one in leaves()[(name,)].params}["rows"] == PrivatePCA().rows == AUTO
+    assert get_args(ledger.Composition) == ledger_module._COMPOSITIONS
+    invoke("pca", *FIT, "-k", 1, "--relation", "swap", code=2)
+
+
+@pytest.mark.parametrize(("k", "found"), [("2", {2}), ("0.9", {1}), ("above-noise", {1, 2, 3})])
+def test_components_are_a_number_a_share_or_above_noise(folder, k, found):
+    told = json.loads(invoke("pca", *FIT, "-k", k, "--json").stdout)
+    assert len(told["components"]) in found  # one of them is above the noise, and one time in twenty one more seems so
+    assert load_release("release.npz").components.tolist() == told["components"]
+    assert load_release("release.npz").origin.request.n_components == fitting.number_of_components(k)
+
+
+def test_a_wrong_number_of_components_is_wrong_usage_or_one_sentence(folder):
+    invoke("pca", *FIT, "-k", "some", code=2)
+    error = invoke("pca", *FIT, "-k", "1.5", code=1).exception
+    assert_one_sentence(error)
+    assert "--components" in str(error)
+
+
+WRITERS = {
+    ("pca",): ("release.npz", *FIT, "-k", 1),
+    ("sparse-pca",): ("release.npz", *FIT, "-k", 1),
+    ("covariance",): ("release.npz", *FIT),
+    ("ridge",): ("release.npz", *FIT, "--target", "a"),
+    ("report",): ("page.html", "there.npz", "-o", "page.html"),
+    ("schema", "draft"): ("table.yaml", "table.csv", "-o", "table.yaml"),
+    ("local", "params"): ("p.json", "--features", 3, "--epsilon", 1, "-o", "p.json"),
+    ("local", "encode"): ("reports.txt", "protocol.json", "table.csv", "-o", "reports.txt"),
+    ("local", "aggregate"): ("l.npz", "some.txt", "--protocol", "protocol.json", "--release", "l.npz"),
+    ("plan",): ("p.png", "--rows", 5, "--features", 2, "-k", 1, "--epsilon", 1, "--repeats", 2, "--plot", "p.png"),
+    ("demo",): ("eigenveil-demo/digits.csv",),
+}
+SLOW = {("plan",), ("demo",)}
+
+
+def test_every_command_that_writes_a_file_has_force():
+    having = {path for path, leaf in leaves().items() if "force" in {one.name for one in leaf.params}}
+    writing = {path for path, leaf in leaves().items() if {"output", "plot", "release"} & {
+        one.name for one in leaf.params if one.param_type_name == "option"}}  # fmt: skip
+    assert having - {("start",)} == writing == set(WRITERS)
+
+
+def test_nothing_is_overwritten_without_force(folder):
+    invoke("covariance", *FIT, "--output", "there.npz")
+    invoke("local", "params", "--features", 3, "--epsilon", 1, "-o", "protocol.json")
+    invoke("local", "encode", "protocol.json", "table.csv", "-o", "some.txt")
+    (folder / "eigenveil-demo").mkdir()
+    for path, (output, *words) in WRITERS.items():
+        file = folder / output
+        file.write_bytes(b"mine")
+        error = invoke(*path, *words, code=1).exception
+        assert isinstance(error, InvalidParameterError), (path, error)
+        assert "--force" in str(error)
+        assert_one_sentence(error)
+        assert file.read_bytes() == b"mine"
+        if path not in SLOW:
+            invoke(*path, *words, "--force")
+            assert file.read_bytes() != b"mine"
+
+
+def test_laws_fit_into_seventy_columns():
+    lines = invoke("laws").stdout.splitlines()
+    assert max(map(len, lines)) <= 70
+    assert "matrix_laplace" in lines
+
+
+def test_show_says_what_the_release_says(folder):
+    invoke("pca", *FIT, "-k", 2)
+    shown = invoke("show", "release.npz").stdout
+    assert "5-differentially private" in shown
+    assert "PrivatePCA" in shown
+    told = json.loads(invoke("show", "release.npz", "--json").stdout)
+    assert told["components"] == load_release("release.npz").components.tolist()
+    assert told["n_rows"] == 3000
+    invoke("ridge", *FIT, "--target", "a", "--output", "ridge.npz")
+    told = json.loads(invoke("show", "ridge.npz", "--json").stdout)
+    assert list(told["coefficients"]) == ["b", "c"]
+    assert "Ridge regression of a" in invoke("show", "ridge.npz").stdout
+    invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--output", "subspace.npz")
+    assert "no eigenvalues" in invoke("show", "subspace.npz").stdout
+
+
+def test_compare_tells_noise_from_difference(folder):
+    for name in ("one", "two"):
+        invoke("pca", *FIT, "-k", 1, "--output", f"{name}.npz")
+    told = json.loads(invoke("compare", "one.npz", "two.npz", "--json").stdout)
+    assert told["affinity"] > 0.99
+    assert told["distance"] < 8  # three entries, each a difference of two draws of heavy tails
+    assert told["together"]["epsilon"] == 10.0
+    assert "in common" in invoke("compare", "one.npz", "two.npz").stdout
+    rows = np.loadtxt("table.csv", delimiter=",", skiprows=1) @ np.linalg.qr(np.arange(9).reshape(3, 3) ** 2.0)[0]
+    np.savetxt("other.csv", rows, delimiter=",", header="a,b,c", comments="", fmt="%.4f")
+    invoke("pca", "other.csv", *FIT[1:], "-k", 1, "--output", "other.npz")
+    told = json.loads(invoke("compare", "one.npz", "other.npz", "--json").stdout)
+    assert told["affinity"] < 0.9
+    assert told["distance"] > 20
+    invoke("pca", *FIT, "-k", 1, "--columns", "a,b", "--output", "narrow.npz")
+    assert_one_sentence(invoke("compare", "one.npz", "narrow.npz", code=1).exception)
+
+
+def test_sparse_pca_finds_few_features(folder):
+    told = json.loads(invoke("sparse-pca", *FIT, "-k", 1, "--penalty", 0.05, "--json").stdout)
+    assert np.flatnonzero(told["components"][0]).tolist() == [0]
+    assert load_release("release.npz").sparse.support.tolist() == [0]
+
+
+def test_errors_name_options_that_the_command_has(folder):
+    told = str(invoke("pca", *FIT, "-k", 1, "--bounds", "0:1", "--feature-scale", 2, code=1).exception)
+    assert "--feature-scale" in told
+    assert "feature_scale" not in told
+    told = str(invoke("pca", *FIT, "-k", 2, "--no-center", "--law", "ppca", code=1).exception)
+    assert "--accept-inexact" in told
+    assert "accept_inexact" not in told
+    told = str(invoke("pca", *FIT, "-k", 1, "--rows", "pairs", "--relation", "add_remove", code=1).exception)
+    assert "--" in told
+    error = invoke("report", "no.npz", "--ledger", "no.ledger", code=1).exception
+    assert isinstance(error, LedgerError)
+    # An argument that the command has no option for stays what it is.
+    assert in_options("give norm_bound.", {}) == "give norm_bound."
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Rows:
+    n_rows_hint, n_features = 4, 2
+
+    def batches(self):
+        yield np.zeros((2, 2))
+        yield np.zeros((2, 2))
+
+
+def test_one_bar_says_what_is_being_done(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with one_bar(Rows(), "drawing the release") as source:
+        assert source.n_features == 2
+        assert not sys.stderr.isatty()  # so that readers show none of their own
+        said = []
+        for purpose in ("finding the norm bound", "adding up rows"):
+            for _batch in tracked_batches(source, purpose=purpose):
+                said.append(source._bar.tasks[0].description)
+            said.append(source._bar.tasks[0].description)
+        assert len(source._bar.tasks) == 1
+    drawing = ["drawing the release"]
+    assert said == ["finding the norm bound"] * 2 + drawing + ["adding up rows"] * 2 + drawing
+    assert sys.stderr is screen
+    assert "drawing the release" in screen.getvalue()
+
+
+def test_every_pass_of_a_fit_says_what_it_is_for():
+    class Announced(TableSource):
+        def __init__(self, rows):
+            super().__init__([held(rows)])
+            self.passes = []
+
+        def announce(self, purpose):
+            self.passes.append(purpose)
+
+    # Twenty features, one of which holds nearly all variance about a far mean: a map pays after a first look.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
+    parameters = {"epsilon": 3.0, "rows": "clip", "random_state": 0}
+    passes = {}
+    for name, more in {
+        "pure": {},
+        "public bound": {"norm_bound": 3.0},
+        "staged": {"delta": 1e-6, "stages": 2},
+        "compared": {"rows": "pairs"},
+    }.items():
+        source = Announced(rows)
+        PrivatePCA(2, **parameters | more).fit(source)
+        passes[name] = source.passes
+    source = Announced(rows)
+    PrivateCovariance(epsilon=30.0, random_state=0).fit(source)
+    passes["nothing public"] = source.passes
+    bound, mean, adding = "finding the norm bound", "measuring the mean", "adding up rows"
+    assert passes == {
+        "pure": [bound, adding],
+        "public bound": [adding],
+        "staged": [
+            bound,
+            *(mean, bound) * 2,
+            adding,
+            "finding a bound for mapped rows",
+            "adding up mapped rows",
+        ],
+        "compared": [adding],
+        "nothing public": [*["finding the ranges of the features"] * 3, bound, adding],
+    }
+
+
+def test_no_bar_in_a_pipe_or_in_quiet(monkeypatch):
+    for screen, quiet in ((io.StringIO(), False), (Terminal(), True)):
+        monkeypatch.setattr(sys, "stderr", screen)
+        rows = Rows()
+        with one_bar(rows, "drawing", quiet) as source:
+            assert source is rows
+        assert screen.getvalue() == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_fit_on_a_terminal_shows_one_bar(folder):
+    import subprocess
+
+    primary, secondary = os.openpty()
+    words = ["pca", *map(str, FIT[:3]), "-k", "1", "--yes"]
+    done = subprocess.run(
+        [sys.executable, "-m", "eigenveil.cli", *words], stdout=subprocess.PIPE, stderr=secondary, check=True
+    )
+    os.close(secondary)
+    text = os.read(primary, 2**20).decode()
+    os.close(primary)
+    assert b"Principal components" in done.stdout
+    assert "drawing the release" in text
+    assert "reading rows" not in text

@@ -1,0 +1,209 @@
+"""From signs to correlations: the sine rule, its bias under noise, ties, constant columns, and what is refused."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.special
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, load_release
+from eigenveil.errors import InvalidParameterError, NoiseWarning
+from eigenveil.laws import LAWS
+from eigenveil.metrics import captured_variance
+from eigenveil.postprocess.kendall import _mean_cosine, _simulated, correlation_from_signs
+from eigenveil.report import render_report
+from helpers import refused
+
+HALF_PI = math.pi / 2
+
+
+def correlated(n=20_000, seed=0):
+    """Elliptical rows with heavy tails, in wildly different units and far from the origin."""
+    rng = np.random.default_rng(seed)
+    loadings = np.array([[2.0, 1.0, 1.0, 0.0, -1.0], [0.0, 0.0, 1.0, 2.0, 0.5]])
+    scatter = loadings.T @ loadings + np.eye(5)
+    rows = rng.multivariate_normal(np.zeros(5), scatter, n) / np.sqrt(rng.chisquare(3, size=(n, 1)) / 3)
+    sizes = np.sqrt(np.diag(scatter))
+    return rows * np.array([1e-8, 1.0, 1e3, 1e9, 5.0]) + 7.0, scatter / np.outer(sizes, sizes)
+
+
+def test_correlations_of_elliptical_rows_in_any_units():
+    rows, truth = correlated()
+    model = PrivateCovariance(rows="signs", epsilon=2.0).fit(rows)
+    assert np.abs(model.correlation_ - truth).max() < 0.06
+    assert np.array_equal(model.correlation_, model.covariance_)
+    assert (np.diag(model.correlation_) == 1).all()
+    assert np.linalg.eigvalsh(model.correlation_).min() > -1e-12
+    assert np.abs(np.corrcoef(rows.T) - truth).max() > 0  # heavy tails: Pearson's is there for comparison only
+    kendall = model.release_.kendall
+    assert np.allclose(np.sin(HALF_PI * kendall[np.triu_indices(5, 1)]), truth[np.triu_indices(5, 1)], atol=0.06)
+    # Any increasing change of units changes no comparison, and so not a bit.
+    other = PrivateCovariance(rows="signs", epsilon=2.0, random_state=1).fit(np.cbrt(rows))
+    same = PrivateCovariance(rows="signs", epsilon=2.0, random_state=1).fit(rows)
+    assert np.array_equal(other.release_.integers["matrix"], same.release_.integers["matrix"])
+
+
+def test_components_are_those_of_standardized_rows():
+    rng = np.random.default_rng(2)
+    rows = rng.multivariate_normal(np.zeros(5), correlated(10)[1], 20_000) * 10.0 ** np.arange(5)
+    wanted = PCA(2).fit(StandardScaler().fit_transform(rows))
+    correlation = np.corrcoef(rows.T)
+    model = PrivatePCA(2, rows="signs", epsilon=2.0).fit(rows)
+    best = captured_variance(correlation, wanted.components_)
+    assert captured_variance(correlation, model.components_) > 0.999 * best
+    assert model.explained_variance_ == pytest.approx(wanted.explained_variance_, rel=0.03)
+    assert model.explained_variance_ratio_ == pytest.approx(wanted.explained_variance_ratio_, rel=0.03)
+    assert (model.explained_variance_interval_[:, 0] <= model.explained_variance_interval_[:, 1]).all()
+    sparse = PrivateSparsePCA(1, rows="signs", epsilon=2.0).fit(rows)
+    assert captured_variance(correlation, sparse.components_) > 0.9 * captured_variance(
+        correlation, model.components_[:1]
+    )
+
+
+@pytest.mark.parametrize("law", ["eigenvector_sampling", "none"])
+def test_laws_without_a_known_noise_give_a_correlation_too(law):
+    rows, truth = correlated()
+    model = PrivatePCA(2, rows="signs", epsilon=30.0, law=law).fit(rows)
+    assert np.abs(model.correlation_ - truth).max() < 0.1
+    assert model.components_.shape == (2, 5)
+
+
+def test_projections_are_refused_before_anything_is_spent(tmp_path):
+    rows, _ = correlated(200)
+    model = PrivatePCA(2, rows="signs", epsilon=20.0)
+    with refused(InvalidParameterError):
+        model.fit_transform(rows)
+    assert not hasattr(model, "release_")
+    model.fit(rows)
+    for use in (model.transform, lambda X: model.inverse_transform(X[:, :2])):
+        with refused(InvalidParameterError):
+            use(rows)
+    loaded = load_release(model.release_.save(tmp_path / "signs.npz"))
+    assert loaded.origin.rows.comparisons == 8
+    assert np.array_equal(loaded.components, model.components_)
+    assert "correlation matrix" in render_report(loaded)
+
+
+def noise_of(name, d, sd, **options):
+    """A law's noise, brought to a standard deviation beside the diagonal."""
+    law = LAWS[name](n_features=d, **options)
+    return law, lambda generator: law.simulated_noise(generator) * (sd / law.off_diagonal_sd)
+
+
+def balanced_cosine(d, t):
+    """E cos(t N_ij) for the balanced law at epsilon = 1, as docs/explanation/comparisons.md derives it."""
+    p, q = d * (d + 1) / 2, (d + 1) / 2
+    nodes, weights = scipy.special.roots_genlaguerre(40, 2 * p)
+    m = np.arange(60)
+    logs = scipy.special.gammaln(q + m) - scipy.special.gammaln(q) - scipy.special.gammaln(m + 1)
+    logs += scipy.special.gammaln(p + 1) - scipy.special.gammaln(p + 2 * m + 1)
+    series = np.array([np.sum((-1.0) ** m * np.exp(logs + m * np.log((t * z) ** 2 / 4))) for z in nodes])
+    return float(np.sum(weights * series**2) / np.sum(weights))
+
+
+@pytest.mark.parametrize("sd", [0.2, 0.5])
+@pytest.mark.parametrize("d", [2, 5])
+def test_the_mean_cosine_of_the_noise(d, sd):
+    """By simulation for every law alike; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
+    _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
+    known = {"gaussian": (draw, math.exp(-(HALF_PI**2) * sd**2 / 2))}
+    law, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0, calibration="tight")
+    t = HALF_PI * sd / law.off_diagonal_sd
+    known["product"] = draw, (1 + (law.noise_scale() * t) ** 2) ** -(d + 1)
+    law, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0)
+    known["balanced"] = draw, balanced_cosine(d, HALF_PI * sd / law.off_diagonal_sd)
+    for draw, expected in known.values():
+        _, entries = _simulated(d, sd, draw)
+        assert _mean_cosine(np.full((1, 1), HALF_PI), entries)[0, 0] == pytest.approx(expected, rel=0.06 * sd)
+
+
+def test_the_bias_of_a_sine_is_taken_away():
+    """Mean over the noise of the estimate; control: without the factor it is too small by 20 %."""
+    rng, sd, rho = np.random.default_rng(3), 0.3, 0.6
+    tau = np.array([[1.0, math.asin(rho) / HALF_PI], [math.asin(rho) / HALF_PI, 1.0]])
+
+    def draw(generator):
+        entry = generator.normal() * sd
+        return np.array([[0.0, entry], [entry, 0.0]])
+
+    released = rng.normal(size=4000) * sd + tau[0, 1]
+    cosine = _mean_cosine(np.full((1, 1), HALF_PI), _simulated(2, sd, draw)[1])[0, 0]
+    estimates = np.sin(HALF_PI * released) / cosine
+    error = estimates.std() / math.sqrt(estimates.size)
+    assert abs(estimates.mean() - rho) < 6 * error
+    assert abs(estimates.mean() * cosine - rho) > 6 * error
+    # The spread that intervals and shrinkage are told is that of the estimates.
+    told = correlation_from_signs(tau, sd, draw)
+    assert estimates.std() == pytest.approx(sd * told.noise_ratio[0, 1], rel=0.15)
+
+
+def tied_rows(n=30_000):
+    """Normal rows, one rounded to a few values, one of zeros and ones, one constant."""
+    rng = np.random.default_rng(4)
+    rows = rng.multivariate_normal(np.zeros(2), [[1.0, 0.8], [0.8, 1.0]], n)
+    return np.column_stack([rows, np.round(rows[:, 0]), rows[:, 1] > 1.0, np.full(n, 3.0)])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_ties_and_constant_columns(delta):
+    rows = tied_rows()
+    with pytest.warns(NoiseWarning, match="tied in x4 that"):
+        model = PrivateCovariance(rows="signs", epsilon=2.0, delta=delta, random_state=0).fit(rows)
+    correlation = model.correlation_
+    assert correlation[0, 1] == pytest.approx(0.8, abs=0.04)
+    assert correlation[0, 2] > 0.9  # dividing by the released diagonal makes up for ties
+    assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=1e-9)
+    assert np.isfinite(correlation).all()
+    kendall = model.release_.kendall
+    ties = np.mean(np.subtract.outer(rows[:500, 2], rows[500:1000, 2]) == 0)
+    assert kendall[2, 2] == pytest.approx(1 - ties, abs=0.05)
+    assert abs(kendall[4, 4]) < 0.05
+
+
+def test_a_feature_that_is_told_by_name_and_all_columns_constant():
+    import pandas as pd
+
+    with pytest.warns(NoiseWarning, match="tied in wage that"):
+        PrivateCovariance(rows="signs", epsilon=5.0, random_state=0).fit(
+            pd.DataFrame({"age": np.random.default_rng(0).normal(size=5000), "wage": np.ones(5000)})
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)
+        model = PrivatePCA(1, rows="signs", epsilon=5.0, random_state=0).fit(np.ones((5000, 3)))
+        assert np.array_equal(model.correlation_, np.eye(3))
+
+
+def test_large_noise_does_not_lose_features_without_ties():
+    """Where the noise on the diagonal is 0.3, a diagonal of 1 is as good as sure to be one without ties."""
+    rng = np.random.default_rng(5)
+    signs = correlation_from_signs(
+        np.eye(3) + np.diag([-0.4, 0.2, -1.0]), 0.2, lambda generator: np.diag(rng.normal(size=3) * 0.3)
+    )
+    assert signs.undetermined == (2,)
+
+
+def test_pure_noise_is_told():
+    rng = np.random.default_rng(6)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        PrivatePCA(1, rows="signs", epsilon=0.05, law="gaussian", delta=1e-6).fit(rng.normal(size=(500, 5)))
+    assert any("swamps" in str(one.message) for one in told)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_few_features(d):
+    rows = np.random.default_rng(7).normal(size=(2000, 1)) + np.random.default_rng(8).normal(size=(2000, d)) * 0.1
+    model = PrivatePCA(1, rows="signs", epsilon=5.0).fit(rows)
+    assert model.correlation_.shape == (d, d)
+    assert model.explained_variance_[0] == pytest.approx(d, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("d", [1, 6])
+def test_a_paid_release_of_undetermined_features_is_read_all_the_same(d):
+    rare = (np.random.default_rng(0).random((5000, d)) < 0.02) * 1.0
+    model = PrivateSparsePCA(1, epsilon=0.1, delta=1e-6, rows="signs", random_state=0).fit(rare)
+    assert np.isfinite(model.components_).all()

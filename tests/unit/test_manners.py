@@ -1,0 +1,104 @@
+"""Manners of the estimators: ledgers by path, clear refusals, methods that say why they are not there."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
+from eigenveil.comparison import compare
+from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
+from eigenveil.laws import LAWS
+from eigenveil.releases import Release
+from eigenveil.report.shown import read
+from helpers import refused
+
+X = np.random.default_rng(0).normal(size=(200, 3))
+
+
+def test_a_ledger_may_be_given_by_its_path(tmp_path):
+    path = tmp_path / "x.ledger"
+    book = PrivacyLedger.create(path, epsilon=4.0, data_set="x")
+    for ledger in (path, str(path), book):
+        PrivatePCA(1, norm_bound=3.0, ledger=ledger).fit(X)
+    moments = SecondMoments(RowBound(3.0), 3).update(X)
+    drawn = release(LAWS["laplace"](epsilon=1.0, n_features=3), moments, ledger=str(path))
+    assert book.spent == (4.0, 0.0)
+    assert len(book.entries()) == 4
+    assert drawn.guarantee.epsilon == 1.0
+
+
+def test_a_ledger_that_is_none_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    with refused(LedgerError):
+        PrivatePCA(1, norm_bound=3.0, ledger=tmp_path / "nowhere.ledger").fit(X)
+    with refused(InvalidParameterError):
+        PrivatePCA(1, norm_bound=3.0, ledger={"epsilon": 1.0}).fit(X)
+
+
+@pytest.mark.parametrize("name", ["center", "standardize"])
+@pytest.mark.parametrize("value", [[0.0, 1.0, 2.0], 1, "yes", np.zeros(3), None])
+def test_truth_values_are_nothing_else(name, value):
+    with refused(InvalidParameterError) as info:
+        PrivateCovariance(norm_bound=1.0, **{name: value}).fit(X)
+    assert f"{name} must be True or False" in str(info.value)
+    PrivateCovariance(norm_bound=1.0, **{name: np.bool_(False)}).plan(3)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivatePCA(1, rows="clip"),
+        PrivatePCA(1, center=False),
+        PrivatePCA(1, standardize=True, relation="add_remove"),
+        PrivateRidge(),
+        PrivateCovariance(),
+    ],
+)
+def test_partial_fit_says_why_it_is_not_there(estimator):
+    assert not hasattr(estimator, "partial_fit")
+    with pytest.raises(AttributeError) as info:
+        estimator.partial_fit(X)
+    assert "another pass" in str(info.value)
+    assert "norm_bound" in str(info.value)
+    assert hasattr(type(estimator)(norm_bound=1.0), "partial_fit")
+    assert type(estimator).partial_fit.__doc__.startswith("Collect rows")
+
+
+def test_errors_name_options_that_the_caller_has():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "city": ["Rome", "Lima"]})
+    with refused(InvalidDataError, "Rome") as info:
+        PrivatePCA(1, norm_bound=1.0).fit(frame)
+    assert "open_table(data, columns=...)" in str(info.value)
+    with refused(InvalidDataError) as info:
+        PrivatePCA(1, norm_bound=1.0).fit([[np.nan, 1.0]])
+    assert "schema" in str(info.value)
+    with refused(InvalidParameterError) as info:
+        PrivatePCA(2, norm_bound=1.0, center=False, law="ppca").fit(X)
+    assert "law_options" in str(info.value)
+
+
+def test_releases_of_correlations_are_compared_whatever_sizes_they_tell():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, size=(20_000, 1)) * [1.0, 1.0, 0.0] + rng.uniform(-0.2, 0.2, size=(20_000, 3))
+    fits = {
+        name: [PrivatePCA(1, epsilon=8.0, norm_bound=2.0, **options).fit(rows).release_ for _ in range(2)]
+        for name, options in {"sizes": {}, "correlations": {"standardize": True}}.items()
+    }
+    for pair in fits.values():
+        assert compare(*pair).affinity > 0.99
+        # The distance of three entries of the same law, each in standard deviations of its noise: heavy tails.
+        assert 0 < compare(*pair).distance < 8
+    mixed = compare(fits["sizes"][0], fits["correlations"][0])
+    assert mixed.affinity is None
+    assert mixed.distance < 8  # both hold the same matrix
+    pairs, signs = (PrivatePCA(1, rows=name).fit(rows).release_ for name in ("pairs", "signs"))
+    assert compare(pairs, signs).distance is None
+    scaled = PrivatePCA(1, rows="pairs", feature_scale=[1.0, 2.0, 3.0]).fit(rows).release_
+    assert compare(pairs, scaled).distance is None
+
+
+def test_what_the_noise_hides_is_a_note_for_readers():
+    with pytest.warns(NoiseWarning, match="how much the target varies") as warned:
+        drawn = PrivateRidge(target=0, epsilon=0.001, norm_bound=6.0, center=False).fit(X).release_
+    again = Release(drawn.integers, drawn.unit, drawn.guarantee, drawn.origin)
+    assert str(warned[0].message) in read(again, with_intervals=False).notes

@@ -1,0 +1,107 @@
+"""`PrivateRidge` gives no wild answer: it refuses before the spend, warns, or predicts at worst about the mean."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+
+from eigenveil import PrivacyLedger, PrivateRidge, RowBound, SecondMoments
+from eigenveil.errors import InvalidDataError, NoiseWarning
+
+X, Y = load_diabetes(return_X_y=True, scaled=False)
+TABLE = np.column_stack([X, Y])
+RANGES = TABLE.min(axis=0), TABLE.max(axis=0)
+
+
+def ridge(**parameters):
+    return PrivateRidge(**{"bounds": RANGES, "center": True, **parameters})
+
+
+def rows_needed(d, epsilon):
+    """Where the noise on the mean is a ninth of half the range, from the law's variance written out."""
+    wide = d + 1  # with the constant
+    p = wide * (wide + 1) / 2
+    off_diagonal_sd = math.sqrt((wide + 1) * (2 * p + 1) / (p + 2)) / epsilon
+    # Rows of squared norm d and constant √d/2 reach 1.25 d; a mean is an entry divided by n and the constant.
+    return 9 * off_diagonal_sd * 1.25 * d / (math.sqrt(d) / 2)
+
+
+def test_too_few_rows_are_refused_before_the_spend(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "a.ledger", epsilon=10.0, data_set="diabetes")
+    for fit in (
+        lambda: ridge(ledger=ledger).fit(X[:370], Y[:370]),
+        lambda: ridge(ledger=ledger).partial_fit(X[:370], Y[:370]).fit_moments(),
+        # Also where the norm bound would be found first.
+        lambda: ridge(ledger=ledger, bounds=None, feature_scale=1.0).fit(X[:370], Y[:370]),
+        lambda: ridge(ledger=ledger).plan(11, 370),
+    ):
+        with pytest.raises(InvalidDataError, match="times the rows"):
+            fit()
+    with pytest.raises(InvalidDataError, match="too few to find the ranges"):
+        ridge(ledger=ledger, bounds=None).fit(X[:370], Y[:370])
+    assert ledger.spent == (0, 0)
+
+
+def test_what_the_refusal_says_would_do():
+    with pytest.raises(InvalidDataError, match=r"1\.\d times the rows \(there are 370\)") as told:
+        ridge().plan(11, 370)
+    factor = float(str(told.value).split(" times")[0].split()[-1])
+    ridge(epsilon=factor).plan(11, 370)
+    ridge().plan(11, math.ceil(370 * factor))
+    ridge(center=False).plan(11, 370)
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [(11, 0.5), (11, 2.0), (100, 1.0)])
+def test_the_limit_is_a_ninth_of_half_the_range_and_less_for_many_features(d, epsilon):
+    needed = rows_needed(d, epsilon) * max(1.0, math.sqrt(d) / 9 / 0.7)
+    model = PrivateRidge(epsilon=epsilon, bounds=(0, 1), center=True)
+    model.plan(d, math.ceil(needed))
+    with pytest.raises(InvalidDataError):
+        model.plan(d, math.floor(needed))
+
+
+def test_a_private_number_of_rows_is_not_refused():
+    with pytest.warns(NoiseWarning):
+        ridge(relation="add_remove", epsilon=0.1, random_state=0).fit(X, Y)
+
+
+def test_the_median_fit_of_a_small_hard_table_is_no_worse_than_the_mean(recwarn):
+    """442 rows, 11 columns, just above what is refused; least squares on the same releases is the control."""
+    model = ridge(epsilon=1.1)
+    shift, scale = (RANGES[0] + RANGES[1]) / 2, 2 / (RANGES[1] - RANGES[0])
+    bound = RowBound(11**0.5, shift=tuple(shift), scale=tuple(scale), constant=11**0.5 / 2)
+    moments = SecondMoments(bound, 11).update(TABLE)
+    scores, naive = [], []
+    for seed in range(9):
+        release = model.set_params(random_state=seed).fit_moments(moments).release_
+        scores.append(model.score(X, Y))
+        matrix = release.scaled_matrix / np.outer(scale, scale)
+        coef = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+        errors = Y - release.mean[-1] - (X - release.mean[:-1]) @ coef
+        naive.append(1 - np.mean(errors**2) / Y.var())
+    assert np.median(scores) > 0
+    assert min(scores) > -0.5
+    assert np.median(naive) < -1
+
+
+def test_a_target_whose_range_is_much_too_wide_is_warned_of():
+    wide = RANGES[0].copy(), RANGES[1].copy()
+    wide[1][-1] = 50 * RANGES[1][-1]
+    with pytest.warns(NoiseWarning, match="how much the target varies"):
+        ridge(epsilon=2.0, bounds=wide, random_state=0).fit(X, Y)
+
+
+def test_a_target_without_relation_is_predicted_by_its_mean_with_a_warning():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, size=(20_000, 5))
+    unrelated = 0
+    for seed in range(8):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", NoiseWarning)
+            model = PrivateRidge(bounds=(-1, 1), center=True, random_state=seed).fit(rows[:, :4], rows[:, 4])
+        assert model.score(rows[:, :4], rows[:, 4]) > -0.01
+        assert model.coef_.any() or seen
+        unrelated += bool(seen)
+    assert unrelated > 0

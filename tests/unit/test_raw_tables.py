@@ -1,0 +1,328 @@
+"""The first call on a raw table: the target of scikit-learn's `PCA`, with nothing public and with ranges."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from eigenveil import (
+    PrivacyLedger,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateSparsePCA,
+    Schema,
+    gate,
+    load_release,
+)
+from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
+from eigenveil.estimators import ranging
+from eigenveil.metrics import captured_variance
+from eigenveil.origin import ComponentsRequest, Origin, Request
+from eigenveil.schema import Column
+from eigenveil.sources import open_table
+from helpers import refused
+
+
+def raw(n=40_000, seed=0):
+    """Columns of unlike units, far from zero, sorted by one of them as files are; two of them belong together."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=n)
+    columns = {
+        "income": 40_000 + 9_000 * (common + 0.4 * rng.normal(size=n)),
+        "height": 1.7 + 0.1 * (common + 0.4 * rng.normal(size=n)),
+        "year": rng.integers(1990, 2021, size=n).astype(float),
+        "time": 1.7e9 + 1e7 * np.sort(rng.random(n)),
+    }
+    return pd.DataFrame(columns)
+
+
+RANGES = ([0.0, 1.0, 1980.0, 1.69e9], [90_000.0, 2.4, 2030.0, 1.72e9])
+
+
+def lost(truth, components):
+    best = np.linalg.eigvalsh(truth)[-len(components) :].sum()
+    return 1 - captured_variance(truth, components) / best
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"standardize": True},
+        {"standardize": True, "bounds": RANGES},
+        {"standardize": True, "rows": "signs"},
+        {},
+        {"rows": "pairs"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n", [2_000, 40_000])
+def test_the_target_is_that_of_scikit_learn(options, delta, n):
+    X = raw(n).to_numpy()
+    truth = np.corrcoef(X.T) if "standardize" in options else np.cov(X.T)
+    # Epsilon 5, for the directions of 2,000 rows; loss of noise and of sampling together.
+    assert lost(truth, PrivatePCA(2, epsilon=5.0, delta=delta, random_state=1, **options).fit(X).components_) < 0.04
+
+
+def test_control_the_old_defaults_are_far_from_it():
+    X = raw(2_000).to_numpy()
+    old = PrivatePCA(2, epsilon=5.0, rows="clip", center=False, random_state=1).fit(X)
+    assert lost(np.corrcoef(X.T), old.components_) > 0.2
+
+
+def test_with_a_large_epsilon_it_is_scikit_learns_pipeline(tmp_path):
+    frame = raw()
+    scaler = StandardScaler().fit(frame)
+    plain = PCA(2).fit(scaler.transform(frame))
+    model = PrivatePCA(2, epsilon=1e4, bounds=RANGES, standardize=True).fit(frame)
+    assert model.release_.origin.request == ComponentsRequest(2, correlation=True)
+    assert np.allclose(np.abs(np.diag(model.components_ @ plain.components_.T)), 1, atol=5e-3)
+    assert np.allclose(model.explained_variance_, plain.explained_variance_, rtol=0.01)
+    assert np.allclose(model.explained_variance_ratio_, plain.explained_variance_ratio_, rtol=0.01)
+    assert np.allclose(model.mean_, scaler.mean_, atol=1e-3 * scaler.scale_)
+    assert np.allclose(1 / model.scale_, scaler.scale_, rtol=1e-2)
+    assert np.allclose(model.correlation_, frame.corr(), atol=0.01)
+    assert np.allclose(np.diag(model.correlation_), 1)
+    assert np.allclose(np.diag(model.covariance_), frame.var(), rtol=0.02)
+    scores = model.transform(frame)
+    assert np.allclose(np.abs(scores[:, 0]), np.abs(plain.transform(scaler.transform(frame))[:, 0]), atol=0.05)
+    whole = PrivatePCA(epsilon=1e4, bounds=RANGES, standardize=True).fit(frame)
+    assert np.allclose(whole.inverse_transform(whole.transform(frame)), frame, rtol=1e-6)
+    loaded = load_release(model.release_.save(tmp_path / "r.npz"))
+    assert np.array_equal(loaded.components, model.components_)
+    assert np.array_equal(loaded.scale, model.scale_)
+    interval = model.explained_variance_interval_
+    assert ((interval[:, 0] <= model.explained_variance_) & (model.explained_variance_ <= interval[:, 1])).all()
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_correlations_cost_nothing_more():
+    """The same draw, read in another way: the ledger, the guarantee and the integers are those of a covariance."""
+    frame = raw(3_000)
+    fits = [PrivatePCA(2, bounds=RANGES, standardize=flag, random_state=3).fit(frame) for flag in (False, True)]
+    assert np.array_equal(*(fit.release_.integers["matrix"] for fit in fits))
+    assert fits[0].guarantee_ == fits[1].guarantee_
+    assert not np.allclose(fits[0].components_, fits[1].components_)
+
+
+def test_a_file_without_the_word_asks_for_no_correlations():
+    content = PrivatePCA(2, bounds=RANGES, random_state=3).fit(raw(3_000)).release_.origin.to_dict()
+    del content["request"]["correlation"], content["request"]["own_units"]
+    assert Origin.from_dict(content).request == ComponentsRequest(2)
+    assert Request(correlation=True).to_dict() == {"kind": "matrix", "correlation": True, "own_units": False}
+
+
+@pytest.mark.filterwarnings("ignore:The noise swamps:eigenveil.errors.NoiseWarning")
+def test_a_feature_that_drowns_is_named():
+    frame = raw(3_000).assign(still=0.5)
+    wide = ([*RANGES[0], -1e3], [*RANGES[1], 1e3])
+    for model in (PrivatePCA(2, bounds=wide, standardize=True), PrivateCovariance(bounds=wide, standardize=True)):
+        with pytest.warns(NoiseWarning, match="hides how much .*still varies"):
+            assert model.fit(frame).release_.correlation is not None
+        assert np.abs(model.correlation_[4, :4]).max() < 0.5
+        assert model.correlation_[4, 4] == 1
+
+
+def test_correlations_are_asked_of_moments_that_tell_them():
+    from eigenveil import RowBound, SecondMoments
+
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    plain, centred = (SecondMoments(RowBound(4.0, constant=constant), 3).update(X) for constant in (None, 2.0))
+    with refused(InvalidParameterError):
+        PrivatePCA(1, standardize=True).fit_moments(plain)
+    model = PrivateSparsePCA(1, epsilon=50.0, standardize=True).fit_moments(centred)
+    assert np.allclose(1 / model.scale_, X.std(axis=0), rtol=0.1)
+
+
+# Ranges that are found privately.
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_covariance_in_raw_units_with_nothing_public(delta):
+    frame = raw()
+    model = PrivateCovariance(epsilon=1.0, delta=delta).fit(frame)
+    assert model.release_.origin.chosen_privately == ("bounds", "norm_bound")
+    assert model.guarantee_.epsilon <= 1.0
+    assert np.allclose(np.diag(model.covariance_), frame.var(), rtol=0.25)
+    assert np.allclose(model.location_, frame.mean(), atol=0.1 * frame.std())
+    assert model.correlation_[0, 1] == pytest.approx(frame.corr().iloc[0, 1], abs=0.15)
+
+
+@pytest.mark.parametrize("model", [PrivateCovariance(), PrivatePCA(2), PrivatePCA(2, standardize=True)], ids=repr)
+@pytest.mark.parametrize("n", [4_000, 40_000])
+def test_a_schema_without_ranges_is_as_none(model, n):
+    frame = raw(n)
+    schema = Schema.from_frame_types(frame)
+    plain, declared = (clone(model).set_params(schema=one, random_state=1).fit(frame) for one in (None, schema))
+    assert declared.release_.origin.schema == schema
+    assert declared.release_.origin.rows == plain.release_.origin.rows
+    assert declared.release_.origin.chosen_privately == plain.release_.origin.chosen_privately
+    assert np.array_equal(declared.release_.integers["matrix"], plain.release_.integers["matrix"])
+
+
+def test_a_schema_that_sizes_some_columns_is_refused_before_the_spend(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
+    frame = raw(4_000).assign(member=True)
+    sized = Column("income", range=(0, 90_000)), Column("height", scale=0.1), Column("member", "boolean")
+    some = Schema((*sized, Column("year")))
+    for model in (PrivateCovariance(), PrivatePCA(2), PrivatePCA(2, rows="clip"), PrivateRidge(target="income")):
+        model.set_params(schema=some, ledger=ledger)
+        for attempt in (lambda model=model: model.fit(frame), lambda model=model: model.plan(4)):
+            with refused(InvalidParameterError) as caught:
+                attempt()
+            assert "none for the column 'year'" in str(caught.value)
+    assert ledger.entries() == []
+    assert PrivatePCA(2, schema=some, standardize=True).plan(4).preparation.rows == "signs"
+    assert PrivatePCA(2, schema=some, norm_bound=3.0).plan(4).choices == {}
+    assert list(PrivateCovariance(schema=Schema(sized)).plan(3).choices) == ["norm_bound"]
+    assert list(PrivateCovariance(schema=Schema((*sized[2:], Column("year")))).plan(2).choices) == [
+        "bounds",
+        "norm_bound",
+    ]
+    assert PrivateCovariance(schema=Schema(sized[2:])).plan(1).choices == {}
+
+
+def test_a_regression_with_nothing_public():
+    frame = raw()
+    model = PrivateRidge(target="income", epsilon=2.0).fit(frame)
+    assert model.score(frame.drop(columns="income"), frame.income) > 0.6
+    assert list(model.feature_names_in_) == ["height", "year", "time"]
+
+
+def test_so_few_rows_are_refused_before_the_spend(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
+    frame = raw(3_999)
+    assert ranging.rows_for_ranges(3, 4) == 400
+    for attempt in (
+        lambda: PrivateCovariance(ledger=ledger).fit(frame),
+        lambda: PrivateRidge(target="year", ledger=ledger).fit(frame),
+        lambda: PrivateCovariance(ledger=ledger).plan(4, n_rows=3_999),
+    ):
+        with refused(InvalidDataError) as caught:
+            attempt()
+        assert "takes 4,000; give public bounds, or a schema with ranges" in str(caught.value)
+    assert ledger.entries() == []
+    assert PrivateCovariance().fit(raw(4_000)).covariance_.shape == (4, 4)
+
+
+@pytest.mark.filterwarnings("ignore:The noise hides:eigenveil.errors.NoiseWarning")
+def test_a_feature_in_which_rows_agree_is_named_and_harms_no_other(tmp_path):
+    frame = raw().assign(flag=0.0, code=7.0)
+    frame.loc[::1000, "flag"] = 1.0
+    with pytest.warns(NoiseWarning, match="No range was found of flag, code: "):
+        model = PrivateCovariance(epsilon=3.0, random_state=1).fit(frame)
+    assert np.allclose(np.diag(model.covariance_)[:4], frame.var()[:4], rtol=0.25)
+    assert np.abs(model.covariance_[4:]).max() == 0
+    assert np.allclose(model.location_[4:], [0.0, 7.0], atol=1e-3)
+    assert load_release(model.release_.save(tmp_path / "r.npz")).origin.without_range == (4, 5)
+    with pytest.warns(NoiseWarning, match="No range was found of flag"):
+        flag = PrivateRidge(target="flag", epsilon=3.0, random_state=1).fit(frame)
+    assert -0.1 < flag.score(frame.drop(columns="flag"), frame.flag) <= 0
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("constant", [0.0, 2e9, -1.7e12, 1e18])
+def test_a_constant_harms_no_other_feature_wherever_it_lies(constant):
+    X = np.random.default_rng(0).normal(size=(20_000, 3)) * [3.0, 2.0, 1.0]
+    X = np.c_[X, np.full(20_000, constant)]
+    model = PrivateCovariance(epsilon=1e4).fit(X)
+    assert np.allclose(model.covariance_[:3, :3], np.diag([9.0, 4.0, 1.0]), rtol=0.05, atol=0.15)
+    assert np.abs(model.covariance_[3]).max() == 0
+    assert model.location_[3] == pytest.approx(constant, rel=1e-4, abs=1e-3)
+    for standardize in (False, True):
+        pca = PrivatePCA(2, epsilon=1e4, standardize=standardize).fit(X)
+        back = pca.inverse_transform(pca.transform(X))
+        assert np.allclose(back[:, 3], constant, rtol=1e-4, atol=1e-3)
+        assert pca.release_.noise_sd < 1
+
+
+@pytest.mark.parametrize("unit", [1e-29, 4.7e-12, 1e25])
+def test_a_feature_in_any_unit_has_a_range(unit):
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=20_000), unit * rng.lognormal(sigma=0.5, size=20_000)]
+    model = PrivateCovariance(epsilon=1e4).fit(X)
+    assert model.release_.origin.without_range == ()
+    assert np.allclose(np.diag(model.covariance_) / X.var(axis=0), 1, rtol=0.1)
+
+
+@pytest.mark.parametrize("unit", [1e31, 1e60])
+def test_a_feature_beyond_the_ladder_is_named_and_harms_no_other(unit):
+    X = np.random.default_rng(0).normal(size=(20_000, 3)) * [3.0, 1.0, unit]
+    with pytest.warns(NoiseWarning, match="No range was found of x2: "):
+        model = PrivateCovariance(epsilon=1e4).fit(X)
+    assert np.allclose(np.diag(model.covariance_), [9.0, 1.0, 0.0], rtol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
+    """Two of six features share the cost, 2,000 rows do, and indicators keep their zeros and ones."""
+    searched, original = [], gate.choose_places
+
+    def counted(counts, most, epsilon, generator):
+        searched.append((counts.columns, epsilon))
+        return original(counts, most, epsilon, generator)
+
+    monkeypatch.setattr(gate, "choose_places", counted)
+    rng, city = np.random.default_rng(0), list("abcd")
+    frame = pd.DataFrame(
+        {"city": rng.choice(city, 2_000), "age": rng.normal(40, 9, 2_000), "pay": rng.normal(size=2_000)}
+    )
+    table = open_table(frame, ["age", "city", "pay"], categories={"city": city})
+    model = PrivateCovariance(epsilon=1.0)
+    with refused(InvalidDataError) as caught:
+        model.fit(open_table(frame[1:], ["age", "city", "pay"], categories={"city": city}))
+    assert "takes 2,000" in str(caught.value)
+    with refused(InvalidParameterError) as caught:  # it would search all six
+        model.fit(table, plan=model.plan(6))
+    assert "make it from them" in str(caught.value)
+    assert model.plan(table).choices["bounds"].epsilon == 0.3
+    assert searched == []
+    model.fit(table)
+    assert searched == [((0, 5), Fraction(1, 10))] * 3
+    assert np.array_equal(model.scale_[1:5], np.ones(4))
+    sharp = PrivateCovariance(epsilon=1e4).fit(table)
+    assert np.allclose(np.diag(sharp.covariance_)[1:5], 3 / 16, rtol=0.2)
+    assert np.allclose(sharp.location_[1:5], 1 / 4, atol=0.05)
+
+
+def test_a_prediction_goes_no_farther_out_than_the_fit():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(5_000, 2))
+    model = PrivateRidge(epsilon=50.0, norm_bound=2.0).fit(X, X[:, 0])
+    near, far = model.predict([[2.0, 0.0], [1e9, 0.0]])
+    assert near == far
+    assert np.allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_rows_that_come_once_are_planned_for_one_pass():
+    frame = raw(6_000)
+    for options in ({}, {"bounds": RANGES, "delta": 1e-6, "law": "gaussian"}, {"standardize": True}):
+        once = PrivatePCA(2, epsilon=9.0, random_state=2, **options).fit(iter([frame[:2_500], frame[2_500:]]))
+        assert once.n_samples_ == 6_000
+        assert once.release_.origin.chosen_privately == ()
+        assert "mean" not in once.release_.integers
+    model = PrivatePCA(2, bounds=RANGES, delta=1e-6, law="gaussian")
+    with refused(InvalidParameterError) as caught:
+        model.fit(iter([frame]), plan=model.plan(4))
+    assert "once" in str(caught.value)
+    with refused(InvalidParameterError):
+        model.set_params(stages=2).fit(iter([frame]))
+    with refused(InvalidDataError):
+        PrivateCovariance().fit(iter([frame]))
+
+
+def test_projections_are_refused_before_the_spend_where_no_units_are_told(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
+    frame = raw(3_000)
+    with refused(InvalidParameterError):
+        PrivatePCA(2, standardize=True, ledger=ledger).fit_transform(frame)
+    with refused(InvalidDataError):
+        PrivatePCA(2, ledger=ledger).fit_transform(iter([frame]))
+    assert ledger.entries() == []
+    many = PrivatePCA(2, epsilon=9.0, standardize=True).fit_transform(raw())
+    assert many.std(axis=0).max() < 2

@@ -1,0 +1,332 @@
+"""Fits in stages: which are made, what they refuse before the spend, and releases that read themselves."""
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
+from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
+from eigenveil.estimators.stages import MEAN_SHARES, MEANS, STAGES, Stages, stages_asked
+from eigenveil.laws.gaussian import Gaussian
+from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_map, first_look, forecast_loss
+from eigenveil.report import render_report
+from helpers import refused
+
+GENERATOR = np.random.default_rng(8)
+D = 20
+STEEP = GENERATOR.normal(size=(5000, D)) * np.arange(1, D + 1) ** -1.5
+MOVED = STEEP + 3.0
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+PLAIN = {**BUDGET, "rows": "clip", "center": False}
+
+
+def stages_of(model, n_rows, d=D):
+    return model.plan(d).stages_for(n_rows)
+
+
+# Which stages there are, from public numbers.
+
+
+def test_the_mean_is_measured_first_from_the_rows_of_the_rule_on():
+    model = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0)
+    plan = model.plan(D)
+    law = plan.laws[-1][1]
+    for least, share in MEAN_SHARES:
+        rows = next(n for n in range(1, 10**6) if n * law.total_mu() / D**0.5 >= least)
+        assert stages_of(model, rows).mean == share
+        assert stages_of(model, rows - 1).mean != share
+    few = MEAN_SHARES[0][0] - 1
+    assert stages_of(model, few).mean == 0
+    assert plan.law(few).n_features == D + 1  # the constant
+    assert plan.law(10**6).n_features == D
+    assert model.plan(D, 10**6).stages == plan.stages
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"delta": 0.0},
+        {"relation": "add_remove"},
+        {"law": "gaussian", "law_options": {"calibration": "paper"}},
+        {"law": "mod_sulq"},
+        {"stages": 1},
+        {"norm_bound": 1e12},
+    ],
+)
+def test_elsewhere_the_constant_stays(parameters):
+    model = PrivateCovariance(**{"norm_bound": 3.0, "epsilon": 1.0, "delta": 1e-6, "center": True} | parameters)
+    plan = model.plan(D)
+    assert not plan.measures_mean
+    assert plan.law(10**7).n_features == D + 1
+    assert plan.stages_for(10**7) == Stages()
+
+
+def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_without_a_mean():
+    for d, first in ((2, False), (4, False), (5, True), (8, True), (20, True)):
+        plan = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0).plan(d)
+        few, many = plan.law(1), plan.law(10**7)
+        assert plan.measures_mean == first == (many.n_features == d)
+        gaussian = Gaussian(epsilon=1.0, delta=1e-6, n_features=d)
+        assert first == (gaussian.off_diagonal_sd / 0.91**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
+
+
+def test_a_second_stage_is_tried_where_rows_are_wide_enough():
+    model = PrivatePCA(2, **PLAIN)
+    narrow = PrivatePCA(1, **PLAIN, law="gaussian")
+    assert stages_of(narrow, 10**5, 2).first == 0
+    assert stages_of(narrow, 10**5, 3).first > 0
+    assert stages_of(model, 10**5, 4).first == 0  # where matrix_laplace is quieter, which cannot be divided
+    assert stages_of(model, 10**5, 2000).first > 0
+    assert stages_of(model, 10**5, 2001).first == 0
+    assert stages_of(PrivatePCA(2, **PLAIN, stages=2, law="gaussian"), 10**5, 2).first > 0
+    assert stages_of(PrivatePCA(2, **PLAIN, stages=1), 10**5).first == 0
+    assert stages_of(PrivatePCA(2, **BUDGET, rows="pairs"), 10**5).first == 0
+    assert stages_of(PrivateSparsePCA(2, **PLAIN), 10**5).first == 0  # its penalty wants noise alike everywhere
+    assert stages_of(model, 10**8).first == 0  # weighed sums would not fit
+    for model in (
+        PrivateCovariance(**PLAIN),
+        PrivateRidge(target=0, **BUDGET, center=False),
+        PrivatePCA(**PLAIN),
+        PrivatePCA(0.9),
+    ):
+        assert stages_of(model, 10**5).first == 0  # a matrix is wanted, and clipping mapped rows costs it too much
+    assert stages_of(PrivateRidge(target=0, **BUDGET, center=False, stages=2), 10**5).first > 0
+
+
+def test_two_stages_of_rows_of_which_nothing_is_public_clip_them():
+    for rows in (5000, 10**6):  # where rows would be compared, and where their ranges would be found
+        plan = PrivatePCA(2, **BUDGET, stages=2).plan(D, rows)
+        assert plan.preparation.rows == "clip"
+        assert plan.stages_for(rows).first > 0
+
+
+def test_all_shares_add_up_to_at_most_one():
+    for center in (False, True):
+        for _, parts in PrivateCovariance(**BUDGET, center=center).plan(D).stages:
+            assert sum(vars(parts).values()) < 1
+            assert set(parts.to_dict()) == {name for name, share in vars(parts).items() if share}
+
+
+# Refusals, all of them before the spend.
+
+
+@pytest.mark.parametrize("stages", [0, 3, "two", None, True, 1.5])
+def test_stages_that_are_none_are_refused(stages):
+    with refused(InvalidParameterError):
+        PrivatePCA(2, stages=stages).plan(D)
+
+
+def test_stages_are_read_as_text_too():
+    assert [stages_asked(str(one)) for one in STAGES] == list(STAGES)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"delta": 0.0},
+        {"relation": "add_remove"},
+        {"rows": "pairs"},
+        {"law": "matrix_laplace", "delta": 0.0},
+        {"norm_bound": 1e12},
+    ],
+)
+def test_two_stages_that_cannot_be_are_refused(parameters, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, delta=0.1, data_set="rows")
+    model = PrivatePCA(2, **BUDGET | {"stages": 2, "ledger": ledger} | parameters)
+    with refused(InvalidParameterError):
+        model.fit(STEEP)
+    assert not ledger.entries()
+
+
+def test_rows_that_are_read_once_say_so():
+    twice = PrivatePCA(2, **BUDGET, norm_bound=3.0, stages=2)
+    with refused(InvalidParameterError) as info:
+        twice.partial_fit(STEEP)
+    assert "reads the rows twice" in str(info.value)
+    once = PrivatePCA(2, **BUDGET, norm_bound=3.0, center=True)
+    once.partial_fit(MOVED[:1000]).partial_fit(MOVED[1000:])
+    moments = once._collected
+    with refused(InvalidParameterError):
+        twice.fit_moments(moments)
+    collected = once.fit_moments()
+    assert set(collected.release_.integers) == {"matrix", "trace"}
+    assert collected.release_.origin.centred  # by the constant
+    same = PrivatePCA(2, **BUDGET, norm_bound=3.0, center=True, stages=1).fit(MOVED)
+    assert np.array_equal(same.components_, collected.components_)
+
+
+class Counting:
+    """A source that counts how often it is read."""
+
+    n_features, feature_names, n_rows_hint = D, None, None
+
+    def __init__(self, rows):
+        self.rows, self.readings = rows, 0
+
+    def batches(self):
+        self.readings += 1
+        yield self.rows
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rows", "readings"),
+    [
+        ({"stages": 1, "norm_bound": 3.0}, STEEP, 1),
+        ({"norm_bound": 3.0, "center": False}, STEEP, 3),
+        ({"norm_bound": 3.0, "center": False}, GENERATOR.normal(size=(500, D)), 1),
+        ({"norm_bound": 9.0, "center": True}, MOVED, 7),
+    ],
+)
+def test_rows_are_read_again_only_where_something_comes_of_it(parameters, rows, readings):
+    source = Counting(rows)
+    PrivatePCA(2, **BUDGET, **parameters).fit(source)
+    assert source.readings == readings
+
+
+def test_rows_that_are_not_numbers_are_refused_before_the_spend(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, delta=0.1, data_set="rows")
+    rows = MOVED.copy()
+    rows[7, 3] = np.nan
+    for parameters in ({"center": True, "norm_bound": 9.0}, {"center": True}, {"stages": 2, "norm_bound": 9.0}):
+        with refused(InvalidDataError):
+            PrivatePCA(2, **BUDGET, ledger=ledger, **parameters).fit(rows)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 10.0, 20.0])
+def test_stages_fit_the_grid_wherever_one_release_does(epsilon):
+    """What `auto` chooses must not refuse a budget that the appended constant could be released with."""
+    for stages in (1, "auto"):
+        PrivateCovariance(epsilon=epsilon, delta=1e-6, center=True, norm_bound=3.0, stages=stages).plan(D, 10**6)
+
+
+# What comes of it.
+
+
+def loss(components, truth):
+    best = np.linalg.eigvalsh(truth)[-len(components) :].sum()
+    return 1 - np.trace(components @ truth @ components.T) / best
+
+
+@pytest.fixture(scope="module")
+def releases():
+    made = {
+        "mean first": PrivatePCA(2, **BUDGET, center=True, stages="auto", norm_bound=16.0),
+        "two stages": PrivateCovariance(**PLAIN, stages=2),
+        "both": PrivatePCA(2, **BUDGET, center=True, stages=2),
+        "ridge": PrivateRidge(target=0, **BUDGET, center=True, stages=2, norm_bound=16.0),
+        "scaled": PrivateCovariance(**BUDGET, center=True, bounds=(-20.0, 20.0), stages=2),
+    }
+    return {name: model.fit(MOVED if name != "two stages" else STEEP).release_ for name, model in made.items()}
+
+
+@pytest.mark.parametrize("name", ["mean first", "two stages", "both", "ridge", "scaled"])
+def test_a_release_reads_itself_from_its_file_too(name, releases, tmp_path):
+    release = releases[name]
+    again = load_release(release.save(tmp_path / "r.npz"))
+    assert ("map" in again.integers) == (release.origin.rows.mapped_from is not None)
+    for attribute in ("mean", "covariance", "components", "explained_variance"):
+        assert np.array_equal(getattr(again, attribute), getattr(release, attribute)), attribute
+    assert np.array_equal(again.transform(MOVED[:5]), release.transform(MOVED[:5]))
+    assert np.array_equal(again.regress(0).coef, release.regress(0).coef)
+    assert again.noise_sd == release.noise_sd
+    assert again.origin == release.origin
+    if name == "both":  # intervals take long
+        assert np.array_equal(again.explained_variance_interval, release.explained_variance_interval)
+        assert render_report(again) == render_report(release)
+
+
+@pytest.mark.parametrize("name", ["mean first", "both", "ridge", "scaled"])
+def test_the_mean_is_found_and_taken_off(name, releases):
+    release = releases[name]
+    assert release.centred
+    assert not release.origin.centred
+    assert release.integers["mean"].shape == (D,)
+    assert np.abs(release.mean - MOVED.mean(axis=0)).max() < 0.2
+    shift = sum(release.integers[mean] * release.unit[mean] for mean in MEANS) / release.scale
+    assert release.mean == pytest.approx(shift)
+    covariance = np.cov(MOVED.T, bias=True)
+    assert np.linalg.norm(release.covariance - covariance) < 0.5 * np.linalg.norm(covariance)
+    assert loss(release.components[:2], covariance) < 0.05
+
+
+def test_a_mapped_release_is_mapped_back_and_so_is_its_noise(releases):
+    release = releases["two stages"]
+    P = release.integers["map"] * release.unit["map"]
+    factors, basis = np.linalg.eigh(P)
+    assert factors.max() == pytest.approx(1.0, abs=1e-5)
+    assert factors.min() > 0.01
+    mapped = release.law.second_moment(release._values, release.n_rows) * release.origin.rows.reach_squared
+    assert pytest.approx(mapped, abs=1e-9) == P @ release.scaled_matrix @ P
+    generator = np.random.default_rng(1)
+    draws = np.stack([basis.T @ release.noise_draw(generator) @ basis for _ in range(400)])
+    tau = release.law.noise_sd(release.n_rows) * release.origin.rows.reach_squared
+    upper = np.triu_indices(D, 1)
+    ratio = draws.std(axis=0)[upper] / (tau / np.outer(factors, factors)[upper])
+    assert 0.97 < ratio.mean() < 1.03
+    assert 0.7 < ratio.min() < ratio.max() < 1.3
+    spread = np.stack([release.noise_draw(generator) for _ in range(200)])[:, *upper]
+    assert np.sqrt(np.mean(spread**2)) == pytest.approx(release.noise_sd, rel=0.1)
+    assert not release.isotropic
+
+
+def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
+    rows = GENERATOR.normal(size=(500, D))
+    one, two = (PrivateCovariance(**PLAIN, norm_bound=8.0, stages=stages).fit(rows).release_ for stages in (1, 2))
+    assert set(one.integers) == set(two.integers) == {"matrix", "trace"}
+    assert two.unit["matrix"] == one.unit["matrix"] / 10
+    assert two.noise_sd == pytest.approx(one.noise_sd, rel=1e-9)
+    assert two.origin.parameters == one.origin.parameters
+    assert two.isotropic
+
+
+def test_the_report_and_the_command_tell_the_stages(releases):
+    assert "two: rows were mapped" in render_report(releases["both"])
+    assert "measured first" in render_report(releases["both"])
+    assert "mean was not subtracted" not in render_report(releases["both"])
+    words = PrivatePCA(2, **BUDGET, center=True).plan(D).stages[-1][1].in_words()
+    assert words == "0.09 of its mu squared for the mean and 0.091 of its mu squared for a first look"
+
+
+# The forecast.
+
+
+def test_the_forecast_is_the_sum_over_pairs():
+    variances, factors = np.array([4.0, 2.0, 0.5, 0.1]), np.array([0.5, 0.7, 1.0, 1.0])
+    look = FirstLook(variances, np.eye(4), 0.3, n_visible=3)
+    by_hand = sum(
+        (0.1 / (factors[i] * factors[j])) ** 2 / (variances[i] - variances[j]) for i in range(2) for j in range(2, 4)
+    )
+    assert forecast_loss(look, factors, 0.1, 2) == pytest.approx(by_hand)
+    entries = [(i, j) for i in range(4) for j in range(4) if min(i, j) < 3]
+    everything = sum((0.1 / (factors[i] * factors[j])) ** 2 for i, j in entries)
+    assert forecast_loss(look, factors, 0.1, None) == pytest.approx(everything)
+
+
+def test_a_map_is_chosen_only_where_it_promises_enough():
+    look = first_look(np.diag(np.arange(1.0, 101) ** -2), 1e-4)
+    chosen = best_map(look, 3, 1e-4, 1.1e-4)
+    assert chosen is not None
+    assert chosen.promise <= PROMISE
+    assert chosen.keeps_promise(chosen.squared_reach)
+    assert not chosen.keeps_promise(chosen.squared_reach * (PROMISE / chosen.promise) ** 0.5 * 1.01)
+    assert best_map(look, 3, 1e-4, 1e-2) is None
+    assert best_map(first_look(np.eye(50), 1.0), 3, 1.0, 1.0) is None  # nothing is visible
+    assert Map(0.5, np.eye(2), 0.5, 0.4).keeps_promise(0.7)
+
+
+def test_visible_variances_are_freed_of_their_bias():
+    d, sd = 200, 0.01
+    generator = np.random.default_rng(2)
+    noise = generator.normal(size=(d, d)) * sd
+    truth = np.append([1.0, 0.5], np.zeros(d - 2))
+    look = first_look(np.diag(truth) + (noise + noise.T) / np.sqrt(2), sd)
+    assert look.n_visible == 2
+    assert look.variances[:2] == pytest.approx([1.0, 0.5], abs=0.03)
+
+
+def test_a_law_that_auto_does_not_take_refuses_nothing():
+    options = {"epsilon": 15.0, "delta": 1e-12, "center": True, "norm_bound": 1.0}  # too little noise for the grid
+    whole, one = (PrivateCovariance(**options, stages=stages).plan(5).law(100) for stages in ("auto", 1))
+    assert whole.parameters() == one.parameters()
+    with refused(CapacityError):
+        PrivateCovariance(**options, stages=2).plan(5)
