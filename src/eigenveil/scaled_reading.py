@@ -37,7 +37,7 @@ class ScaledReading(MatrixReading):
         draw = self.row_noise_draw if self.has_noise_law else None
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
-            signs.undetermined, "So many rows are tied in {} that the noise hides the rest; correlations are set to 0."
+            signs.undetermined, "Ties or the noise hide how rows differ in {}; the correlations there are set to 0."
         )
         return signs
 
