@@ -11,7 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from eigenveil import SecondMoments
+from eigenveil.cli import app
 
 
 def assert_one_sentence(error: BaseException, *private: object) -> None:
@@ -87,3 +92,27 @@ def start_child(function: Callable[[], Any], expected: tuple[type[BaseException]
 def in_child(function: Callable[[], Any], expected: tuple[type[BaseException], ...] = ()) -> Any:
     """Run `function` in a forked process and return its result."""
     return start_child(function, expected).result()
+
+
+def invoked(*words, fails=None):
+    """Run a command; return its result, or where it `fails` its one sentence, without the secret cells of the table."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if fails is not None:
+        assert isinstance(result.exception, fails), (result.output, result.exception)
+        assert_one_sentence(result.exception, "secret")
+        assert result.stdout == ""
+        return str(result.exception)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def moments_on(ring, rule, rows, cuts=()):
+    """Return the moments of rows on a ring, pushed in batches that end at `cuts`, with the ring closed."""
+    moments = SecondMoments(rule, rows.shape[1])
+    for batch in np.split(rows, sorted(cuts)):
+        for part in ring.push(batch):
+            if part.shape[0]:
+                moments.update(part)
+    for part in ring.closing():
+        moments.update(part)
+    return moments

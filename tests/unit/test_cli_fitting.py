@@ -10,7 +10,7 @@ from eigenveil import PrivacyLedger, load_release
 from eigenveil.cli import app, spending
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
-from helpers import assert_one_sentence
+from helpers import invoked as invoke
 
 ROWS = 4000
 
@@ -28,17 +28,6 @@ def folder(tmp_path, monkeypatch):
     np.save(tmp_path / "people.npy", np.column_stack([age, income]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def invoke(*words, fails=None):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if fails is not None:
-        assert isinstance(result.exception, fails), (result.output, result.exception)
-        assert_one_sentence(result.exception, "secret")
-        assert result.stdout == ""
-        return str(result.exception)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
 
 
 NUMBERS = ("--columns", "age,income", "--bounds", "age=20:60", "--bounds", "income=0:70000", "--epsilon", 5)

@@ -10,7 +10,7 @@ from eigenveil import Schema, load_release
 from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.schema import Column
-from helpers import assert_one_sentence
+from helpers import invoked as invoke
 
 SCHEMA = Schema(
     (
@@ -32,17 +32,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     SCHEMA.save("people.yaml")
     return tmp_path
-
-
-def invoke(*words, fails=None):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if fails is not None:
-        assert isinstance(result.exception, fails), (result.output, result.exception)
-        assert_one_sentence(result.exception, "secret")
-        assert result.stdout == ""
-        return str(result.exception)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
 
 
 def test_a_draft_is_printed_or_written_and_overwrites_nothing(folder):

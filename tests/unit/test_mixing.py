@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import PrivatePCA, RowBound, SecondMoments
+from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.rows import mixing
 from eigenveil.rows.column_counts import half_differences
 from eigenveil.rows.differences import Ring
 from eigenveil.rows.mixing import MixedRing, block_rows, mixed_blocks, public_order
-from helpers import refused
+from helpers import moments_on, refused
 
 
 def naive_hash(place):
@@ -44,17 +44,6 @@ def test_blocks_are_even_and_of_a_fixed_size():
     assert block_rows(10**6) == 1024
 
 
-def moments_of(ring, rule, rows, cuts):
-    moments = SecondMoments(rule, rows.shape[1])
-    for batch in np.split(rows, sorted(cuts)):
-        for part in ring.push(batch):
-            if part.shape[0]:
-                moments.update(part)
-    for part in ring.closing():
-        moments.update(part)
-    return moments
-
-
 @given(st.integers(2, 60), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(["pairs", "signs"]))
 @settings(max_examples=30, deadline=None)
 def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
@@ -62,11 +51,11 @@ def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
     rows = np.random.default_rng(n).normal(size=(n, 2))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(mixing, "block_rows", lambda _: 10)
-        whole = moments_of(MixedRing(rule), rule, rows, ())
-        assert moments_of(MixedRing(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
+        whole = moments_on(MixedRing(rule), rule, rows, ())
+        assert moments_on(MixedRing(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
         blocks = [rows[start : start + 10] for start in range(0, n, 10)]
         order = np.concatenate([block[public_order(len(block), number)] for number, block in enumerate(blocks)])
-        assert moments_of(Ring(rule), rule, order, ()) == whole
+        assert moments_on(Ring(rule), rule, order, ()) == whole
         assert np.array_equal(np.concatenate(list(mixed_blocks(np.split(rows, 2 if n % 2 == 0 else [1])))), order)
     assert whole.n_samples == n
 
@@ -107,7 +96,7 @@ def test_a_sorted_table_is_as_good_as_a_shuffled_one(standardize):
     # The control: in the order of the table, neighbours tell the second direction alone.
     kind = "signs" if standardize else "pairs"
     rule = RowBound(3**0.5 if standardize else 1.0, rows=kind, comparisons=8)
-    in_order = np.linalg.eigh(moments_of(Ring(rule), rule, X, ()).gram.astype(float))[1][:, -1]
+    in_order = np.linalg.eigh(moments_on(Ring(rule), rule, X, ()).gram.astype(float))[1][:, -1]
     assert np.abs(in_order)[0] < 0.3
 
 

@@ -14,7 +14,7 @@ from eigenveil.estimators.base import MomentsEstimator
 from eigenveil.estimators.collecting import with_ring_closed
 from eigenveil.row_rule import RowRule
 from eigenveil.rows.differences import COMPARISONS, Ring
-from helpers import refused
+from helpers import moments_on, refused
 
 KINDS = ("pairs", "signs")
 
@@ -56,14 +56,7 @@ def naive_gram(rule, rows):
 
 
 def ring_moments(rule, rows, cuts=()):
-    moments, ring = SecondMoments(rule, rows.shape[1]), Ring(rule)
-    for batch in np.split(rows, sorted(cuts)):
-        for part in ring.push(batch):
-            if part.shape[0]:
-                moments.update(part)
-    for part in ring.closing():
-        moments.update(part)
-    return moments
+    return moments_on(Ring(rule), rule, rows, cuts)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bound import finite_rows
+from .in_batches import InBatches
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-class ColumnCounts:
+class ColumnCounts(InBatches):
     """Counts of the numbers of every column, between public points of its own.
 
     Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
@@ -47,12 +48,6 @@ class ColumnCounts:
         for bins, places, column in zip(self._bins, self.points, self.columns, strict=True):
             bins += np.bincount(np.searchsorted(places, rows[:, column], side="left"), minlength=bins.size)
         self.n_rows += rows.shape[0]
-        return self
-
-    def update_from(self, batches: Iterable[Any]) -> Self:
-        """Add the rows of all batches."""
-        for batch in batches:
-            self.update(batch)
         return self
 
     def __add__(self, other: Self) -> Self:

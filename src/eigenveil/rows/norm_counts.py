@@ -6,13 +6,13 @@ that its row lies in, so that one added row could move another row to the next r
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .bound import finite_rows, integer_rows, target_exponent
+from .in_batches import InBatches
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -29,7 +29,7 @@ _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
 _ORDINARY = 900
 
 
-class MagnitudeCounts:
+class MagnitudeCounts(InBatches):
     """Counts of magnitudes (norms of rows, or sizes of features) on the public ladder.
 
     Examples
@@ -149,12 +149,6 @@ class RowSizes(MagnitudeCounts):
         if self._features is not None:
             return super().update(np.abs(scaled_rows(X, self._shift, self._scale)))
         return self._count(norm_rungs(scaled_rows(X, self._shift, self._scale)))
-
-    def update_from(self, batches: Iterable[Any]) -> Self:
-        """Add the rows of all batches."""
-        for batch in batches:
-            self.update(batch)
-        return self
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features)

@@ -1,18 +1,18 @@
 """`RowSums`: the exact sum of bounded integer rows, the statistic behind a mean that is measured first."""
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .bound import RowBound, finite_rows
+from .in_batches import InBatches
 
 # Rows that are quantized at once: integers of at most 2^24, so sums of so many are exact in float64.
 _BLOCK = 2**14
 
 
-class RowSums:
+class RowSums(InBatches):
     """The number of rows and the sum of their integers, exact, whatever the order, batch, layout or engine.
 
     Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
@@ -36,12 +36,6 @@ class RowSums:
             integers = self.bound.quantize(rows[start : start + _BLOCK])
             self.total += integers.sum(axis=0).astype(np.int64)
         self.n_rows += rows.shape[0]
-        return self
-
-    def update_from(self, batches: Iterable[Any]) -> Self:
-        """Add the rows of all batches."""
-        for batch in batches:
-            self.update(batch)
         return self
 
     def __add__(self, other: Self) -> Self:
