@@ -152,5 +152,6 @@ def figure_2(results: Results, images: Path) -> list[str]:
             random signs and does not see the subspace. The block sampler is at that limit. The coordinate-wise one
             is at √k/√T, as it moves one column of k at a time; so "less than 0.01 after 20,000" fits a step that
             passes over all columns. The right-hand panels show the subspace: there both samplers settle within the
-            updates drawn here, at the same loss, so 20,000 steps were more than enough."""),
+            updates drawn here, at the same loss, so 20,000 steps were more than enough. Not yet discussed with the
+            authors."""),
     ]

@@ -174,11 +174,12 @@ def _utility_verdict(results: Results) -> list[str]:
             kddcup99, which the paper counts among the hopeless: at all 494,021 rows the norm of MOD-SULQ's noise,
             2β√d = 0.26, is below the first eigenvalue 0.48, and it finds that direction. At 100,000 rows it does
             not, so the paper's axis may end before. **The contrast is one of constants, not of input
-            perturbation:** `gaussian` adds the same kind of noise as MOD-SULQ under the same (ε, δ), some 5d times
-            less of it, and is better than PPCA on every set at every n. Against the sentence that "differentially
-            private PCA cannot be significantly improved over the performance of PPCA" stands `matrix_laplace` too:
-            pure as PPCA, and better on every set at the largest n; PPCA is better where rows are few, but for
-            localization."""),
+            perturbation:** `gaussian` adds the same kind of noise as MOD-SULQ under the same (ε, δ), 4.9d to 5.8d
+            times less of it beside the diagonal and 3.5d to 4.1d times less on it at these d, and is better than PPCA
+            on every set at every n. Against the sentence that "differentially private PCA cannot be significantly
+            improved over the performance of PPCA", which the paper itself does not carry over to k > 1, stands
+            `matrix_laplace` too: pure as PPCA, and better on every set at the largest n; PPCA is better where rows are
+            few, but for localization. Not yet discussed with the authors."""),
     ]
 
 

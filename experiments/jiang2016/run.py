@@ -212,9 +212,10 @@ def _table_1(results: Results) -> list[str]:
             {dimensions[-1]}; the norm is that of the noise on C = nA."""),
         table(header, lines),
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
-            norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows
-            more slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm
-            of `wishart`, the corrected law, is mostly its mean m·c·I, which turns no eigenvector."""),
+            norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows more
+            slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm of
+            `wishart`, the corrected law, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed with
+            the authors."""),
     ]
 
 
@@ -236,7 +237,8 @@ def _theorem_7(results: Results) -> list[str]:
         table(header, lines),
         prose("""**Agreement: yes, the theorem holds**, although its proof drops a square. It asks for many times the
             rows that are needed, the more the closer ρ is to 1: 1/(1 − ρ²) stands where 1/√(1 − ρ²) is enough. Both
-            bounds speak of W and not of privacy, which the next table is about."""),
+            bounds speak of W and not of privacy, which the next table is about. Not yet discussed with the
+            authors."""),
     ]
 
 
@@ -257,7 +259,9 @@ def _audit(results: Results) -> list[str]:
         table(["", "claimed ε", "ε is at least", "impossible outputs", "predicted", "verdict"], lines),
         prose("""**Contradiction: Theorem 4 is false.** The published Wishart mechanism produces outputs that are
             impossible on the neighbour, at the predicted rate, so no ε holds for it ([proof](wishart.md)); the bound
-            in the table grows with the number of draws. The same audit finds nothing against `matrix_laplace`."""),
+            in the table grows with the number of draws. The same audit finds nothing against `matrix_laplace`. That
+            the theorem is false Anand Sarwate said in public in April 2017, when he withdrew a Wishart mechanism of his
+            own. Not yet discussed by us with the authors."""),
     ]
 
 

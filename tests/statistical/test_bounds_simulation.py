@@ -11,6 +11,7 @@ import scipy.stats
 
 from eigenveil import theory
 from eigenveil.laws import LAWS
+from eigenveil.postprocess import fantope_components
 from eigenveil.randomness import seeded_generator
 from eigenveil.samplers import bingham, wishart
 from eigenveil.theory.bounds.common import largest_singular, smallest_singular
@@ -143,6 +144,29 @@ def test_local_gaussian_breaks_theorem_2_of_wang_and_xu_as_printed(printed):
         else:
             bound = theory.wang_xu_theorem_2(**setting, corrected=True, failure_probability=0.01)
             assert keeps(np.sum(errors > bound), runs, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("top", "n", "constant", "broken"), [(2e-4, 1e8, 1e3, True), (2e-6, 1e12, 1e6, True), (0.2, 1e8, 1e3, False)]
+)
+def test_sparse_local_gaussian_breaks_theorem_4_of_wang_and_xu_as_printed(top, n, constant, broken):
+    """Short rows break it with any constant, at either end of the penalties it allows; long rows are the control."""
+    generator, runs, p, k, s = seeded_generator(13), 10, 12, 2, 4
+    epsilon, delta = 0.5, 1e-4
+    spectral = {"top_eigenvalue": top, "kth_eigenvalue": top, "next_eigenvalue": top / 2}
+    setting = {"n_rows": n, "n_features": p, "n_components": k, "sparsity": s, "epsilon": epsilon, **spectral}
+    bound = theory.wang_xu_theorem_4(**setting, constant=constant)
+    corrected = theory.wang_xu_theorem_4(**setting, delta=delta, corrected=True)
+    for penalty in (0.0, top * math.sqrt(math.log(p) / n) / epsilon):
+        for _ in range(runs):
+            V = np.zeros((p, k))
+            V[:s] = np.linalg.qr(generator.normal(size=(s, k)))[0]
+            G = generator.normal(size=(p, p)) * math.sqrt(2 * math.log(1.25 / delta) / n) / epsilon
+            noisy = top / 2 * (np.eye(p) + V @ V.T) + np.triu(G) + np.triu(G, 1).T
+            found = fantope_components(noisy, k, penalty=penalty).components
+            error = k - np.sum((found @ V) ** 2)  # |sin Theta|_F^2
+            assert bool(error > bound) is broken
+            assert error < corrected
 
 
 def test_no_law_beats_theorem_8():

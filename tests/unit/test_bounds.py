@@ -73,6 +73,7 @@ def test_theorem_3_of_nips_is_false():
     n = theory.nips_theorem_3(**setting)
     assert n == pytest.approx(30.95, abs=0.01)
     assert ppca_failure(15, n / 2, 0.1) == pytest.approx(8.12e-3, rel=1e-3)
+    assert ppca_failure(15, 31 / 2, 0.1) == pytest.approx(8.01e-3, rel=1e-3)  # rows are whole numbers
     setting.update(n_features=20, failure_probability=1e-10)
     assert ppca_failure(20, theory.nips_theorem_3(**setting) / 2, 0.1) / 1e-10 == pytest.approx(456_186, rel=1e-3)
 

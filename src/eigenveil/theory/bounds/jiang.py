@@ -101,17 +101,6 @@ def jiang_theorem_9(
     return following + positive_number("constant", constant) * d * math.log(d) / epsilon
 
 
-def jiang_theorem_10(*, n_features: int, epsilon: float, n_components: int = 1, constant: float = 1.0) -> float:
-    """Theorem 10: an epsilon-private rank-k matrix misses some C by this much more than lambda_(k+1).
-
-    Omega(d/epsilon), printed with the inequality turned round. The proof counts (d - k) k directions, so d - k
-    stands here for d, which is the same growth for k <= d/2; `constant` is unknown.
-    """
-    d, epsilon = integer_between("n_features", n_features, 1), positive_number("epsilon", epsilon)
-    k = integer_between("n_components", n_components, 1, d)
-    return positive_number("constant", constant) * (d - k) / epsilon
-
-
 def jiang_table_1(*, n_features: int, n_rows: float, epsilon: float, constant: float = 1.0) -> dict[str, float]:
     """Table 1: growth of the spectral norm of the noise on A = C/n, up to one `constant` and factors of ln(1/delta).
 

@@ -1,0 +1,51 @@
+"""The table of mutants fits the source and the tests: tools/mutants.py runs it, which takes minutes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def table(monkeypatch):
+    if not (ROOT / "tools" / "mutants.py").exists():
+        pytest.skip("the tools are not part of this installation")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import mutant_table
+    import mutants
+
+    yield list(mutants.mutants(mutant_table.TABLE)), mutants
+    for name in ("mutants", "mutant_table"):
+        sys.modules.pop(name, None)
+
+
+def test_every_constant_is_where_the_table_says_and_its_tests_are_fast_ones(table):
+    for mutant in table[0]:
+        changed = mutant.applied((table[1].SOURCE / mutant.file).read_text())
+        compile(changed, mutant.file, "exec")
+        for test in mutant.tests:
+            file, name = test.split("::")
+            before, found, _ = (ROOT / "tests" / file).read_text().partition(f"def {name}(")
+            assert found, test
+            assert "pytest.mark.heavy" not in before.rpartition("\n\n\n")[2]
+
+
+def test_every_law_of_the_tables_has_its_constants_there(table):
+    """But for the baselines, which have none."""
+    from eigenveil.laws import LAWS
+    from eigenveil.laws.local import LOCAL_LAWS
+
+    files = {mutant.file for mutant in table[0]}
+    laws = [*(law for law in LAWS.values() if not law.baseline), *LOCAL_LAWS.values()]
+    for law in laws:
+        assert law.__module__.removeprefix("eigenveil.").replace(".", "/") + ".py" in files
+
+
+def test_a_mutant_that_dies_is_not_caught(table):
+    judged = table[1].verdict
+    assert judged(0, "") == "missed"
+    assert judged(1, "E       assert 2 == 3\nFAILED tests/x.py::test - assert 2 == 3") == "caught"
+    assert judged(1, "FAILED tests/x.py::test - NameError: name 'x' is not defined").startswith("died")
+    assert judged(4, "ERROR: not found").startswith("died")

@@ -1,0 +1,144 @@
+"""The constants that `mutants.py` makes wrong: file, text with the constant in [[ ]], what replaces it, fast tests.
+
+A law that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the relation.
+"""
+
+# ruff: noqa: E501  (a constant and what becomes of it are read on one line)
+# fmt: off
+
+SCALED = ("scaled",)
+SWAPPED = ("relation is not Relation.REPLACE",)
+SELF_SWAPPED = ("self.relation is not Relation.REPLACE",)
+
+SENSITIVITY = "unit/test_sensitivity.py::test_"
+LAWS = "unit/test_laws.py::test_"
+DRAWN = "unit/test_what_is_drawn.py::test_"
+SAMPLED = "statistical/test_eigenvector_sampling.py::test_"
+OUR_SAMPLING = (SAMPLED + "our_constants_are_those_of_the_proof",)
+PUBLISHED_SAMPLING = (SAMPLED + "the_published_constants_are_those_of_the_paper",)
+SAMPLING_COST = (SAMPLED + "a_whole_release_costs_what_it_is_given_and_not_much_less",)
+CAPS = "statistical/test_double_cap.py::test_"
+CONSTANTS = (LAWS + "laplace_and_frobenius_constants",)
+GAUSSIAN = (LAWS + "gaussian_constants",)
+WISHART_DELTAS = (LAWS + "wishart_deltas_are_the_divergences_of_the_scalar_mechanism",)
+WISHART = (LAWS + "the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite",)
+LAZY, DISCRETE, NORMAL = ((DRAWN + name,) for name in ("lazy_matrices", "discrete_entries_and_counts", "gaussian_entries"))
+SUBSPACES, LOCAL, BITS = ((DRAWN + name,) for name in ("subspaces", "local_entries", "local_bits"))
+QUICK = (DRAWN + "quick_draws_have_the_sizes_of_their_laws",)
+BALANCED = (DRAWN + "the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_over_p",)
+
+TABLE = [
+    # The sensitivities that all laws share.
+    ("accounting/sensitivity.py", '- 2(x.y)^2."""\n    return [[Fraction(2 if relation is Relation.REPLACE else 1)]]', ("scaled", "Fraction(1 if relation is Relation.REPLACE else 2)"), (SENSITIVITY + "frobenius",)),
+    ("accounting/sensitivity.py", 'reached by orthogonal rows."""\n    return [[Fraction(2 if relation is Relation.REPLACE else 1)]]', ("scaled", "Fraction(1 if relation is Relation.REPLACE else 2)"), (SENSITIVITY + "nuclear",)),
+    ("accounting/sensitivity.py", "if [[relation is Relation.REPLACE]]:\n        return Fraction(n_features", SWAPPED, (SENSITIVITY + "upper_triangle_in_l1",)),
+    ("accounting/sensitivity.py", "return [[Fraction(n_features * (n_features + 3), 2)]]", ("scaled", "Fraction(n_features * (n_features + 2), 2)", "Fraction(n_features * (n_features + 4), 2)"), CONSTANTS),
+    ("accounting/sensitivity.py", "return [[Fraction(n_features + 1, 2) ** 2]]", ("scaled", "Fraction(n_features, 2) ** 2", "Fraction(n_features + 2, 2) ** 2", "Fraction(n_features + 1, 2)"), CONSTANTS),
+    ("accounting/sensitivity.py", "del relation\n    return [[Fraction(1)]]", SCALED, (SENSITIVITY + "quadratic_form",)),
+    ("accounting/sensitivity.py", "return [[4 if relation is Relation.REPLACE else 1]]", ("scaled", "1 if relation is Relation.REPLACE else 4"), (SENSITIVITY + "sum_of_rows",)),
+    # gaussian, mod_sulq
+    ("accounting/calibration.py", "above, below = log_ndtr([[mu / 2 - epsilon / mu]])", SCALED, (LAWS + "gaussian_delta_is_the_divergence",)),
+    ("accounting/calibration.py", "epsilon + log_ndtr([[-mu / 2 - epsilon / mu]])", SCALED, (LAWS + "gaussian_delta_is_the_divergence",)),
+    ("laws/gaussian.py", "scale = [[square_root_above(change(self.relation)) / mu * (1 + 1e-12)]]", SCALED, GAUSSIAN),
+    ("laws/gaussian.py", "return scale, [[scale / math.sqrt(2)]]", SCALED, GAUSSIAN),
+    ("laws/gaussian.py", "scale = [[math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon]]", ("scaled", "math.sqrt(2 * math.log(1.0 / self.delta)) / self.epsilon"), GAUSSIAN),
+    ("laws/gaussian.py", "partial(discrete_gaussian, [[beside * grid]])", SCALED, NORMAL),
+    ("laws/gaussian.py", "discrete_gaussian([[diagonal * grid]], d, generator)", SCALED, NORMAL),
+    ("laws/gaussian.py", "discrete_gaussian([[self.noise_scale() * grid]], 1, generator)", SCALED, NORMAL),
+    ("laws/gaussian.py", "discrete_gaussian([[grid * self.count_sd]], 1, generator)", SCALED, NORMAL),
+    ("laws/gaussian.py", "return [[1 / (self.total_mu() * math.sqrt(self.count_share))]] if", SCALED, NORMAL),
+    ("laws/gaussian.py", "change = [[square_root_above(frobenius_squared(self.relation)) / self.noise_scale()]]", SCALED, NORMAL),
+    ("laws/gaussian.py", "rho = decimal_above([[exact(mu) ** 2 / 2]] *", ("scaled", "exact(mu) / 2", "exact(mu) ** 3 / 2"), NORMAL),
+    ("laws/gaussian.py", 'return "trace" if [[self.relation is Relation.REPLACE]]', SELF_SWAPPED, ("statistical/test_trace.py::test_every_number_that_leaves_is_counted",)),
+    ("laws/gaussian.py", "true = trace if [[self.relation is Relation.REPLACE]]", SELF_SWAPPED, ("statistical/test_trace.py::test_the_number_more_has_the_noise_of_the_diagonal",)),
+    ("laws/mod_sulq.py", "scale = [[(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)]]", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (LAWS + "mod_sulq_constants",)),
+    ("laws/mod_sulq.py", "logarithm = math.log([[(d * d + d)]]", ("scaled", "(d * d)"), (LAWS + "mod_sulq_constants",)),
+    ("laws/portions.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("unit/test_portions.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
+    # Private counts and choices
+    ("laws/central.py", "return [[1 / (exact(self.epsilon) - self.matrix_epsilon)]]", SCALED, DISCRETE),
+    ("laws/central.py", "return [[exact(self.epsilon) * (1 - self.count_share)]]", SCALED, DISCRETE),
+    ("laws/central.py", "float_above([[1 / epsilon]])", SCALED, (DRAWN + "a_count_alone",)),
+    ("laws/above_threshold.py", "scale = [[2 / epsilon]]", SCALED, ("privacy/test_selection.py::test_the_scale_is_two_over_epsilon",)),
+    # laplace, frobenius
+    ("laws/laplace.py", "return float_above([[2 * self.n_features / self.matrix_epsilon]])", ("scaled", "2 * (self.n_features + 1) / self.matrix_epsilon", "(2 * self.n_features - 1) / self.matrix_epsilon"), CONSTANTS),
+    ("laws/laplace.py", "return float_above([[self._sensitivity() / self.matrix_epsilon]])", SCALED, CONSTANTS),
+    ("laws/laplace.py", "true = [[self._sensitivity() / Fraction(self.noise_scale())]]", SCALED, CONSTANTS),
+    ("laws/laplace.py", "scale = [[self.noise_scale() * grid]]", SCALED, DISCRETE),
+    ("laws/frobenius.py", "scale = [[square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon**2)]]", ("scaled", "square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon)", "square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon**3)"), LAZY),
+    ("laws/frobenius.py", "return [[2 * scale]] if", SCALED, LAZY),
+    ("laws/frobenius.py", "decimal_above([[self.matrix_epsilon / 2]] + count)", SCALED, CONSTANTS),
+    ("laws/frobenius.py", "float_above([[Fraction(self.noise_scale()) * unit]])", SCALED, LAZY),
+    ("laws/frobenius.py", "generator.gamma([[d * (d + 1) / 2]],", ("scaled", "d * (d + 1) / 2 + 1", "d * (d + 1) / 2 - 1"), QUICK),
+    ("samplers/lazy_frobenius.py", "factor = scale * ([[(first + second) / (2 * math.sqrt(first))]])", ("scaled", "(first + second) / 2"), ("statistical/test_exact_noise.py::test_the_radius_of_frobenius_is_gamma",)),
+    # matrix_laplace
+    ("laws/matrix_laplace.py", "return [[sensitivity / (2 * self.matrix_epsilon)]]", SCALED, LAZY),
+    ("laws/matrix_laplace.py", "sensitivity = [[1 if self.balanced else nuclear(self.relation)]]", ("nuclear(self.relation)", "1"), LAZY),
+    ("laws/matrix_laplace.py", "return [[self.relation is Relation.REPLACE]] and", SELF_SWAPPED, LAZY),
+    ("laws/matrix_laplace.py", "float_above([[self._scale * unit]])", SCALED, LAZY),
+    ("laws/matrix_laplace.py", "LazyWishartDifference(d, [[d + 1]], scale", ("d", "d + 2"), LAZY),
+    ("laws/matrix_laplace.py", "(wishart([[d + 1]], scale, d, generator)", ("d", "d + 2"), QUICK),
+    ("laws/matrix_laplace.py", "generator.random() ** ([[1 / self._dimension]])", ("scaled", "2 / self._dimension"), QUICK),
+    ("laws/matrix_laplace.py", "[[2 * self.noise_scale() * math.sqrt(degrees * (2 * p + 1) / (p + 2))]]", ("scaled", "2 * self.noise_scale() * math.sqrt(degrees * 2 * p / (p + 2))"), CONSTANTS),
+    ("samplers/lazy_wishart.py", "super().__init__(n_features, [[n_features + 1]], scale, generator)", ("n_features", "n_features + 2"), LAZY),
+    ("samplers/lazy_wishart.py", "self._uniform.bits) * [[2 / (self.d * (self.d + 1))]]", ("scaled", "2 / (self.d * self.d)", "1 / (self.d * (self.d + 1))"), BALANCED),
+    ("samplers/lazy_wishart.py", "exponent = [[Fraction(2, self.d * (self.d + 1))]]", ("scaled", "Fraction(1, self.d * (self.d + 1))"), BALANCED),
+    # wishart
+    ("laws/wishart.py", "return [[self.n_features + 1.0]], 1.5", ("self.n_features + 2.0", "self.n_features + 0.0"), LAZY),
+    ("laws/wishart.py", "1.0, [[1.5 / float(self.matrix_epsilon)]]", SCALED, LAZY),
+    ("laws/wishart.py", "third = [[self.matrix_epsilon / 3]]", SCALED, (LAWS + "the_published_wishart_betrays_a_unit_row",)),
+    ("laws/wishart.py", "power = [[nu / 2 - 1]]\n    exponent", ("scaled", "nu / 2", "nu / 2 - 2"), WISHART_DELTAS),
+    ("laws/wishart.py", "exponent = [[(epsilon + 0.5 / scale) / power]]", SCALED, WISHART_DELTAS),
+    ("laws/wishart.py", "excess = [[0.5 / scale - epsilon]]", SCALED, WISHART_DELTAS),
+    ("laws/wishart.py", "power = [[nu / 2 - 1]]\n    if power == 0", ("scaled", "nu / 2", "nu / 2 - 2"), WISHART_DELTAS),
+    ("laws/wishart.py", "if [[relation is Relation.ADD_REMOVE]]:\n        return max(", ("relation is Relation.REPLACE",), (LAWS + "the_design_point_of_the_wishart_mechanism",)),
+    ("laws/wishart.py", "scale = [[safe_boundary(private, large, large * 1e-6)]]", SCALED, WISHART),
+    ("laws/wishart.py", "degrees = [[nu + self.n_features - 1]]", ("nu + self.n_features", "nu + self.n_features - 2"), WISHART),
+    ("laws/wishart.py", "[[round(degrees)]], float_above", ("round(degrees) + 1", "round(degrees) - 1"), LAZY),
+    ("laws/wishart.py", "float_above([[Fraction(scale) * unit]])", SCALED, LAZY),
+    # ppca
+    ("laws/ppca.py", "return [[exact(self.epsilon) / (1 if one_sided else 2)]]", ("scaled", "exact(self.epsilon) / (2 if one_sided else 1)"), SUBSPACES),
+    ("laws/ppca.py", "one_sided = [[self.relation is Relation.ADD_REMOVE]]", ("self.relation is Relation.REPLACE",), SUBSPACES),
+    ("laws/ppca.py", "ExactBingham(ExactMatrix(gram), [[self._exact_strength / grid]])", SCALED, SUBSPACES),
+    ("laws/ppca.py", "(0.0 if self._drawn_at_once else [[self.strength / grid]])", SCALED, SUBSPACES),
+    # eigenvector_sampling
+    ("laws/eigenvector_sampling.py", "return [[self.matrix_epsilon * exact(self.eigenvalue_share)]]", SCALED, OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "return [[self.matrix_epsilon - self._eigenvalue_epsilon]]", ("scaled", "2 * (self.matrix_epsilon - self._eigenvalue_epsilon)"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "return [[self.n_components + 1]] if", ("self.n_components", "self.n_components + 2"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "else [[self.n_components]]\n", ("self.n_components + 1", "max(1, self.n_components - 1)"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "if [[self.relation is Relation.REPLACE]] else self.n_components\n", SELF_SWAPPED, OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "strength = [[self._direction_epsilon / (self._cost * (1 + slack))]]", ("scaled", "2 * self._direction_epsilon / (self._cost * (1 + slack))"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "return float([[self._direction_epsilon / self._cost]])", SCALED, OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "exact_directions(matrix, [[self._exact_strength(grid) / grid]],", ("scaled", "2 * self._exact_strength(grid) / grid"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "scale = float_above([[sensitivity / self._eigenvalue_epsilon]])", ("scaled", "sensitivity / self._eigenvalue_epsilon / 2"), OUR_SAMPLING),
+    ("laws/eigenvector_sampling.py", "generator.laplace(0.0, [[2 / epsilon_0]], d)", ("scaled", "1 / epsilon_0", "epsilon_0 / 2"), PUBLISHED_SAMPLING),
+    ("laws/eigenvector_sampling.py", "weights = [[np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))]]", ("np.ones(d)", "1 / epsilon_0 + np.maximum(eigenvalues, 0.0)", "np.sqrt(2 / epsilon_0 + np.maximum(eigenvalues, 0.0))"), PUBLISHED_SAMPLING),
+    ("laws/eigenvector_sampling.py", "strengths = [[float(self._direction_epsilon) * weights / weights.sum() / 4]]", ("scaled", "float(self._direction_epsilon) * weights / weights.sum() / 2"), PUBLISHED_SAMPLING),
+    ("laws/eigenvector_sampling.py", "factor = [[Fraction(1, 2)]] if", SCALED, SAMPLING_COST),
+    ("laws/eigenvector_sampling.py", "else [[Fraction(1, 4)]]\n", SCALED, SAMPLING_COST),
+    ("laws/eigenvector_sampling.py", "if [[self.relation is Relation.REPLACE]] else Fraction(1, 4)", SELF_SWAPPED, SAMPLING_COST),
+    ("samplers/exact_directions.py", "moved = [[rows * (NORM_SQUARED + 2 * deviation) * grid]]", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
+    # Samplers
+    ("samplers/bingham.py", "half = [[dimension / 2]]", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_law")),
+    ("samplers/discrete.py", "gamma = [[(magnitude - mode) ** 2 / (2 * spread)]]", SCALED, ("statistical/test_discrete.py::test_draws_have_their_probabilities",)),
+    # The local model
+    ("laws/local/directions.py", "self.trace_epsilon = share_below([[exact(self.epsilon) * share]])", SCALED, BITS),
+    ("laws/local/directions.py", "self.direction_epsilon = share_below([[exact(self.epsilon) * (1 - share)]])", ("scaled", "exact(self.epsilon)"), BITS),
+    ("laws/local/directions.py", "return logistic_coin([[exact(self.trace_epsilon)]])", SCALED, BITS),
+    ("laws/local/directions.py", "0.5 + [[(share - 0.5) / math.tanh(self.trace_epsilon / 2)]] if", SCALED, (CAPS + "unbiased_with_the_stated_variance",)),
+    ("laws/local/one_bit.py", "return logistic_coin([[exact(self.direction_epsilon)]])", SCALED, BITS),
+    ("laws/local/one_bit.py", "inside, outside = [[rank / 2]], (n", ("(rank + 1) / 2",), (CAPS + "mass_and_slope_of_a_bit_by_quadrature",)),
+    ("laws/local/one_bit.py", "rank / 2, [[(n_features - rank) / 2]]", ("(n_features - rank + 1) / 2", "(n_features - rank) / 2 + 1"), (CAPS + "mass_and_slope_of_a_bit_by_quadrature",)),
+    ("laws/local/one_bit.py", "[[rank * (weighted - mass) / (n_features - 1)]], rank)", ("scaled", "rank * (weighted - mass) / n_features"), (CAPS + "mass_and_slope_of_a_bit_by_quadrature",)),
+    ("laws/local/double_cap.py", "d, gain = n_features, [[math.expm1(epsilon)]]", SCALED, BITS),
+    ("laws/local/double_cap.py", "[[(1 + gain) * mass / normalizer]], alpha)", SCALED, BITS),
+    ("laws/local/double_cap.py", "alpha = [[gain * (weighted - mass) / (normalizer * (d - 1))]]", ("scaled", "gain * (weighted - mass) / (normalizer * d)"), (CAPS + "alpha_by_quadrature_and_the_best_threshold",)),
+    ("laws/local/double_cap.py", "shape = [[(self.n_features - 1) / 2]]", ("self.n_features / 2", "(self.n_features - 2) / 2"), (CAPS + "law_of_the_squared_cosine",)),
+    ("laws/local/gaussian.py", "return square_root_above([[1 / Fraction(self.rho)]])", SCALED, LOCAL),
+    ("laws/local/gaussian.py", "return square_root_above([[1 / (2 * Fraction(self.rho))]])", SCALED, LOCAL),
+    ("laws/local/gaussian.py", "return [[math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon]]", SCALED, LOCAL),
+    ("laws/local/gaussian.py", "return decimal_above([[1 / Fraction(self.sigma) ** 2]])", ("scaled", "1 / Fraction(self.sigma)"), LOCAL),
+    ("laws/local/gaussian.py", "discrete_gaussian([[self.sigma * growth]], d, generator)", SCALED, LOCAL),
+    ("laws/local/gaussian.py", "discrete_gaussian([[self.off_diagonal_sd * growth]],", SCALED, LOCAL),
+    ("laws/local/gaussian.py", "change = [[square_root_above(Fraction(2)) / self.sigma * (1 + 1e-12)]]", SCALED, ("statistical/test_local_gaussian.py::test_true_epsilon_of_the_paper",)),
+    ("accounting/calibration.py", "return [[(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**2)]]", ("scaled", "(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**3)"), (LAWS + "discrete_and_rounded_gaussians_are_as_close_as_stated",)),
+]
