@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from .caveats import ROUNDED_CAVEAT
+from .caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT, ROUNDED_CAVEAT
 from .errors import InvalidParameterError, one_of, probability_below_one
 from .odds import chance, odds_factor
 
@@ -24,9 +24,9 @@ class Relation(StrEnum):
     """Which two data sets count as neighbours."""
 
     REPLACE = "replace"
-    """One row is exchanged for any other; the number of rows is public. The papers' relation."""
+    """One unit is exchanged for any other; the number of units is public. The papers' relation."""
     ADD_REMOVE = "add_remove"
-    """One row is added or taken away; the number of rows is itself private."""
+    """One unit is added or taken away; the number of units is itself private."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -39,6 +39,23 @@ class Unit(StrEnum):
 
     ROW = "row"
     """One row of the table."""
+    PERSON = "person"
+    """One person with all of their rows, however many there are."""
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Return the unit named by `value` (a `Unit` or its text)."""
+        return cls(one_of("unit", value, tuple(cls)))
+
+    @property
+    def in_words(self) -> str:
+        """The unit as a sentence names it."""
+        return "one row" if self is Unit.ROW else "one person with all of their rows"
+
+    @property
+    def counted(self) -> str:
+        """What there are many of: n is the number of these."""
+        return f"{self.value}s"
 
 
 class Numerics(StrEnum):
@@ -88,6 +105,8 @@ class Guarantee:
     --------
     >>> print(Guarantee(1.0))
     1-differentially private (replace one row), idealized numerics
+    >>> print(Guarantee(1.0, unit=Unit.PERSON))
+    1-differentially private (replace the rows of one person), idealized numerics
     >>> Guarantee(0.5, 1e-6).event.__class__.__name__
     'UnsupportedDpEvent'
     """
@@ -140,9 +159,29 @@ class Guarantee:
             return dp_accounting.RandomizedResponseDpEvent(noise, 2)
         return dp_accounting.UnsupportedDpEvent()
 
+    @property
+    def neighbours(self) -> str:
+        """What tells two neighbouring data sets apart, in words."""
+        if self.relation is Relation.ADD_REMOVE:
+            return f"add or remove {self.unit.in_words}"
+        return "replace one row" if self.unit is Unit.ROW else "replace the rows of one person"
+
+    @property
+    def known_others(self) -> str:
+        """What an adversary is taken to know, in words: everything but one unit."""
+        return "all other rows" if self.unit is Unit.ROW else "the rows of all other persons"
+
+    def for_unit(self, unit: Unit) -> Self:
+        """Return the promise about another unit, parts and all: for statistics that one of them moves no further."""
+        return replace(self, unit=unit, parts=tuple(part.for_unit(unit) for part in self.parts))
+
     def with_caveat(self, sentence: str) -> Self:
         """Return the same promise with one more caveat."""
         return replace(self, caveats=(*self.caveats, sentence))
+
+    def of_compared_units(self) -> Self:
+        """Return the same promise with what holds where units are compared with one another."""
+        return self.with_caveat(ORDER_CAVEAT if self.unit is Unit.ROW else IDENTIFIER_CAVEAT)
 
     def marked_reproducible(self) -> Self:
         """Return the record for a release drawn from a seeded generator."""
@@ -199,17 +238,16 @@ or B by a factor of at most e^1 = 2.72.
             )
         if not math.isfinite(self.epsilon):
             return ("Nothing is promised: these values were released without protection.",)
-        about, unit = _QUESTIONS[self.relation]
         sentences = [
-            f"Even for someone who knows all other rows, this release changes the odds of whether {about} by a factor "
-            f"of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
+            f"Even for someone who knows {self.known_others}, this release changes the odds of whether "
+            f"{_QUESTIONS[self.relation]} by a factor of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
         ]
         if self.delta > 0:
             sentences.append(
                 f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "
                 f"(delta = {self.delta:.3g}), in which it may tell everything about that person."
             )
-        return (*sentences, unit, _NUMERICS[self.numerics])
+        return (*sentences, _PROTECTED[self.unit][self.relation], _NUMERICS[self.numerics])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
@@ -229,23 +267,27 @@ or B by a factor of at most e^1 = 2.72.
         if not math.isfinite(self.epsilon):
             return "not private"
         budget = f"{self.epsilon:.6g}" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})"
-        neighbours = {
-            Relation.REPLACE: "replace one row",
-            Relation.ADD_REMOVE: "add or remove one row",
-        }[self.relation]
-        return f"{budget}-differentially private ({neighbours}), {self.numerics.value} numerics"
+        more = "; see caveats" if self.caveats else ""
+        return f"{budget}-differentially private ({self.neighbours}), {self.numerics.value} numerics{more}"
 
 
 _QUESTIONS = {
-    Relation.REPLACE: (
-        "one person's data say A or B",
-        "One person stands for one row: its contents are protected, and the number of rows is public.",
-    ),
-    Relation.ADD_REMOVE: (
-        "one person's data are included",
-        "One person stands for one row, there or not, and the number of rows is protected too; for what the row says, "
-        "the factor counts twice.",
-    ),
+    Relation.REPLACE: "one person's data say A or B",
+    Relation.ADD_REMOVE: "one person's data are included",
+}
+_PROTECTED = {
+    Unit.ROW: {
+        Relation.REPLACE: "One person stands for one row: its contents are protected, and the number of rows is "
+        "public.",
+        Relation.ADD_REMOVE: "One person stands for one row, there or not, and the number of rows is protected too; "
+        "for what the row says, the factor counts twice.",
+    },
+    Unit.PERSON: {
+        Relation.REPLACE: "A person is protected with all of their rows: what these say and how many they are. The "
+        "number of persons is public.",
+        Relation.ADD_REMOVE: "A person is protected with all of their rows, there or not, and the number of persons is "
+        "protected too; for what the rows say, the factor counts twice.",
+    },
 }
 _NUMERICS = {
     Numerics.EXACT: "Exact numerics: the program draws its noise exactly as the proof says, in whole numbers.",

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,10 @@ from threadpoolctl import ThreadpoolController
 
 from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
 from .rows.bound import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
+from .rows.persons import TWICE, Blocks, units_of
+from .rows.seen import SeenKeys
+from .rows.units import Units
+from .rows.weighted import SHARE_BITS, Weighted
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -34,10 +38,14 @@ _MATRICES = 6
 
 
 class SecondMoments:
-    """The number of rows n and the sum of q q' over the integer rows q, exact.
+    """The number of units n and the sum of q q' over the integer rows q, exact. A unit is a row, or a person.
 
     The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
-    float64, where every partial sum is an integer below 2^53, and add in int64.
+    float64, where every partial sum is an integer below 2^53, and add in int64. A unit's squares add up to the limit of
+    its rule at most, and so do the sizes of its products in any entry: it is units that are counted for both.
+
+    All rows of a person come in one batch. A person who comes again, in another batch or in moments that are added,
+    would count for two, and is refused; 8 bytes a person are kept for that.
 
     **These sums are private data, and so is a pickle of them**: engines send it between their workers, and it must stay
     where the rows may be.
@@ -71,7 +79,9 @@ class SecondMoments:
             raise InvalidParameterError("feature_names must have one name for every feature.")
         self.feature_names = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
-        self.n_rows = 0  # integer rows: comparisons, where rows are compared
+        self.n_rows = 0  # units: rows, or persons however many rows they have; comparisons, where rows are compared
+        self._weight_units = 0
+        self._seen = SeenKeys()  # persons, where these are the unit
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 
@@ -92,8 +102,13 @@ class SecondMoments:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows of the table: on a ring there are comparisons / 2 integer rows to each."""
+        """Number of rows of the table, or of persons: on a ring there are comparisons / 2 integer rows to each."""
         return self.n_rows // (self.bound.comparisons // 2) if self.bound.on_ring else self.n_rows
+
+    @property
+    def total_weight(self) -> float | None:
+        """The sum of the public weights of rows, in units of the largest; None where each row counts once."""
+        return None if self.bound.most_weight is None else math.ldexp(self._weight_units, -SHARE_BITS)
 
     @property
     def gram(self) -> IntArray:
@@ -107,21 +122,23 @@ class SecondMoments:
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised.
 
-        Broken off midway, by an interrupt, the moments refuse all further use.
+        Where the bound is one of persons, their rows come as `eigenveil.rows.persons.Blocks`. Broken off midway, by an
+        interrupt, the moments refuse all further use.
         """
-        rows = self._checked(X)
-        self.check_capacity(rows.shape[0])
+        units = self._checked(X)
+        self.check_capacity(units.n_units)
         wide = self.n_features > _WIDEST_THREADED
         if wide:
-            self._check_finite(rows)
+            self._check_finite(units.rows)
         else:
-            added = self._gram_of(rows, _available_cores())
+            added = self._gram_of(units, _available_cores())
+        self._meet(X)
         with self._adding():
             if wide:
-                self._add_wide(rows)
+                self._add_wide(units)
             else:
                 self._gram += added
-            self.n_rows += rows.shape[0]
+            self._count(units)
         return self
 
     @own_words
@@ -146,16 +163,27 @@ class SecondMoments:
         waiting: deque[Future[IntArray]] = deque()
         with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
             for batch in batches:
-                rows = self._checked(batch)
-                self.check_capacity(rows.shape[0])
-                waiting.append(pool.submit(self._gram_of, rows, 1))
-                self.n_rows += rows.shape[0]
+                units = self._checked(batch)
+                self.check_capacity(units.n_units)
+                self._meet(batch)
+                waiting.append(pool.submit(self._gram_of, units, 1))
+                self._count(units)
                 # One batch a thread and one to come, so memory stays flat.
                 if len(waiting) > threads:
                     self._gram += waiting.popleft().result()
             for future in waiting:
                 self._gram += future.result()
         return self
+
+    def _meet(self, X: Any) -> None:
+        """Refuse a batch with a person who came before."""
+        if isinstance(X, Blocks) and not self._seen.add(X.keys):
+            raise InvalidDataError(TWICE)
+
+    def _count(self, units: Units) -> None:
+        self.n_rows += units.n_units
+        if units.shares is not None:
+            self._weight_units += int(units.shares.sum())
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, SecondMoments):
@@ -167,15 +195,20 @@ class SecondMoments:
             raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
         other.check_whole()
         self.check_capacity(other.n_rows)
+        seen = self._seen.joined(other._seen)
+        if seen is None:
+            raise InvalidDataError(TWICE)
         total = type(self)(self.bound, self.n_features, names.pop() if names else None)
         total.n_rows = self.n_rows + other.n_rows
+        total._weight_units, total._seen = self._weight_units + other._weight_units, seen
         total._gram = self._gram + other._gram
         return total
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SecondMoments):
             return NotImplemented
-        return self.bound == other.bound and self.n_rows == other.n_rows and np.array_equal(self._gram, other._gram)
+        counted = (self.n_rows, self._weight_units) == (other.n_rows, other._weight_units)
+        return self.bound == other.bound and counted and np.array_equal(self._gram, other._gram)
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every update
 
@@ -197,15 +230,25 @@ class SecondMoments:
             raise
 
     def check_capacity(self, more_rows: int) -> None:
-        """Raise where so many more rows would not fit int64."""
+        """Raise where so many more rows, or persons, would not fit int64."""
         self.check_whole()
         # Half of int64: the other half is room for noise, so that a release cannot overflow either.
         if (self.n_rows + more_rows) * self.bound.row_limit_squared >= 2**62:
             raise CapacityError(
-                f"More rows than int64 can hold exactly at bits={self.bound.bits}; use fewer bits in the RowBound."
+                f"More {self.bound.unit}s than int64 can hold exactly at bits={self.bound.bits}; use fewer bits in the "
+                "RowBound."
             )
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any) -> Units:
+        if self.bound.most_weight is None:
+            units = units_of(self.bound.takes_persons, X)
+        elif isinstance(X, Weighted):
+            units = X.units(self.bound.most_weight)
+        else:
+            raise InvalidDataError("Rows are to be weighted here, and these have no weights; give one for every row.")
+        return units.with_rows(self._checked_rows(units.rows))
+
+    def _checked_rows(self, X: Any) -> Any:
         if scipy.sparse.issparse(X):
             rows = scipy.sparse.csr_array(X, copy=not X.has_canonical_format) if X.format == "csr" else X.tocsr()
         else:
@@ -229,120 +272,135 @@ class SecondMoments:
         return rows
 
     @property
-    def _exact_rows(self) -> int:
-        """Rows whose product is exact in float64 whatever they hold."""
+    def _exact_units(self) -> int:
+        """Units whose product is exact in float64 whatever they hold."""
         return int(2**EXACT_INTEGER_BITS // self.bound.row_limit_squared)
 
-    def _gram_of(self, rows: Any, threads: int) -> IntArray:
+    def _gram_of(self, units: Units, threads: int) -> IntArray:
         """Return the second moment of one batch."""
-        if not scipy.sparse.issparse(rows):
-            return self._dense_gram(rows, threads)
+        if not scipy.sparse.issparse(units.rows):
+            return self._dense_gram(units, threads)
         if self.bound.keeps_zeros:
-            return self._accumulate(self._sparse_products(rows))
+            return self._accumulate(self._sparse_products(units))
         # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
-        blocks = map(_dense, _row_blocks(rows, max(1, 2 * _BLOCK_ENTRIES // self.n_features)))
+        blocks = map(_dense, units.pieces(max(1, 2 * _BLOCK_ENTRIES // self.n_features), self._exact_units))
         return functools.reduce(operator.iadd, (self._dense_gram(block, threads) for block in blocks))
 
-    def _dense_gram(self, rows: NDArray[Any], threads: int) -> IntArray:
-        n_rows, d = rows.shape
-        block = min(max(_BLOCK_ENTRIES // d, 2 * d), self._exact_rows)
-        threads = min(threads, math.ceil(n_rows / block))
+    def _dense_gram(self, units: Units, threads: int) -> IntArray:
+        n_rows, d = units.rows.shape
+        block = max(_BLOCK_ENTRIES // d, 2 * d)
+        threads = min(threads, math.ceil(n_rows / min(block, self._exact_units)))
         if threads == 1:
-            return self._accumulate(self._dense_products(rows, block))
+            return self._accumulate(self._dense_products(units, block))
         # Each core quantizes and multiplies its own rows: that keeps a block in its cache, and one BLAS
         # thread a core is all there is to use.
-        cuts = np.linspace(0, n_rows, threads + 1, dtype=np.int64)
-        parts = [rows[low:high] for low, high in pairwise(cuts)]
         with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-            grams = pool.map(lambda part: self._accumulate(self._dense_products(part, block)), parts)
+            grams = pool.map(lambda part: self._accumulate(self._dense_products(part, block)), units.split(threads))
             return functools.reduce(operator.iadd, grams)
 
-    def _dense_products(self, rows: NDArray[Any], block: int) -> Iterator[tuple[int, FloatArray]]:
-        d, constant = self.n_features, float(self.bound.constant_units)
-        buffer = np.empty((min(block, rows.shape[0]), d))
+    def _dense_products(self, units: Units, block: int) -> Iterator[tuple[int, FloatArray]]:
+        d = self.n_features
+        buffer = np.empty((0, d))
         inner = np.empty((d, d))
-        bordered = np.empty((self.width, self.width)) if constant else inner
-        for start in range(0, rows.shape[0], block):
-            part = rows[start : start + block]
-            quantized = self.bound.quantize(part, buffer[: part.shape[0]])
+        centred = self.bound.constant is not None
+        bordered = np.empty((self.width, self.width)) if centred else inner
+        for part in units.pieces(block, self._exact_units):
+            n_rows = part.rows.shape[0]
+            if n_rows > buffer.shape[0]:
+                buffer = np.empty((n_rows, d))
+            quantized, constants = self.bound.quantize_units(part, buffer[:n_rows])
             np.matmul(quantized.T, quantized, out=inner)
-            if constant:  # a column that need not be multiplied out
+            if centred:  # a column that need not be multiplied out
                 bordered[:d, :d] = inner
-                bordered[d, :d] = bordered[:d, d] = constant * quantized.sum(axis=0)
-                bordered[d, d] = constant**2 * part.shape[0]
-            yield part.shape[0], bordered
+                bordered[d, :d] = bordered[:d, d] = constants @ quantized
+                bordered[d, d] = constants @ constants + self._missing_corner(part, constants)
+            yield part.n_units, bordered
 
-    def _add_wide(self, rows: Any) -> None:
+    def _missing_corner(self, part: Units, constants: FloatArray) -> float:
+        """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
+
+        A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
+        person still adds a matrix without negative eigenvalues, of a trace within the limit.
+        """
+        if not self.bound.knows_corner:
+            return 0.0
+        return float(part.n_units * self.bound.constant_units**2 - constants @ constants)
+
+    def _add_wide(self, units: Units) -> None:
         """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
-        size = min(_WIDE_BLOCK, self._exact_rows)
-        if scipy.sparse.issparse(rows) and self.bound.keeps_zeros:
-            for _, product in self._sparse_products(rows):
+        if scipy.sparse.issparse(units.rows) and self.bound.keeps_zeros:
+            for _, product in self._sparse_products(units):
                 self._gram[product.row, product.col] += product.data.astype(np.int64)
             return
-        for block in _row_blocks(rows, size):
-            quantized = np.empty((block.shape[0], self.width), order="F")
-            self.bound.quantize(_dense(block), quantized[:, : self.n_features])
-            quantized[:, self.n_features :] = self.bound.constant_units
+        for block in units.pieces(_WIDE_BLOCK, self._exact_units):
+            quantized = np.empty((block.rows.shape[0], self.width), order="F")
+            _, constants = self.bound.quantize_units(_dense(block), quantized[:, : self.n_features])
+            quantized[:, self.n_features :] = constants[:, None]
             for low in range(0, self.width, _PANEL):
                 panel = slice(low, min(low + _PANEL, self.width))
                 product = (quantized[:, panel].T @ quantized[:, : panel.stop]).astype(np.int64)
                 self._gram[panel, : panel.stop] += product
                 self._gram[:low, panel] += product[:, :low].T
+            if self.bound.constant is not None:
+                self._gram[-1, -1] += int(self._missing_corner(block, constants))
 
     def _check_finite(self, rows: Any) -> None:
         """Ask before the first product of wide rows, so that all are added, or none."""
-        parts = [rows.data] if scipy.sparse.issparse(rows) else _row_blocks(rows, _WIDE_BLOCK)
-        if self.bound.on_invalid == "error" and not all(np.isfinite(part).all() for part in parts):
+        if self.bound.on_invalid != "error":
+            return
+        parts = (
+            [rows.data]
+            if scipy.sparse.issparse(rows)
+            else (part.rows for part in Units(rows).pieces(_WIDE_BLOCK, _WIDE_BLOCK))
+        )
+        if not all(np.isfinite(part).all() for part in parts):
             raise InvalidDataError(NOT_FINITE)
 
-    def _sparse_products(self, rows: Any) -> Iterator[tuple[int, Any]]:
+    def _sparse_products(self, units: Units) -> Iterator[tuple[int, Any]]:
         """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""
-        stored = np.diff(rows.indptr)
-        block = max(1, min(_BLOCK_ENTRIES // max(1, int(stored.max())), self._exact_rows))
+        longest = max(1, int(np.diff(units.rows.indptr).max()))
         factor = self.bound.grid_factor
-        for start in range(0, rows.shape[0], block):
-            part = rows[start : start + block]
-            stored = np.diff(part.indptr)
+        for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), self._exact_units):
+            rows = part.rows
+            stored = np.diff(rows.indptr)
             filled = np.arange(max(1, stored.max())) < stored[:, None]
             values = np.zeros(filled.shape)
-            values[filled] = part.data
+            values[filled] = rows.data
             factors = factor
             if factor.ndim:
                 factors = np.ones(filled.shape)
-                factors[filled] = factor[part.indices]
+                factors[filled] = factor[rows.indices]
             quantized = quantize_values(self.bound, values, factors, None, self.n_features)
-            part = scipy.sparse.csr_array((quantized[filled], part.indices, part.indptr), shape=part.shape)
+            constants = self.bound.bound_units(quantized, part)
+            rows = scipy.sparse.csr_array((quantized[filled], rows.indices, rows.indptr), shape=rows.shape)
             if self.bound.constant is not None:
-                constant = np.full((part.shape[0], 1), float(self.bound.constant_units))
-                part = scipy.sparse.hstack([part, constant], format="csr")
-            yield part.shape[0], (part.T @ part).tocoo()
+                rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
+            product = (rows.T @ rows).tocsr()
+            if self.bound.constant is not None:
+                product[-1, -1] += self._missing_corner(part, constants)
+            yield part.n_units, product.tocoo()
 
     def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:
         """Add block products in float64 while that is exact, and in int64 beyond."""
         total = np.zeros_like(self._gram)
         pending = np.zeros(self._gram.shape)
-        pending_rows = 0
+        pending_units = 0
         for size, product in products:
-            if pending_rows + size > self._exact_rows:
+            if pending_units + size > self._exact_units:
                 total += pending.astype(np.int64)
                 pending[...] = 0.0
-                pending_rows = 0
+                pending_units = 0
             if scipy.sparse.issparse(product):
                 pending[product.row, product.col] += product.data
             else:
                 pending += product
-            pending_rows += size
+            pending_units += size
         total += pending.astype(np.int64)
         return total
 
 
-def _row_blocks(rows: Any, size: int) -> Iterator[Any]:
-    for start in range(0, rows.shape[0], size):
-        yield rows[start : start + size]
-
-
-def _dense(rows: Any) -> NDArray[Any]:
-    return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
+def _dense(units: Units) -> Units:
+    return units.with_rows(np.asarray(units.rows.toarray() if scipy.sparse.issparse(units.rows) else units.rows))
 
 
 @functools.cache

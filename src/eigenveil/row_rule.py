@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidParameterError, integer_between, one_of, positive_number
+from .guarantee import Unit
 
 FloatArray = NDArray[np.float64]
 
 ROW_RULES = ("clip", "unit", "pairs", "signs")
 COMPARED = ("pairs", "signs")
 """Rules by which rows are compared with one another."""
+PERSON_WEIGHTS = ("persons", "rows")
+"""What counts once where persons are the unit: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
 
 
@@ -53,6 +56,14 @@ class RowRule:
     mapped_from : float, optional
         Where clipped rows were mapped by a public matrix, "map" of the release: the norm that they were clipped to
         before. Then `norm` is that of mapped rows.
+    person_weight : {None, "persons", "rows"}
+        None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
+        shortened together (docs/explanation/persons.md). ``"persons"``: every person's average counts once, and `norm`
+        is that of a person, the root of the mean of the squared norms of their rows. ``"rows"``: rows are pooled, and
+        `norm` is the root of the sum of the squared norms of a person's rows.
+    most_weight : float, optional
+        Where rows have public weights: the largest that is allowed. A row of weight w is multiplied by
+        ``sqrt(w / most_weight)`` after it was bounded.
 
     Examples
     --------
@@ -72,6 +83,8 @@ class RowRule:
     rows: str = "clip"
     comparisons: int = 1
     mapped_from: float | None = None
+    person_weight: str | None = None
+    most_weight: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
@@ -88,6 +101,10 @@ class RowRule:
         if self.shift is not None and self.scale is not None and len(self.shift) != len(self.scale):
             raise InvalidParameterError("shift and scale must have one entry for every feature each.")
         one_of("rows", self.rows, ROW_RULES)
+        if self.person_weight is not None:
+            one_of("person_weight", self.person_weight, PERSON_WEIGHTS)
+        if self.most_weight is not None:
+            object.__setattr__(self, "most_weight", positive_number("most_weight", self.most_weight))
         object.__setattr__(self, "comparisons", integer_between("comparisons", self.comparisons, 1, _MOST_COMPARISONS))
         self._check_kind()
         factor = self.grid_factor
@@ -105,6 +122,46 @@ class RowRule:
             raise InvalidParameterError("Comparisons of rows are not mapped.")
         if (self.comparisons % 2 or not self.compares) if self.on_ring else self.rows == "signs":
             raise InvalidParameterError("comparisons must be an even number for pairs and signs, and 1 for other rows.")
+        if self.person_weight is not None and self.mapped_from is not None and self.constant is not None:
+            raise InvalidParameterError("Rows of persons with a constant are not mapped; measure the mean first.")
+        if self.person_weight == "rows":
+            self._check_pooled()
+        if self.most_weight is not None:
+            self._check_weighted()
+
+    def _check_pooled(self) -> None:
+        if self.compares:
+            raise InvalidParameterError(
+                f"rows='{self.rows}' compares one row of every person, so that a person takes part in as many "
+                "comparisons as any other; use weight='persons'."
+            )
+        if self.rows == "unit":
+            raise InvalidParameterError("Directions of rows are averaged over each person; use weight='persons'.")
+
+    def _check_weighted(self) -> None:
+        if self.person_weight is not None:
+            raise InvalidParameterError("Rows of persons have no weights of their own; give either persons or weights.")
+        if self.compares:
+            raise InvalidParameterError(
+                f"rows='{self.rows}' compares rows, which have no weights then; use rows='clip'."
+            )
+        if self.mapped_from is not None:
+            raise InvalidParameterError("Rows with weights are not mapped; release them in one stage.")
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data one unit is: a row's, or a person's with all of their rows."""
+        return Unit.ROW if self.person_weight is None else Unit.PERSON
+
+    @property
+    def takes_persons(self) -> bool:
+        """Whether rows of whole persons become integers together; of those that are compared, one row a person does."""
+        return self.person_weight is not None and not self.compares
+
+    @property
+    def knows_corner(self) -> bool:
+        """Whether every unit adds the whole square of the constant to the corner, so that its value is public."""
+        return self.person_weight != "rows" and self.most_weight is None
 
     @property
     def compares(self) -> bool:

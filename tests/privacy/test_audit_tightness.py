@@ -5,6 +5,7 @@ import pytest
 
 from eigenveil.audit import Neighbours, audit
 from eigenveil.laws import LAWS
+from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
 from eigenveil.local import LocalProtocol
 from privacy.test_audit import DELTA, SURE, made
 
@@ -43,6 +44,20 @@ def test_reports_of_unit_rows_are_tight(name, epsilon):
 def test_a_sampled_subspace_passes():
     law = LAWS["ppca"](epsilon=1.0, n_features=3, n_components=2, updates=10)
     assert audit(law, draws=400, confidence=SURE).verdict == "consistent"
+
+
+class TooStrong(EigenvectorSampling):
+    """Four times too concentrated. Twice is beyond an audit: the outputs that betray it are too rare to be counted."""
+
+    def _exact_strength(self, grid):
+        return 4 * super()._exact_strength(grid)
+
+
+def test_a_direction_drawn_too_near_is_caught():
+    data = [Neighbours("orthogonal unit rows", np.eye(2)[:1], np.eye(2)[1:])]
+    for law, verdict in ((TooStrong, "violation"), (EigenvectorSampling, "consistent")):
+        drawn = law(epsilon=2.0, n_features=2, n_components=1, eigenvalue_share=0.01)
+        assert audit(drawn, neighbours=data, draws=1500, seed=1).verdict == verdict
 
 
 def test_the_papers_local_gaussian_at_the_papers_own_numbers():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from eigenveil.accounting import compose, zcdp_epsilon
 from eigenveil.caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT, ROUNDED_CAVEAT
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import Guarantee, Numerics, Relation
+from eigenveil.guarantee import Guarantee, Numerics, Relation, Unit
 from helpers import assert_one_sentence, refused
 
 
@@ -92,6 +92,7 @@ leaf = st.builds(
     caveats=st.lists(st.text(), max_size=3).map(tuple),
     claimed=st.none() | st.tuples(number, number),
     reproducible=st.booleans(),
+    unit=st.sampled_from(Unit),
 )
 nested = st.builds(Guarantee, epsilon=number, parts=st.lists(leaf, max_size=3).map(tuple))
 
@@ -132,6 +133,8 @@ def test_the_text_says_what_is_promised():
     assert str(Guarantee(0.5)) == "0.5-differentially private (replace one row), idealized numerics"
     text = str(Guarantee(0.5, 1e-6, Relation.ADD_REMOVE, Numerics.EXACT))
     assert text == "(0.5, 1e-06)-differentially private (add or remove one row), exact numerics"
+    warned = Guarantee(1.0).with_caveat("Rows are compared.")
+    assert str(warned) == f"{Guarantee(1.0)}; see caveats"
     assert str(Guarantee(math.inf)) == "not private"
     assert str(Guarantee(0.5).marked_reproducible()).startswith("NOT PRIVATE")
 

@@ -292,7 +292,7 @@ def test_odd_paths(tmp_path):
         "DELETE FROM ledger",
         "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
         "REPLACE INTO ledger SELECT * FROM ledger",
-        "INSERT INTO ledger VALUES (2, 2, '100.0', '0.0', 'replace', 'basic', 'study', '', '', '')",
+        "INSERT INTO ledger VALUES (2, 3, '100.0', '0.0', 'replace', 'basic', 'study', '', '', 'row', '')",
     ],
 )
 def test_no_statement_changes_what_was_written(path, statement):
@@ -376,7 +376,7 @@ def test_a_later_format_is_refused(path):
 
 
 @pytest.mark.parametrize(
-    "column", ["epsilon", "delta", "relation", "composition", "data_set", "created", "nonce", "hash"]
+    "column", ["epsilon", "delta", "relation", "unit", "composition", "data_set", "created", "nonce", "hash"]
 )
 @pytest.mark.parametrize("value", ["x", "-1.0", "nan", b"\xff\xfe"])
 def test_damaged_limits_are_refused(path, column, value):

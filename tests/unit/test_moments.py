@@ -157,9 +157,9 @@ def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
     seen = []
     products = SecondMoments._dense_products
 
-    def spy(self, rows, block):
-        seen.append((rows.shape[0], block))
-        return products(self, rows, block)
+    def spy(self, units, block):
+        seen.append((units.n_units, block))
+        return products(self, units, block)
 
     monkeypatch.setattr(SecondMoments, "_dense_products", spy)
     monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", 3 * D)
@@ -521,13 +521,14 @@ def test_an_interrupted_wide_update_is_seen(monkeypatch):
     monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 2)
     moments, calls = SecondMoments(RowBound(1.0), d), []
 
-    def quantize(bound, rows, out):
+    def quantize(bound, units, out):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        out[...] = rows
+        out[...] = units.rows
+        return out, np.zeros(len(out))
 
-    monkeypatch.setattr(RowBound, "quantize", quantize)
+    monkeypatch.setattr(RowBound, "quantize_units", quantize)
     with pytest.raises(KeyboardInterrupt):
         moments.update(np.eye(4, d))
     with refused(InvalidDataError):

@@ -18,7 +18,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     Parameters
     ----------
     guarantees : iterable of Guarantee
-        Of one relation. (Where a later release's parameters depend on an earlier output, use a
+        Of one relation and one unit. (Where a later release's parameters depend on an earlier output, use a
         `PrivacyLedger`: its rules hold for that too.)
     delta : float, optional
         The delta to state the result at; by default the sum of the deltas.
@@ -46,6 +46,12 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
         raise InvalidParameterError(
             "Guarantees of different relations do not compose; make all releases under one relation."
         )
+    units = {part.unit for part in (*parts, *wholes)}
+    if len(units) > 1:
+        raise InvalidParameterError(
+            "Guarantees for one row and for one person with all of their rows do not compose; make all releases for "
+            "one unit, with person= or without it."
+        )
     summed_delta = decimal_above(sum((exact(part.delta) for part in parts), Fraction(0)))
     target = summed_delta if delta is None else probability_below_one("delta", delta)
     rho = _summed_rho(parts)
@@ -67,6 +73,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
         claimed=wholes[0].claimed if len(wholes) == 1 else None,
         caveats=tuple(dict.fromkeys(caveat for part in (*parts, *wholes) for caveat in part.caveats)),
         reproducible=any(part.reproducible for part in (*parts, *wholes)),
+        unit=units.pop(),
     )
 
 

@@ -18,7 +18,7 @@ from ..errors import (
     positive_number,
     probability_below_one,
 )
-from ..guarantee import Guarantee, Relation
+from ..guarantee import Guarantee, Relation, Unit
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 from .ledger_file import LedgerEntry, LedgerFile
@@ -46,6 +46,8 @@ class PrivacyLedger:
         The limit.
     relation : Relation
         The neighbouring relation of every spend.
+    unit : Unit
+        Whose data every spend is about: one row, as in all ledgers of before there was a choice, or one person.
     composition : str
         How spends add up.
     data_set : str
@@ -70,6 +72,7 @@ class PrivacyLedger:
             self.epsilon = positive_number("epsilon", float(head.epsilon))
             self.delta = probability_below_one("delta", float(head.delta))
             self.relation = Relation.parse(head.relation)
+            self.unit = Unit.ROW if head.unit is None else Unit.parse(head.unit)
             self.composition = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set = _name(head.data_set)
         except (ValueError, TypeError) as error:
@@ -88,6 +91,7 @@ class PrivacyLedger:
         epsilon: float,
         delta: float = 0.0,
         relation: Relation | str = Relation.REPLACE,
+        unit: Unit | str = Unit.ROW,
         composition: str = "basic",
         data_set: str,
     ) -> Self:
@@ -103,6 +107,8 @@ class PrivacyLedger:
             0 is pure differential privacy.
         relation : Relation or str
             The neighbouring relation of every spend.
+        unit : Unit or str
+            ``"row"``, or ``"person"`` for fits with ``person=``, which protect a person with all of their rows.
         composition : {"basic", "zcdp"}
             How spends add up. ``"basic"``: epsilons and deltas, in exact decimals. ``"zcdp"``: rho, against the
             largest rho that implies (epsilon, delta); better for many small or Gaussian releases. Both hold when later
@@ -118,6 +124,7 @@ class PrivacyLedger:
             "relation": Relation.parse(relation).value,
             "composition": one_of("composition", composition, _COMPOSITIONS),
             "data_set": _name(data_set),
+            "unit": Unit.parse(unit).value,
         }
         if composition == "zcdp" and not delta:
             raise LedgerError("A ledger with composition='zcdp' needs a delta above 0.")
@@ -161,7 +168,8 @@ class PrivacyLedger:
     def __repr__(self) -> str:
         return (
             f"<PrivacyLedger {str(self.path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"relation={self.relation.value!r}, composition={self.composition!r}, data_set={self.data_set!r}>"
+            f"relation={self.relation.value!r}, unit={self.unit.value!r}, composition={self.composition!r}, "
+            f"data_set={self.data_set!r}>"
         )
 
     # What is counted: (epsilon, delta) for basic composition, (rho,) for zCDP, always in exact fractions.
@@ -194,6 +202,11 @@ class PrivacyLedger:
             raise LedgerError(
                 f"This ledger counts the relation '{self.relation}', and the release is for "
                 f"'{guarantee.relation}'; use a ledger of that relation."
+            )
+        if guarantee.unit is not self.unit:
+            raise LedgerError(
+                f"This ledger counts what is spent on {self.unit.in_words}, and the release is about "
+                f"{guarantee.unit.in_words}, which does not add up; use a ledger of unit='{guarantee.unit}'."
             )
         if not guarantee.is_private:
             raise BudgetError(

@@ -1,8 +1,9 @@
 """The file of a ledger: SQLite, written once, appended to, and chained by hash.
 
-The head binds the limits, the relation, the composition and the name of the data set. Every entry holds the SHA-256
-over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the chain. A
-handle remembers the last hash it has seen: a file that was deleted, replaced or rolled back under it is refused.
+The head binds the limits, the relation, the unit, the composition and the name of the data set. Every entry holds the
+SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
+chain. A handle remembers the last hash it has seen: a file that was deleted, replaced or rolled back under it is
+refused.
 
 What never changes meaning: what the hashes are taken over, and the words in the columns. A new meaning gets a new
 number of the format.
@@ -23,7 +24,8 @@ from pathlib import Path
 from ..errors import LedgerError
 from ..guarantee import Guarantee
 
-_FORMAT = 2
+_FORMAT = 3
+_ROW_FORMAT = 2  # before there was a unit: all of it is about one row
 _UNCHAINED_FORMAT = 1  # of version 0.1
 _APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
 _WAIT_SECONDS = 60.0
@@ -32,7 +34,7 @@ _SCHEMA = (
     """CREATE TABLE ledger (
         only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, epsilon TEXT NOT NULL,
         delta TEXT NOT NULL, relation TEXT NOT NULL, composition TEXT NOT NULL, data_set TEXT NOT NULL,
-        created TEXT NOT NULL, nonce TEXT NOT NULL, hash TEXT NOT NULL)""",
+        created TEXT NOT NULL, nonce TEXT NOT NULL, unit TEXT NOT NULL, hash TEXT NOT NULL)""",
     """CREATE TABLE spend (
         entry INTEGER PRIMARY KEY AUTOINCREMENT, spent_at TEXT NOT NULL, what TEXT NOT NULL,
         guarantee TEXT NOT NULL, hash TEXT NOT NULL)""",
@@ -64,7 +66,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class LedgerHead:
-    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart."""
+    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart.
+
+    A ledger of format 2 names no unit, and is one of rows.
+    """
 
     epsilon: str
     delta: str
@@ -73,11 +78,18 @@ class LedgerHead:
     data_set: str
     created: str
     nonce: str
+    unit: str | None = None
+
+    @property
+    def written(self) -> list[object]:
+        """The number of the format, and what that format writes."""
+        values = [getattr(self, one.name) for one in fields(self)]
+        return [_ROW_FORMAT, *values[:-1]] if self.unit is None else [_FORMAT, *values]
 
     @property
     def hash(self) -> str:
         """The first link of the chain."""
-        return _digest([_FORMAT, *(getattr(self, one.name) for one in fields(self))])
+        return _digest(self.written)
 
 
 def _digest(content: list[object]) -> str:
@@ -133,7 +145,7 @@ class LedgerFile:
         # file is not mistaken for a new one, and of several makers the first wins.
         draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
         head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
-        row = (1, _FORMAT, *(getattr(head, one.name) for one in fields(head)), head.hash)
+        row = (1, *head.written, head.hash)
         try:
             with _connected(path, draft, "rwc") as connection:
                 connection.execute("BEGIN IMMEDIATE")
@@ -215,10 +227,11 @@ class LedgerFile:
             raise LedgerError(
                 f"The ledger {self.path} is of version 0.1 and has no chain; make a new one with what is left of it."
             )
-        if row is None or found != _FORMAT:
+        if row is None or found not in (_ROW_FORMAT, _FORMAT):
             raise LedgerError(f"The ledger {self.path} has a format that this version does not read.")
+        names = [one.name for one in fields(LedgerHead) if one.name != "unit" or found == _FORMAT]
         try:
-            head = LedgerHead(**{one.name: row[one.name] for one in fields(LedgerHead)})
+            head = LedgerHead(**{name: row[name] for name in names})
             intact = row["hash"] == head.hash
         except (LookupError, TypeError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error

@@ -1,9 +1,12 @@
-"""The one table of sensitivities: how far C = sum of x x' moves when one row of norm at most 1 changes.
+"""The one table of sensitivities: how far C moves when one unit changes, be it a row or a person.
+
+A row of norm at most 1 adds x x'. A person adds the sum over their rows, which are shortened together, so that their
+squared norms add up to at most 1. Either is positive semidefinite of trace at most 1.
 
 Written as exact fractions (squares where the number itself is irrational); docs/explanation/guarantee.md has the proofs
-and tests search for counterexamples. Rows on the integer grid have q'q <= 4^bits, so every entry here holds
-for the integer statistic after multiplying by 4^bits; and after multiplying by k * 4^bits where a row takes part in k
-comparisons, since every entry holds for any A >= 0 of trace at most 1 in place of x x'.
+and tests search for counterexamples. On the integer grid the trace is at most 4^bits, so every entry here holds for the
+integer statistic after multiplying by 4^bits; and after multiplying by k * 4^bits where a unit takes part in k
+comparisons, since every entry holds for any A >= 0 of trace at most 1.
 """
 
 from fractions import Fraction
@@ -19,7 +22,7 @@ def frobenius_squared(relation: Relation) -> Fraction:
 def frobenius_with_trace_squared(relation: Relation) -> Fraction:
     """Return the largest squared norm of a change of the matrix and one number more.
 
-    Replace: of (C, tr C). Add or remove: of (C, n - tr C), n the number of rows. Both are convex in what a row adds, A
+    Replace: of (C, tr C). Add or remove: of (C, n - tr C), n the number of units. Both are convex in what one adds, A
     positive semidefinite of trace at most 1, so extreme points A = 0 and A = x x' with |x| = 1 are the worst:
     |xx' - yy'|^2 + 0 <= 2 and |xx'|^2 + 1 = 2; |xx'|^2 + 0 = 1 and 0 + 1 = 1. As large as without that number.
     """

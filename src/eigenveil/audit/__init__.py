@@ -6,6 +6,7 @@ An audit makes its own data: it has no way to rows, moments or the gate.
 from .ledger import LedgerAudit, audit_ledger
 from .lower_bound import Event, LowerBound, epsilon_lower_bound
 from .neighbours import Neighbours
+from .persons import PersonSubject, person_neighbours
 from .report import AuditReport
 from .run import audit
 from .subjects import EstimatorSubject, LawSubject, Subject
@@ -18,8 +19,10 @@ __all__ = [
     "LedgerAudit",
     "LowerBound",
     "Neighbours",
+    "PersonSubject",
     "Subject",
     "audit",
     "audit_ledger",
     "epsilon_lower_bound",
+    "person_neighbours",
 ]

@@ -11,6 +11,7 @@ from ..errors import InvalidDataError, InvalidParameterError
 from ..guarantee import Relation
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # In units of one over the strength of a sampler: how far the other eigenvalues lie below the two that are tied.
 _FAR = 16.0
@@ -33,6 +34,8 @@ class Neighbours:
         The grid of 2^-bits that the rows are meant for; None leaves it to the subject.
     extra : bool
         Searched with a few draws beside those that the other pairs share, so that it takes nothing from them.
+    persons : (ndarray of int, ndarray of int), optional
+        Whose the rows of D and of D' are, where a person has several; else every row is one person's.
 
     Examples
     --------
@@ -45,14 +48,21 @@ class Neighbours:
     second: FloatArray
     bits: int | None = None
     extra: bool = False
+    persons: tuple[IntArray, IntArray] | None = None
 
     def __post_init__(self) -> None:
         for side in ("first", "second"):
             object.__setattr__(self, side, np.atleast_2d(np.asarray(getattr(self, side), dtype=np.float64)))
+        if self.persons is not None and any(len(self.persons[side]) != len(self.rows(side)) for side in (0, 1)):
+            raise InvalidParameterError("The persons of neighbours must be given for every row.")
 
     def rows(self, side: int) -> FloatArray:
         """Return the rows of D (side 0) or D' (side 1)."""
         return self.second if side else self.first
+
+    def owners(self, side: int) -> IntArray:
+        """Return whose the rows of D (side 0) or D' (side 1) are; those of nobody else where it was not said."""
+        return np.arange(len(self.rows(side))) if self.persons is None else self.persons[side]
 
     def integer_rows(self, side: int, bits: int) -> FloatArray:
         """Return the rows as integers of norm at most 2^bits, in float64: made up here, so nothing private is read.

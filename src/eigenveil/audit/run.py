@@ -188,6 +188,7 @@ def _fingerprint(tried: Sequence[Neighbours]) -> str:
     digest = sha256()
     for one in tried:
         digest.update(repr(one.bits).encode() + one.first.tobytes() + one.second.tobytes())
+        digest.update(b"".join(owners.tobytes() for owners in one.persons or ()))
     return digest.hexdigest()
 
 

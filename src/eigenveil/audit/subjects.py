@@ -20,6 +20,7 @@ from .last_bits import STATISTICS, LastBits
 from .likelihood import features, log_likelihood_ratio
 from .local import LocalSubject
 from .neighbours import (
+    IntArray,
     Neighbours,
     added_row_neighbours,
     estimator_neighbours,
@@ -151,16 +152,19 @@ class LawSubject:
             return False
         return True
 
+    def collected(self, data: Neighbours) -> tuple[tuple[IntArray, IntArray], tuple[int, int], int]:
+        """Return the Gram matrices of both tables, their numbers of rows, and the largest trace of one of these."""
+        bits = self.bits if data.bits is None else data.bits
+        grams = _gram(data.integer_rows(0, bits)), _gram(data.integer_rows(1, bits))
+        return grams, (len(data.first), len(data.second)), 4**bits
+
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw n releases and return their log-likelihood ratios, or their features where these are not known.
 
         Columns for `statistics` follow.
         """
-        bits = self.bits if data.bits is None else data.bits
-        grid = 4**bits
+        grams, sizes, grid = self.collected(data)
         self.law.check_grid(grid)
-        grams = _gram(data.integer_rows(0, bits)), _gram(data.integer_rows(1, bits))
-        sizes = len(data.first), len(data.second)
         look = LastBits(self.law, grams, grid, sizes) if self.last_bits else None
         tables = []
         # Wide matrices are drawn and looked at a few at a time.
@@ -199,7 +203,7 @@ class EstimatorSubject:
         a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
     neighbours : sequence of Neighbours, optional
         Tables in the units of the estimator's own bounds; by default small tables around norm 1, with a row turned, a
-        row made longer, and a row made an outlier.
+        row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``person=``.
     """
 
     def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
@@ -213,7 +217,8 @@ class EstimatorSubject:
 
     def claims(self, delta: float) -> Mapping[str, float]:
         """Return what the plan of a fit states at this delta: public numbers alone."""
-        n_rows, n_features = self._neighbours[0].first.shape
+        pair = self._neighbours[0]
+        n_rows, n_features = np.unique(pair.owners(0)).size, pair.first.shape[1]
         return guarantee_claims(self.estimator.plan(n_features, n_rows=n_rows).guarantee, delta)
 
     def neighbours(self) -> Sequence[Neighbours]:
@@ -222,10 +227,11 @@ class EstimatorSubject:
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Fit n times, and return everything that a user of the fitted estimator sees as numbers."""
-        seen = stacked([self._seen(data.rows(side), generator) for _ in range(n)])
+        whose = {} if data.persons is None else {"person": data.owners(side)}
+        seen = stacked([self._seen(data.rows(side), whose, generator) for _ in range(n)])
         return features({name: stack.astype(np.float64) for name, stack in seen.items()})
 
-    def _seen(self, rows: FloatArray, generator: np.random.Generator) -> dict[str, Any]:
+    def _seen(self, rows: FloatArray, whose: dict[str, Any], generator: np.random.Generator) -> dict[str, Any]:
         from sklearn.base import clone
 
         # `clone` copies parameters, and a secure generator refuses to be copied: it is set afterwards.
@@ -233,7 +239,7 @@ class EstimatorSubject:
         estimator.random_state = generator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose
-            fitted = estimator.fit(rows)
+            fitted = estimator.fit(rows, **whose)
         seen = dict(fitted.release_.integers)
         for name in ("norm_bound_", "scale_", "mean_", "location_", "n_samples_"):
             value = getattr(fitted, name, None)

@@ -15,6 +15,7 @@ ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_hel
 
 File = Annotated[Path, typer.Argument(help="Ledger file.")]
 Composition = Literal["basic", "zcdp"]
+Units = Literal["row", "person"]
 
 
 @ledger_app.command()
@@ -24,6 +25,9 @@ def create(
     data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
     delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
     relation: Relation = "replace",
+    unit: Annotated[
+        Units, typer.Option(help="Whose data the budget is for: one row, or one person with all of their rows.")
+    ] = "row",
     composition: Annotated[
         Composition, typer.Option(help="How spends add up; zcdp is better for many releases, and needs a delta.")
     ] = "basic",
@@ -36,7 +40,7 @@ def create(
     if file.exists():
         raise InvalidParameterError(f"{file} is already there; name another file.")
     made = PrivacyLedger.create(
-        file, epsilon=epsilon, delta=delta, relation=relation, composition=composition, data_set=data_set
+        file, epsilon=epsilon, delta=delta, relation=relation, unit=unit, composition=composition, data_set=data_set
     )
     _show(ledger_fields(made), as_json, quiet)
 
@@ -86,7 +90,7 @@ def check(
     from eigenveil.guarantee import Guarantee
 
     ledger = _open(file)
-    planned = Guarantee(epsilon, delta, ledger.relation)
+    planned = Guarantee(epsilon, delta, ledger.relation, unit=ledger.unit)
     ledger.check(planned)
     fields = ledger_fields(ledger, planned)
     if as_json:
@@ -105,12 +109,15 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(fields)
     elif not quiet:
+        from eigenveil.guarantee import Unit
+
         table = Table(title=f"Ledger {fields['path']}", show_header=False)
         table.add_row("data set", fields["data_set"])
         table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
         table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
         table.add_row("one more release may have", budget(fields["remaining"]))
         table.add_row("relation", fields["relation"])
+        table.add_row("unit", Unit(fields["unit"]).in_words)
         table.add_row("composition", fields["composition"])
         table.add_row("seal", fields["seal"])
         output_console().print(table)

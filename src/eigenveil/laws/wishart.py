@@ -216,6 +216,17 @@ class Wishart(RealNoiseLaw):
         return scale * math.sqrt(degrees)
 
     @property
+    def trace_variance(self) -> float:
+        """That of c times a chi-square of md degrees."""
+        degrees, scale = self.degrees_and_scale
+        return 2 * scale**2 * degrees * self.n_features
+
+    @property
+    def excess(self) -> float:
+        """That of symmetric noise which reaches as far up as a free Wishart: that of the Wishart itself is d/m."""
+        return 2.5 * self.n_features / self.degrees_and_scale[0]
+
+    @property
     def noise_mean(self) -> float:
         """E[W] = m c I, which moves every eigenvalue and no eigenvector."""
         degrees, scale = self.degrees_and_scale

@@ -41,7 +41,7 @@ def guarantee_card(guarantee: Guarantee) -> Html:
         "div",
         words,
         [element("h3", "Caveats"), element("ul", [element("li", line) for line in caveats])] if caveats else None,
-        element("p", f"In formal terms: {guarantee}. Unit of privacy: {protected(guarantee)}.", class_="soft"),
+        element("p", f"In formal terms: {guarantee}. Unit of privacy: {guarantee.unit.in_words}.", class_="soft"),
     )
     heading = element("h2", "The guarantee", id="guarantee")
     if not guarantee.is_private:
@@ -51,7 +51,7 @@ def guarantee_card(guarantee: Guarantee) -> Html:
     exception = f", but for {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
     line = element(
         "p",
-        "What anyone can learn about one person from that person's row changes the odds by a factor of at most ",
+        f"What anyone can learn about one person from {_own(guarantee)} changes the odds by a factor of at most ",
         factor,
         f"{exception}.",
         class_="headline",
@@ -61,9 +61,9 @@ def guarantee_card(guarantee: Guarantee) -> Html:
         for prior in PRIORS
     ]
     if guarantee.relation is Relation.REPLACE:
-        question = "that one person's data say A and not B, held by someone who knows all other rows"
+        question = f"that one person's data say A and not B, held by someone who knows {guarantee.known_others}"
     else:
-        question = "that one person took part, held by someone who knows all other rows"
+        question = f"that one person took part, held by someone who knows {guarantee.known_others}"
     caption = f"Dot: a belief {question}. Band: where this release can move it."
     if guarantee.delta > 0:
         caption += " The chance delta comes on top."
@@ -83,15 +83,8 @@ def guarantee_card(guarantee: Guarantee) -> Html:
     )
 
 
-def protected(guarantee: Guarantee) -> str:
-    """Return the unit of privacy in words.
-
-    Examples
-    --------
-    >>> protected(Guarantee(1.0))
-    'one row'
-    """
-    return f"one {guarantee.unit.value}"
+def _own(guarantee: Guarantee) -> str:
+    return "that person's row" if guarantee.unit is Unit.ROW else "all rows of that person"
 
 
 def _limits(guarantee: Guarantee) -> str:

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..row_rule import FloatArray, RowRule
+from .shortening import SINGLE_BITS, clip, persons_together, squared_norms, weigh
+from .units import NOT_PERSONS, Units
+from .weighted import SHARE_BITS
 
 # Below 2^53 every integer is a float64, so a sum of squares below it is exact in any order of summation;
 # one that reaches it stays at or above it in any order, so the test "N < 2^53" is exact too.
@@ -44,12 +47,37 @@ class RowBound(RowRule):
             raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
 
     def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """Return the integer rows, as float64, of a block of dense rows.
+        """Return the integer rows, as float64, of a block of dense rows, each of them a unit.
 
         `out`, a buffer of the same shape, saves the allocation.
         """
+        return self.quantize_units(Units(rows), out)[0]
+
+    def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the integer rows of dense units, and the constant that is appended to each row."""
+        integers = self.single_integers(units.rows, out)
+        return integers, self.bound_units(integers, units)
+
+    def single_integers(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Return dense rows as integers, each held to norm 2^`single_bits` by itself."""
         shift = None if self.shift is None else np.asarray(self.shift)
         return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1], out)
+
+    def bound_units(self, integers: FloatArray, units: Units) -> FloatArray:
+        """Bring the integer rows of `quantize_values` to the bound of whole units, in place; return their constants."""
+        if units.starts is None:
+            if self.takes_persons:
+                raise InvalidDataError(NOT_PERSONS)
+            if units.shares is None:
+                return np.full(integers.shape[0], float(self.constant_units))
+            return weigh(integers, np.sqrt(np.ldexp(units.shares, -SHARE_BITS)), self.constant_units)
+        average = self.person_weight == "persons"
+        return persons_together(integers, units.starts, self.bits, self.constant_units, average)
+
+    @property
+    def single_bits(self) -> int:
+        """Rows are held to norm 2^this one by one: all of the bound, or room for what a person's rows share."""
+        return SINGLE_BITS if self.takes_persons and self.rows == "clip" else self.bits
 
 
 def quantize_values(
@@ -64,7 +92,9 @@ def quantize_values(
 
     `factor` and `shift` broadcast against `rows`. This is the one implementation of the rule: dense blocks
     list all entries, sparse ones list the stored entries padded with zeros, and both get the same integers.
+    Rows of persons are still to be shortened together, by `RowBound.bound_units`.
     """
+    bits = bound.single_bits
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
         rows = rows.astype(np.float64)
     with np.errstate(all="ignore"):  # infinities and NaN are found below by their squared norm
@@ -77,14 +107,14 @@ def quantize_values(
         squared = squared_norms(grid)
     # The negation also catches NaN. Rows of any length become directions with rows="unit".
     every = bound.rows == "unit"
-    clipped = every | ~(squared <= 4**bound.bits)
+    clipped = every | ~(squared <= 4**bits)
     if not clipped.any():
         return grid
     long_rows = np.flatnonzero(every | ~(squared < _EXACT_LIMIT))
     if long_rows.size:
         grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, long_rows)
         squared[long_rows] = squared_norms(grid[long_rows])
-    _clip(grid, squared, clipped, bound.bits)
+    clip(grid, squared, clipped, bits)
     return grid
 
 
@@ -127,34 +157,6 @@ def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], Float
 def target_exponent(n_features: int) -> int:
     """Return the largest e with d * 4^e <= 2^53: integer rows below 2^e have an exact squared norm."""
     return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
-
-
-def squared_norms(rows: FloatArray) -> FloatArray:
-    """Return the squared norms of rows; exact for integer rows where they are below 2^53."""
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
-
-
-def to_the_bound(grid: FloatArray, squared: FloatArray, bits: int) -> None:
-    """Bring integer rows of exact squared norms to norm 2^bits or just below, where they are longer."""
-    clipped = squared > 4**bits
-    if clipped.any():
-        _clip(grid, squared, clipped, bits)
-
-
-def _clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits: int) -> None:
-    """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
-    # The zero row (from on_invalid="zero") divides by one instead of zero. Where many rows are clipped all are
-    # multiplied, the others by one: that is in place, and memory for copies costs more than the arithmetic.
-    factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)[:, None]
-    which: Any = slice(None) if 4 * np.count_nonzero(clipped) > clipped.size else np.flatnonzero(clipped)
-    part = grid[which]
-    part *= factors[which]
-    np.trunc(part, out=part)
-    too_long = np.flatnonzero(squared_norms(part) > 4**bits)
-    # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
-    # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
-    part[too_long] -= np.sign(part[too_long])
-    grid[which] = part
 
 
 def _rescaled(

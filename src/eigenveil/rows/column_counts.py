@@ -1,7 +1,8 @@
 """`ColumnCounts`: how many numbers of each column lie above each of its public points, in exact integers.
 
 The statistic behind a range that is found privately. One row adds one to one count of each column, by comparisons
-alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced.
+alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced. Where persons
+are the unit, one row of each is counted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bound import finite_rows
+from .chosen_rows import chosen_rows
 from .in_batches import InBatches
+from .persons import Blocks
+from .weighted import without_weights
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -43,8 +47,8 @@ class ColumnCounts(InBatches):
         self._bins = [np.zeros(places.size + 1, dtype=np.int64) for places in self.points]
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix."""
-        rows = finite_rows(X)
+        """Add the rows of a dense or SciPy-sparse matrix, or one row of each person of `Blocks`."""
+        rows = chosen_rows(X) if isinstance(X, Blocks) else finite_rows(without_weights(X))
         for bins, places, column in zip(self._bins, self.points, self.columns, strict=True):
             bins += np.bincount(np.searchsorted(places, rows[:, column], side="left"), minlength=bins.size)
         self.n_rows += rows.shape[0]

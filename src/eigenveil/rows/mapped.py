@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..row_rule import FloatArray, RowRule
-from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows, squared_norms, to_the_bound
+from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows
 from .norm_counts import RowSizes, norm_rungs
+from .persons import units_of
+from .shortening import persons_together, squared_norms, to_the_bound
+from .units import Units
 
 IntArray = NDArray[np.int64]
 
@@ -73,16 +76,18 @@ class MappedBound(RowBound):
         """The public record alone."""
         return RowRule(**{name: getattr(self, name) for name in RowRule.__dataclass_fields__})
 
-    def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """Return the integer rows, as float64, of a block of dense rows."""
-        mapped = mapped_integers(self.before, self.map, rows)
+    def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the integer rows of dense units, and the constant that is appended to each row."""
+        mapped = mapped_integers(self.before, self.map, units)
         mapped *= math.ldexp(self.before.norm / self.norm, -MAP_BITS)
         np.rint(mapped, out=mapped)
-        to_the_bound(mapped, squared_norms(mapped), self.bits)
-        if out is None:
-            return mapped
-        out[:] = mapped
-        return out
+        if units.starts is None:
+            to_the_bound(mapped, squared_norms(mapped), self.bits)
+        else:  # where persons are averaged, their rows have been divided already
+            persons_together(mapped, units.starts, self.bits, 0, average=False)
+        if out is not None:
+            out[:] = mapped
+        return (mapped if out is None else out), np.full(len(mapped), float(self.constant_units))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MappedBound):
@@ -98,23 +103,24 @@ def mapped_bound(before: RowBound, integers: IntArray, norm: float) -> MappedBou
     return MappedBound(**facts, before=before, map=integers)
 
 
-def mapped_integers(before: RowBound, integers: IntArray, rows: FloatArray) -> FloatArray:
+def mapped_integers(before: RowBound, integers: IntArray, units: Units) -> FloatArray:
     """Return q M, exact integers as float64."""
-    return np.asarray(before.quantize(rows) @ integers.astype(np.float64))
+    return np.asarray(before.quantize_units(units)[0] @ integers.astype(np.float64))
 
 
 class MappedSizes(RowSizes):
     """Counts of the norms of mapped rows, on the ladder of `RowSizes`."""
 
     def __init__(self, before: RowBound, integers: IntArray) -> None:
-        super().__init__(None, None)
+        super().__init__(None, None, person_weight=before.person_weight)
         self._before, self._map = before, integers
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix."""
-        mapped = mapped_integers(self._before, self._map, finite_rows(X))
+        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+        units = units_of(self._before.takes_persons, X)
+        mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
         mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
-        return self._count(norm_rungs(mapped))
+        return self._count(norm_rungs(mapped, units.starts))  # an average has been divided already
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._before, self._map)

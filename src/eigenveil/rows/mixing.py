@@ -36,7 +36,7 @@ def block_rows(n_features: int) -> int:
 def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
     """Return the order in which the rows of a block stand on the ring: that of the hashes of their places.
 
-    Integers alone (SplitMix64, Steele et al. 2014), so that it is the same on every machine and in every version.
+    Integers alone, so that it is the same on every machine and in every version.
 
     Examples
     --------
@@ -44,10 +44,15 @@ def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
     [2, 4, 5, 1, 0, 3]
     """
     hashes = np.arange(1, n_rows + 1, dtype=np.uint64) + (np.uint64(block) << np.uint64(32))
-    hashes *= np.uint64(0x9E3779B97F4A7C15)
+    return np.argsort(split_mix(hashes), kind="stable")
+
+
+def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64-bit words mixed by SplitMix64 (Steele et al. 2014): as good as chance, and no two words alike."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
-    return np.argsort(hashes ^ (hashes >> np.uint64(31)), kind="stable")
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 class Mixer(HoldsRows):

@@ -2,17 +2,23 @@
 
 The statistic behind a privately chosen norm bound or feature scale. One row adds one count to each column, and which
 one depends on that row alone: norms are compared as integers. A norm summed in floats depends on the batch
-that its row lies in, so that one added row could move another row to the next rung, and a count by two.
+that its row lies in, so that one added row could move another row to the next rung, and a count by two. The same holds
+for persons: one adds one count, and which one depends on that person's rows alone, in any order.
 """
 
 import math
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidParameterError, one_of
+from ..row_rule import PERSON_WEIGHTS
 from .bound import finite_rows, integer_rows, target_exponent
 from .in_batches import InBatches
+from .persons import units_of
+from .weighted import without_weights
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -64,25 +70,39 @@ class MagnitudeCounts(InBatches):
         return self.n_rows - self.at_most()
 
 
-def norm_rungs(rows: FloatArray) -> IntArray:
+def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
     """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
 
     The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no rung is
     near it: which rows are asked twice depends on the batch, what they come to does not.
 
+    With `starts`, where the rows of every person begin, it is the root of the sum of their squared norms that is
+    compared with rungs, or of the average.
+
     Examples
     --------
     >>> LADDER[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
     [1.0, 1.41, 2.18]
+    >>> LADDER[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    [1.41, 0.5]
     """
+    margin: Any = doubt(rows.shape[1])
     with np.errstate(over="ignore", under="ignore"):
-        mantissa, power = np.frexp(np.einsum("ij,ij->i", rows, rows))
-    margin = doubt(rows.shape[1])
+        squared = np.einsum("ij,ij->i", rows, rows)
+        if starts is not None:
+            sizes = np.diff(starts, append=rows.shape[0])
+            squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
+            margin = margin + sizes * 2.0**-51  # a sum in any order, and a quotient
+        mantissa, power = np.frexp(squared)
     steps = _steps(mantissa, power)
     sure = (_steps(mantissa * (1 - margin), power) == steps) & (_steps(mantissa * (1 + margin), power) == steps)
     sure &= (mantissa >= 0.5) & (mantissa < 1) & (np.abs(power) < _ORDINARY)  # neither zero nor infinite
     near = np.flatnonzero(~sure)
-    steps[near] = _exact_steps(rows[near])
+    if starts is None:
+        steps[near] = _exact_steps(rows[near])
+    else:
+        asked = np.isin(np.arange(starts.size), near).repeat(sizes)
+        steps[near] = _exact_steps_together(rows[asked], sizes[near], average)
     return np.asarray(np.clip(steps, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
 
 
@@ -111,6 +131,34 @@ def _exact_steps(rows: FloatArray) -> IntArray:
     return steps
 
 
+def _exact_steps_together(rows: FloatArray, sizes: IntArray, average: bool) -> list[int]:
+    """Return the least j with each person's sum, or average, of squared norms of integer rows at most 2^(j/4)."""
+    infinite = np.asarray(np.isinf(rows).any(axis=1))
+    _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
+    numbers = list(zip(squared.astype(np.int64).tolist(), exponents.tolist(), strict=True))
+    found: dict[tuple[int, int], int] = {}  # where many are as long as a rung, such as rows of zeros and ones
+    steps, start = [], 0
+    for size in sizes.tolist():
+        end = start + size
+        lowest = min(exponent for _, exponent in numbers[start:end])
+        total = sum(number << 2 * (exponent - lowest) for number, exponent in numbers[start:end])
+        value = total, size if average else 1
+        if value not in found:
+            found[value] = _least_step(*value)
+        steps.append(_HIGHEST + 1 if infinite[start:end].any() else found[value] + 8 * lowest if total else _LOWEST)
+        start = end
+    return steps
+
+
+def _least_step(numerator: int, denominator: int) -> int:
+    """Return the least j with a quotient at most 2^(j/4), in fractions; of zero, any number."""
+    value = Fraction(numerator, denominator)
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    power += value >= Fraction(2) ** power
+    quarters = sum(Fraction(quarter) < 2 * value / Fraction(2) ** power for quarter in _QUARTERS)
+    return 4 * (power - 1) + quarters
+
+
 def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:
     """Return scale * (x - shift), dense; both steps round element by element."""
     rows = finite_rows(batch)
@@ -132,6 +180,9 @@ class RowSizes(MagnitudeCounts):
         Public location and scale of every feature.
     features : int, optional
         The number of features, where each of them is counted by itself; None counts norms.
+    person_weight : {None, "persons", "rows"}
+        Where persons are the unit, the norm is that of all of a person's rows: the root of the average or of the sum of
+        their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
 
     Examples
     --------
@@ -140,18 +191,30 @@ class RowSizes(MagnitudeCounts):
     2
     """
 
-    def __init__(self, shift: FloatArray | None, scale: FloatArray | None, features: int | None = None) -> None:
+    def __init__(
+        self,
+        shift: FloatArray | None,
+        scale: FloatArray | None,
+        features: int | None = None,
+        person_weight: str | None = None,
+    ) -> None:
         super().__init__(1 if features is None else features)
-        self._shift, self._scale, self._features = shift, scale, features
+        if person_weight is not None:
+            one_of("person_weight", person_weight, PERSON_WEIGHTS)
+            if features is not None:
+                raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
+        self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix."""
+        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+        units = units_of(self._weight is not None, without_weights(X))
+        rows = scaled_rows(units.rows, self._shift, self._scale)
         if self._features is not None:
-            return super().update(np.abs(scaled_rows(X, self._shift, self._scale)))
-        return self._count(norm_rungs(scaled_rows(X, self._shift, self._scale)))
+            return super().update(np.abs(rows))
+        return self._count(norm_rungs(rows, units.starts, self._weight == "persons"))
 
     def __add__(self, other: Self) -> Self:
-        total = type(self)(self._shift, self._scale, self._features)
+        total = type(self)(self._shift, self._scale, self._features, self._weight)
         total.n_rows = self.n_rows + other.n_rows
         total._bins = self._bins + other._bins
         return total

@@ -5,15 +5,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidParameterError
 from .bound import RowBound, finite_rows
 from .in_batches import InBatches
+from .persons import units_of
+from .shortening import squared_norms, to_the_bound
+from .units import Units
 
-# Rows that are quantized at once: integers of at most 2^24, so sums of so many are exact in float64.
+# Units that are added at once: integers of at most 2^24, so sums of so many are exact in float64.
 _BLOCK = 2**14
 
 
 class RowSums(InBatches):
     """The number of rows and the sum of their integers, exact, whatever the order, batch, layout or engine.
+
+    Where persons are the unit it is their number, and the sum of their averages, each of norm at most 2^bits.
 
     Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
 
@@ -25,18 +31,35 @@ class RowSums(InBatches):
     """
 
     def __init__(self, bound: RowBound, n_features: int) -> None:
+        if bound.most_weight is not None:
+            raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
+        if bound.person_weight == "rows":
+            raise InvalidParameterError(
+                "The number of pooled rows is private, so their mean is not measured first; append a constant."
+            )
         self.bound = bound
         self.n_rows = 0
         self.total: NDArray[np.int64] = np.zeros(n_features, dtype=np.int64)
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix."""
-        rows = finite_rows(X)
-        for start in range(0, rows.shape[0], _BLOCK):
-            integers = self.bound.quantize(rows[start : start + _BLOCK])
-            self.total += integers.sum(axis=0).astype(np.int64)
-        self.n_rows += rows.shape[0]
+        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+        units = units_of(self.bound.takes_persons, X)
+        for part in units.with_rows(finite_rows(units.rows)).pieces(_BLOCK, _BLOCK):
+            self.total += self._integers(part).sum(axis=0).astype(np.int64)
+        self.n_rows += units.n_units
         return self
+
+    def _integers(self, part: Units) -> NDArray[np.float64]:
+        """Return the integers of every unit: of a row, or the truncated average of a person's, shortened."""
+        integers = self.bound.single_integers(part.rows)
+        if part.starts is None:
+            return integers
+        # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
+        # is no longer than the longest of them, so that its square is exact too.
+        sizes = np.diff(part.starts, append=integers.shape[0])
+        averages = np.trunc(np.add.reduceat(integers, part.starts, axis=0) / sizes[:, None])
+        to_the_bound(averages, squared_norms(averages), self.bound.bits)
+        return np.asarray(averages)
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self.bound, self.total.size)

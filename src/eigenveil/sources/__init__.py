@@ -16,6 +16,7 @@ from .encoder import Categories
 from .engines import open_on_engine, open_with_engine
 from .files import open_files
 from .on_engine import EngineSource
+from .persons import IDS_NEED_MEMORY, MEMORY, PersonTable, person_and_ids
 from .places import text_format
 from .progress import tracked_batches
 from .tables import TableSource, held
@@ -67,6 +68,8 @@ def open_table(
     categories: Categories | None = None,
     missing: float | None = None,
     schema: Schema | None = None,
+    person: Any = None,
+    memory: int = MEMORY,
     **text: Any,
 ) -> Source:
     """Return a source as `open_source` does, of a table with categories or with missing numbers.
@@ -84,6 +87,15 @@ def open_table(
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
     schema : Schema, optional
         What is public of every column, in place of `columns`, `categories` and `missing`.
+    person : str, int, list or array, optional
+        What tells persons apart, where a person has many rows: a column, by its name or by its position where there are
+        no names; or, for data held in memory, the identifiers themselves, one a row. By default the column of kind
+        person of the schema. It is never a feature. Batches are then of whole persons,
+        `eigenveil.rows.persons.Blocks`. Identifiers are compared as text: `eigenveil.sources.identifiers`. False reads
+        rows without persons.
+    memory : int
+        Bytes that rows may take while they are sorted by person, beside one batch; what is more goes to a temporary
+        file without a name.
     **text
         `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.sources.places.TextFormat`.
 
@@ -104,20 +116,29 @@ def open_table(
            [40.,  0.,  1.],
            [50.,  0.,  0.]])
     """
-    declared = Declared(columns, categories or {}, missing, schema)
+    column, ids = person_and_ids(person, schema)
+    declared = Declared(columns, categories or {}, missing, schema, column)
     format_of_text = text_format(text)
     if is_source(data):
-        if declared.encodes or columns is not None:
+        if declared.encodes or columns is not None or declared.person_column is not None or ids is not None:
             raise InvalidParameterError(
-                "The columns, categories, missing and schema of a source were given when it was opened; leave them out."
+                "The columns, categories, missing, schema and person of a source were given when it was opened; leave "
+                "them out."
             )
         opened: Source = data
         return opened
-    parts = open_files(data, declared.text, declared.named, format_of_text)
+    parts = open_files(data, declared.text, declared.named, format_of_text, declared.person_column)
     if parts is None and not format_of_text.is_default:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
-    return TableSource(parts or [held(data)], declared) if on_engine is None else on_engine
+    if on_engine is not None:
+        if ids is not None:
+            raise InvalidParameterError(IDS_NEED_MEMORY)
+        return on_engine
+    parts = parts or [held(data)]
+    if ids is None and declared.person_column is None:
+        return TableSource(parts, declared)
+    return PersonTable(parts, declared, ids, memory)
 
 
 def is_source(data: Any) -> bool:
@@ -150,7 +171,13 @@ def collect(
 
 
 def second_moments(
-    data: Any, bound: RowBound, *, columns: Columns = None, progress: bool | None = None
+    data: Any,
+    bound: RowBound,
+    *,
+    columns: Columns = None,
+    person: Any = None,
+    memory: int = MEMORY,
+    progress: bool | None = None,
 ) -> SecondMoments:
     """Return the exact second moments of all rows of `data`, read in batches.
 
@@ -165,6 +192,9 @@ def second_moments(
         The public rule that makes integer rows.
     columns : list of str or int, optional
         The columns to read, in this order.
+    person, memory
+        What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
+        `open_table`.
     progress : bool, optional
         Whether to show a progress bar on stderr; by default only where that is a terminal.
 
@@ -180,7 +210,7 @@ def second_moments(
     array([[ 64,   0],
            [  0, 256]])
     """
-    source = open_source(data, columns)
+    source = open_table(data, columns, person=person, memory=memory)
     make = partial(SecondMoments, bound, source.n_features, source.feature_names)
     moments: SecondMoments = collect(source, make, progress)
     if moments.n_rows == 0:

@@ -1,6 +1,6 @@
 """Rows held in memory as numbers: NumPy arrays and SciPy sparse matrices, in blocks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, NotNumbersError
 from .base import BATCH_BYTES
+from .encoder import Encoder
 
 # A stored entry of a CSR matrix takes a value and a column index.
 _SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
@@ -18,6 +19,8 @@ NOT_NUMBERS = "Every argument must be an array, a table or a path; text, or a st
 
 class _MatrixReader:
     """A matrix in memory, whose columns have positions and no names."""
+
+    holds_rows, by_column = True, False
 
     def __init__(self, rows: Any) -> None:
         if rows.ndim != 2:
@@ -34,6 +37,18 @@ class _MatrixReader:
 
     def types(self, columns: Sequence[int]) -> None:
         """Return None: all columns are numbers."""
+
+    def column(self, column: int) -> NDArray[Any]:
+        """Return one column."""
+        return np.asarray(self._rows[:, column])
+
+    def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
+        """Return what gives the encoded rows at a slice or at positions."""
+        return lambda rows: encoder.rows(take_columns(self._rows[rows], encoder.columns), self.where)
+
+    def batch_limit(self, step: int) -> tuple[int, NDArray[np.int64] | None]:
+        """Return how much makes a batch of `step` rows, and how much every row adds, unless it is 1."""
+        return step, None
 
 
 class ArrayReader(_MatrixReader):
@@ -72,6 +87,15 @@ class SparseReader(_MatrixReader):
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         self._rows = data.tocsr()
+
+    def column(self, column: int) -> NDArray[Any]:
+        """Return one column."""
+        return np.asarray(self._rows[:, [column]].toarray().ravel())
+
+    def batch_limit(self, step: int) -> tuple[int, NDArray[np.int64] | None]:
+        """Return how many stored entries make a batch, and how many every row has."""
+        del step
+        return _SPARSE_BATCH_ENTRIES, np.diff(self._rows.indptr).astype(np.int64)
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[Any]:
         """Yield CSR blocks of about equally many stored entries, whatever the `step`."""

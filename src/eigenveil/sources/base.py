@@ -19,7 +19,8 @@ _MOST_WIDE_ROWS = 4096
 class Source(Protocol):
     """Rows that can be read in batches, with their public schema.
 
-    `n_rows_hint` serves the progress bar alone, and may be a guess or None.
+    `n_rows_hint` serves the progress bar alone, and may be a guess or None. Where `by_person` is true, batches are
+    `eigenveil.rows.persons.Blocks`, and the number of rows is private.
     """
 
     @property
@@ -35,7 +36,7 @@ class Source(Protocol):
         """About how many rows will come."""
 
     def batches(self) -> Iterator[Any]:
-        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix.
+        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix, or rows of whole persons.
 
         A block must stay as it is while the next ones are read: threads still work on it. A reused buffer would
         count rows twice.
@@ -142,6 +143,8 @@ class FileReader:
         The columns that the caller named: where a file has them all, what names its columns does just that.
     text_format : TextFormat, optional
         How a file of text is written.
+    person : str or int, optional
+        The column that tells persons apart: text, or whole numbers, that must keep every digit.
     """
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
@@ -157,8 +160,10 @@ class FileReader:
         text: Collection[str] = (),
         named: Collection[Any] = (),
         text_format: TextFormat | None = None,
+        person: Any = None,
     ) -> None:
         self.path, self.suffix, self.where, self._text, self._named = path, suffix, str(path), text, named
+        self._person = person
         self.text_format = TextFormat() if text_format is None else text_format
         if not (self.text_format.is_default or self.takes_text_format):
             raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")

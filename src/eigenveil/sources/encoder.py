@@ -7,7 +7,7 @@ its norm. A row does not depend on the batch that it comes in.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,15 @@ class Encoder:
         """How many columns are encoded one-hot."""
         return sum(rule.kind == "category" for rule in self._rules)
 
+    def truths(self, types: Sequence[Mapping[Any, Any] | None]) -> tuple[bool, ...]:
+        """Return which features are truth values, 0 or 1: by declaration, or by the type of the column in all parts."""
+        found = []
+        for column, rule in zip(self.columns, self._rules, strict=True):
+            typed = all(kinds is not None and _is_truth(kinds[column]) for kinds in types)
+            truth = rule.kind == "boolean" or (typed and rule.kind == "number")
+            found += [truth and not fixed for fixed in rule.one_hot]
+        return tuple(found)
+
     def _told(self, column: Any) -> str:
         return repr(column) if self._quote_names else f"number {self.columns.index(column) + 1}"
 
@@ -106,6 +115,22 @@ class Encoder:
         if not self._declared:
             return batch
         return self._matrix(len(batch), lambda position: batch[:, position], where)
+
+    def picker(self, frame: Any, where: str) -> Callable[[Any], NDArray[np.float64]]:
+        """Return what encodes the rows of a held frame at a slice or at positions; its columns are looked up once."""
+        held: dict[int, Any] = {}
+
+        def values_at(position: int, rows: Any) -> Any:
+            if position not in held:
+                values = frame.get_column(self.columns[position])
+                held[position] = _numbers(values) if self._rules[position].kind == "number" else values
+            return held[position][rows]
+
+        def pick(rows: Any) -> NDArray[np.float64]:
+            n_rows = len(range(len(frame))[rows] if isinstance(rows, slice) else rows)
+            return self._matrix(n_rows, lambda position: values_at(position, rows), where)
+
+        return pick
 
     def _matrix(self, n_rows: int, values_of: Any, where: str) -> NDArray[np.float64]:
         # Columns are contiguous in every frame library, and so they are written to contiguous memory.
@@ -230,9 +255,13 @@ def _unfit(kind: Any, rule: Column) -> str:
 
 
 def _is_number(kind: Any) -> bool:
+    return bool(kind.is_numeric() or _is_truth(kind))
+
+
+def _is_truth(kind: Any) -> bool:
     import narwhals as nw
 
-    return bool(kind.is_numeric() or kind == nw.Boolean())
+    return bool(kind == nw.Boolean())
 
 
 def _is_text(kind: Any) -> bool:
@@ -243,14 +272,12 @@ def _is_text(kind: Any) -> bool:
 
 def _value(kind: Any, label: str, column: str = "") -> float | str:
     """Return what a label is in a column of this kind: a number, or text as it stands."""
-    import narwhals as nw
-
     if not _is_number(kind):
         return label
     try:
-        return {"true": 1.0, "false": 0.0}[label.lower()] if kind == nw.Boolean() else float(label)
+        return {"true": 1.0, "false": 0.0}[label.lower()] if _is_truth(kind) else float(label)
     except (KeyError, ValueError):
-        kinds = "truth values" if kind == nw.Boolean() else "numbers"
+        kinds = "truth values" if _is_truth(kind) else "numbers"
         raise InvalidParameterError(
             f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
         ) from None

@@ -34,7 +34,9 @@ def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
 
 
 @own_words
-def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = ()) -> Any:
+def open_with_engine(
+    paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = (), person: str | None = None
+) -> Any:
     """Return an engine's collection of the rows of files, for `fit` and `second_moments`.
 
     Parameters
@@ -47,6 +49,8 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str, named
         session, or starts one in local mode.
     named : collection of str
         The columns that will be read, where they are known: a CSV file that has them all has a header.
+    person : str, optional
+        The column that tells persons apart, which is read as text from files of text.
     """
     chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
     places = [os.fspath(path) for path in paths]
@@ -58,7 +62,7 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str, named
             f"{', '.join(chosen.reads)}."
         )
     try:
-        collection = readers.pop()(places)
+        collection = readers.pop()(places, *([] if person is None else [person]))
     except (EigenveilError, MemoryError):
         raise
     except ImportError:

@@ -60,6 +60,7 @@ def open_files(
     text: Collection[str] = (),
     named: Collection[Any] = (),
     text_format: TextFormat | None = None,
+    person: Any = None,
 ) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
     places = data if isinstance(data, list | tuple) else [data]
@@ -67,7 +68,7 @@ def open_files(
         return None
     if not all(is_place(place) for place in places):
         raise InvalidDataError("A list of files must hold paths only.")
-    return [_open_file(_as_place(place), text, named, text_format) for place in places]
+    return [_open_file(_as_place(place), text, named, text_format, person) for place in places]
 
 
 def _as_place(given: Any) -> Place:
@@ -75,10 +76,10 @@ def _as_place(given: Any) -> Place:
 
 
 def _open_file(
-    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None
+    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None, person: Any
 ) -> FileReader:
     if isinstance(path, StandardInput):
-        return FORMATS[path.suffixes](path, path.suffixes, text, named, text_format)
+        return FORMATS[path.suffixes](path, path.suffixes, text, named, text_format, person)
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
         # A list of text may be meant as rows: what is no file at all is not quoted.
@@ -92,4 +93,4 @@ def _open_file(
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
         raise InvalidDataError(f"There is no file {path}.")
-    return FORMATS[suffix](path, suffix, text, named, text_format)
+    return FORMATS[suffix](path, suffix, text, named, text_format, person)

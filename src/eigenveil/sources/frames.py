@@ -1,11 +1,12 @@
 """Every data frame that narwhals knows: neither pandas nor Polars is imported here, but what the frame came from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InvalidDataError
+from .encoder import Encoder
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -22,13 +23,14 @@ class FrameReader:
     [1, 1]
     """
 
-    where = "the frame"
+    where, by_column = "the frame", True
 
     def __init__(self, frame: "nw.DataFrame[Any] | nw.LazyFrame[Any]") -> None:
         import narwhals as nw
 
         self._frame = frame
         lazy = isinstance(frame, nw.LazyFrame)
+        self.holds_rows = not lazy
         if lazy and not hasattr(frame.to_native(), "collect_batches"):
             raise InvalidDataError(
                 "This lazy frame cannot be read in batches; collect it first, or save it as Parquet and give the path."
@@ -53,6 +55,18 @@ class FrameReader:
             for start in range(0, len(part), step):
                 yield part[start : start + step]
 
+    def column(self, column: Any) -> Any:
+        """Return one column of a held frame."""
+        return self._frame.get_column(column)  # type: ignore[union-attr]
+
+    def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
+        """Return what gives the encoded rows of a held frame at a slice or at positions."""
+        return encoder.picker(self._frame, self.where)
+
+    def batch_limit(self, step: int) -> tuple[int, None]:
+        """Return how many rows make a batch; each adds 1."""
+        return step, None
+
     def _eager_parts(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
         import narwhals as nw
 
@@ -61,7 +75,7 @@ class FrameReader:
             return
         native = self._frame.select(*columns).to_native()
         try:
-            for part in native.collect_batches(chunk_size=step):
+            for part in native.collect_batches(chunk_size=step, maintain_order=True):
                 yield nw.from_native(part, eager_only=True)
         except Exception:  # whatever the engine says may quote a cell
             raise InvalidDataError("The lazy frame cannot be computed; collect it to see why.") from None

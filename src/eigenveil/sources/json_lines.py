@@ -1,6 +1,6 @@
 """Rows in files of JSON lines: one object a line."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from ..errors import InvalidDataError
@@ -29,7 +29,7 @@ class JsonLinesFile(FileReader):
         if not block.strip():
             raise InvalidDataError(f"{self.path} is empty; each line must be a JSON object.")
         table = self._parse(block)
-        self._schema = pa.schema([(field.name, _read_as(field, self._text)) for field in table.schema])
+        self._schema = pa.schema([(field.name, self._read_as(field)) for field in table.schema])
         return list(table.column_names)
 
     def _parse(self, block: bytes, schema: Any = None) -> Any:
@@ -43,6 +43,17 @@ class JsonLinesFile(FileReader):
             pa.BufferReader(block), read_options=json.ReadOptions(block_size=len(block) + 1), parse_options=options
         )
 
+    def _read_as(self, field: Any) -> Any:
+        """Return the type to read a column as: the first lines do not tell whether a fraction comes later."""
+        import pyarrow as pa
+
+        is_person = field.name == self._person
+        if pa.types.is_null(field.type):
+            return pa.string() if is_person or field.name in self._text else pa.float64()
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+            return field.type if is_person else pa.float64()
+        return pa.string() if pa.types.is_timestamp(field.type) else field.type  # a later text may be none
+
     def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
         """Yield PyArrow tables: a block of lines each, or slices of it."""
         import pyarrow as pa
@@ -53,17 +64,6 @@ class JsonLinesFile(FileReader):
                 table = self._parse(block, chosen)
                 for start in range(0, table.num_rows, step):
                     yield table.slice(start, step)
-
-
-def _read_as(field: Any, text: Collection[str]) -> Any:
-    """Return the type to read a column as: the first lines do not tell whether a fraction comes later."""
-    import pyarrow as pa
-
-    if pa.types.is_null(field.type):
-        return pa.string() if field.name in text else pa.float64()
-    if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-        return pa.float64()
-    return pa.string() if pa.types.is_timestamp(field.type) else field.type  # a later text may be none
 
 
 def _whole_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:

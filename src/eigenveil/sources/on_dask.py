@@ -16,11 +16,15 @@ from threadpoolctl import threadpool_limits
 from ..errors import EigenveilError, InvalidDataError
 from .base import Accumulator
 from .declared import Declared
+from .identifiers import keys_of
 from .on_engine import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
+from .persons import PersonTable, RowKeys
 from .tables import TableSource, held
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
+# In which the two halves of the key of a person travel.
+_KEY_COLUMNS = ("__eigenveil_person_0__", "__eigenveil_person_1__")
 
 
 class DaskSource(EngineSource):
@@ -34,14 +38,18 @@ class DaskSource(EngineSource):
         Which columns to read of each block, and how; a row is encoded by itself, so blocks leave no trace.
     blocks : callable
         Makes the list of delayed blocks.
+    told : str, optional
+        What errors call the column that told persons apart; then blocks hold whole persons, and their keys.
     """
 
-    def __init__(self, template: TableSource, declared: Declared, blocks: Callable[[], list[Any]]) -> None:
+    def __init__(
+        self, template: TableSource, declared: Declared, blocks: Callable[[], list[Any]], told: str | None = None
+    ) -> None:
         self.n_features = template.n_features
         self.feature_names = template.feature_names
         self.one_hot, self.n_categorical = template.one_hot, template.n_categorical
         self.schema, self._declared = declared.schema, declared
-        self._blocks = blocks
+        self._blocks, self._told, self.by_person = blocks, told, told is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all blocks of what `make` makes, computed by the current scheduler of Dask."""
@@ -49,7 +57,7 @@ class DaskSource(EngineSource):
 
         # Bound here, so that Dask does not search them for collections, for every block anew.
         compute_part = dask.delayed(
-            partial(_block_part, declared=self._declared, make=make), pure=False, traverse=False
+            partial(_block_part, declared=self._declared, make=make, told=self._told), pure=False, traverse=False
         )
         add = dask.delayed(merged, pure=False)
         try:
@@ -75,6 +83,9 @@ def _open(data: Any, declared: Declared) -> DaskSource | None:
         template = TableSource([held(data._meta)], declared)
         # Chosen before reading: Parquet then reads no other columns.
         names, _ = declared.resolve(list(data.columns), "the frame")
+        person = declared.person_in(list(data.columns), "the frame")
+        if person is not None:
+            return _by_person(data, names, person, template, declared)
         return DaskSource(template, declared, lambda: data[names].to_delayed())
     if frames is not None and isinstance(data, frames.Series):
         raise InvalidDataError("The data must be a table of rows, but are one column; give a Dask data frame.")
@@ -85,26 +96,59 @@ def _open_array(data: Any, declared: Declared) -> DaskSource:
     if any(math.isnan(size) for size in data.shape[1:]):
         raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
     template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], declared)
+    positions = range(data.shape[1])
+    person = declared.person_in(positions, "the array")
+    if person is not None:
+        import dask.dataframe
+
+        frame = dask.dataframe.from_dask_array(data.rechunk({1: -1}), columns=list(positions))
+        return _by_person(frame, declared.resolve(positions, "the array")[0], person, template, declared)
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
     return DaskSource(template, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
 
 
-def _block_part(block: Any, declared: Declared, make: Callable[[], Accumulator]) -> Outcome:
-    return part_of(_block_batches(block, declared), make)
+def _by_person(data: Any, names: list[Any], person: Any, template: TableSource, declared: Declared) -> DaskSource:
+    """Return the source of a frame whose rows are brought together person by person, by Dask's own shuffle."""
+
+    def blocks() -> list[Any]:
+        # By keys: identifiers that are the same to us may differ to Dask, by blanks or by type.
+        keyed = partial(_with_keys, names=names, person=person)
+        meta = keyed(data._meta)
+        shuffled = data[[*names, person]].map_partitions(keyed, meta=meta).shuffle(on=_KEY_COLUMNS[0])
+        return list(shuffled.to_delayed())
+
+    return DaskSource(template, declared.without_person(names), blocks, f"The column {person!r} of the Dask collection")
 
 
-def _block_batches(block: Any, declared: Declared) -> Iterator[Any]:
+def _with_keys(frame: Any, names: list[Any], person: Any) -> Any:
+    """Return these columns of a pandas frame with the keys of persons; what is no identifier has a key that says so."""
+    import narwhals as nw
+
+    codes, keys = keys_of(nw.from_native(frame[person], series_only=True))
+    return frame[names].assign(**dict(zip(_KEY_COLUMNS, keys[codes].T, strict=True)))
+
+
+def _block_part(block: Any, declared: Declared, make: Callable[[], Accumulator], told: str | None) -> Outcome:
+    return part_of(_block_batches(block, declared, told), make)
+
+
+def _block_batches(block: Any, declared: Declared, told: str | None) -> Iterator[Any]:
     # Opened while the part is collected, where an error about the block is caught.
-    yield from TableSource([held(block)], declared).batches()
+    if told is None:
+        yield from TableSource([held(block)], declared).batches()
+    else:
+        keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), told)
+        yield from PersonTable([held(block)], declared, keys).batches()
 
 
-def _read_parquet(places: list[str]) -> Any:
+def _read_parquet(places: list[str], person: str | None = None) -> Any:
+    del person  # of the type that the file says
     import dask.dataframe
 
     return dask.dataframe.read_parquet(places)
 
 
-def _read_csv(places: list[str]) -> Any:
+def _read_csv(places: list[str], person: str | None = None) -> Any:
     import dask.dataframe
     import pandas
 
@@ -119,7 +163,8 @@ def _read_csv(places: list[str]) -> Any:
     # In a file of one column a blank line is a missing value, and must not vanish.
     options["skip_blank_lines"] = len(first.columns) > 1
     whole = first.select_dtypes("integer").columns
-    return dask.dataframe.read_csv(places, dtype=dict.fromkeys(whole, "float64"), **options)
+    types = dict.fromkeys(whole, "float64") | ({person: str} if person in first.columns else {})  # "007" is not 7
+    return dask.dataframe.read_csv(places, dtype=types, **options)
 
 
 DASK = Engine("dask", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)

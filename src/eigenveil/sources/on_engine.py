@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..errors import EigenveilError, EngineError, InvalidDataError
+from ..rows.persons import Blocks
 from .base import Accumulator
 from .declared import Declared
 
@@ -29,14 +30,15 @@ class Engine:
         Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
         for anything else. It imports nothing that such a collection has not imported.
     reads : mapping
-        By the suffix of files, the function that takes paths and returns one collection of all of them.
+        By the suffix of files, the function that takes paths and returns one collection of all of them; after the paths
+        it is given the column that tells persons apart, where there is one, to be read as it stands.
     encodes : bool
         Whether its sources encode categories, dates and missing values by the rules that are declared.
     """
 
     name: str
     open: Callable[[Any, Declared], "EngineSource | None"]
-    reads: Mapping[str, Callable[[list[str]], Any]]
+    reads: Mapping[str, Callable[..., Any]]
     encodes: bool = False
 
     @property
@@ -51,6 +53,7 @@ class EngineSource:
     n_features: int
     feature_names: tuple[str, ...] | None = None
     n_rows_hint: int | None = None
+    by_person = False
     in_order = False  # where a row stands may depend on what is in it
 
     def collect(self, make: Callable[[], Any]) -> Any:
@@ -73,6 +76,9 @@ def part_of(batches: Iterable[Any], make: Callable[[], Accumulator]) -> Outcome:
     total = make()
     try:
         for batch in batches:
+            if isinstance(batch, Blocks):
+                total.update(batch)
+                continue
             # So few rows are one block for SecondMoments, which takes one thread; the engine fills the others.
             step = max(2**17 // batch.shape[1], 2 * batch.shape[1])
             for start in range(0, batch.shape[0], step):

@@ -9,7 +9,6 @@ import os
 import pickle
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from .base import Accumulator
 from .declared import Declared
 from .encoder import Encoder
 from .on_engine import Engine, EngineSource, merged, part_of, raise_failure, settled
+from .persons_on_spark import blocks_of, no_warning_of_pandas, person_by_person, with_keys
 
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
@@ -41,6 +41,11 @@ class SparkSource(EngineSource):
         # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
         self._frame = renamed.select(*(f"c{position}" for position in chosen))
+        person = declared.person_in(names, "the Spark frame")
+        self.by_person, self._told = person is not None, f"The column {person!r} of the Spark frame"
+        if self.by_person:
+            column = f"c{names.index(person)}"
+            self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
         self._layout: list[tuple[str, str, int]] = []
         self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
         features: list[str] = []
@@ -59,11 +64,12 @@ class SparkSource(EngineSource):
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
-        layout, rules = self._layout, self._rules
+        layout, rules, told, by_person = self._layout, self._rules, self._told, self.by_person
 
         # Functions in a function: they travel to the workers by value, and all they use by name.
         def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
-            yield _as_row(part_of((_rows(batch, layout, rules) for batch in batches if batch.num_rows), make))
+            parts = ((batch, _rows(batch, layout, rules)) for batch in batches if batch.num_rows)
+            yield _as_row(part_of(blocks_of(parts, told) if by_person else (rows for _, rows in parts), make))
 
         def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
@@ -72,10 +78,9 @@ class SparkSource(EngineSource):
                 yield _as_row(merged(_chained(first, parts)))
 
         try:
-            with warnings.catch_warnings():
-                # PySpark warns of pandas 3 wherever Arrow is used; no pandas frame is made here.
-                warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-                parts = self._frame.mapInArrow(partition_part, _OUTCOMES)
+            with no_warning_of_pandas():
+                frame = person_by_person(self._frame) if by_person else self._frame
+                parts = frame.mapInArrow(partition_part, _OUTCOMES)
                 # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
                 parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
                 parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
@@ -101,13 +106,18 @@ def _open(data: Any, declared: Declared) -> SparkSource | None:
         raise_failure("Spark", error)
 
 
-def _read_parquet(places: list[str]) -> Any:
+def _read_parquet(places: list[str], person: str | None = None) -> Any:
+    del person  # of the type that the file says
     return spark_session().read.parquet(*places)
 
 
-def _read_csv(places: list[str]) -> Any:
+def _read_csv(places: list[str], person: str | None = None) -> Any:
     # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
-    frame = spark_session().read.csv(places, header=True, inferSchema=True, enforceSchema=False, mode="FAILFAST")
+    reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST")
+    frame = reader.csv(places, inferSchema=True)
+    if person in frame.columns:  # "007" must not become 7
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {person: "string"}
+        frame = reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in kinds))
     if len(frame.columns) == 1:
         raise InvalidDataError(
             "Spark skips blank lines, which are missing values in a CSV file of one column; give such a table as "

@@ -4,11 +4,20 @@ import sys
 from collections.abc import Generator
 from typing import Any
 
+from ..rows.persons import Blocks
+from ..rows.weighted import without_weights
 from .base import Source
 
 
+def units_in(batch: Any) -> int:
+    """Return how many rows a batch counts for; persons where they are the unit, whose number of rows is private."""
+    if isinstance(batch, Blocks):
+        return batch.n_persons
+    return int(without_weights(batch).shape[0])
+
+
 def tracked_batches(source: Source, progress: bool | None = None, purpose: str = "reading rows") -> Generator[Any]:
-    """Yield the batches of `source` while a bar on stderr counts their rows.
+    """Yield the batches of `source` while a bar on stderr counts their rows, or persons.
 
     Parameters
     ----------
@@ -42,6 +51,6 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
         seen = 0
         for batch in source.batches():
             yield batch
-            seen += batch.shape[0]
+            seen += units_in(batch)
             bar.update(task, completed=seen)
         bar.update(task, total=seen, completed=seen)  # the hint may have been a guess

@@ -43,9 +43,11 @@ class ArrowStreamReader:
         # A query may sort by what is private, or give its rows as its threads come to them.
         self.in_order = isinstance(data, pa.RecordBatchReader | pa.Table | pa.RecordBatch)
         self.reads_once = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
-        # What can be read once is opened once: to ask a reader for its schema may use it up.
-        self._stream: Any = _stream_of(data)
-        self._schema = self._stream.schema
+        # What can be read once is opened once: to ask a reader for its schema may use it up. Of a query nothing is kept
+        # open, since that would block its connection for everything else.
+        stream = _stream_of(data)
+        self._schema = stream.schema
+        self._stream: Any = stream if self.reads_once else None
         self.columns: Sequence[Any] = list(self._schema.names)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:

@@ -31,6 +31,8 @@ class TableSource:
     [[[2.0]], [[4.0]]]
     """
 
+    by_person = False  # whether batches are `Blocks`, of whole persons
+
     def __init__(self, parts: Sequence[Reader], declared: Declared | None = None) -> None:
         declared = Declared() if declared is None else declared
         chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
@@ -42,6 +44,7 @@ class TableSource:
         self._encoder = Encoder(chosen, rules, quote_names=quote_names)
         for part in parts:
             self._encoder.check(part.types(chosen), part.where)
+        self.truths = self._encoder.truths([part.types(chosen) for part in parts])
         names = self._encoder.names
         self.n_features = len(names)
         # pandas numbers the columns that nobody named: those numbers are positions, not names.

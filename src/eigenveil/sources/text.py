@@ -1,6 +1,5 @@
 """Rows in CSV and TSV files, plain or compressed."""
 
-import operator
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar
@@ -38,15 +37,15 @@ class CsvFile(FileReader):
         names: list[str] = list(table.column_names)
         self._one_column = len(names) == 1
         check_header(names, self.where, self._named)
-        # A word above numbers is of another kind than the rows below it, so the first line is none of them.
-        numeric = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
-        words = [name.strip().lower() not in _VALUES for name in names]
-        self.names_public = _has(names, self._named) or any(map(operator.and_, numeric, words))
+        # A word above numbers, truth values or dates is of another kind than the rows below it, so the first line is
+        # none of them.
+        self.names_public = _has(names, self._named) or any(map(_is_word_above, names, table.schema.types))
         # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
         # what a column will hold that is empty so far.
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
         types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
-        types = [pa.string() if name in self._text else kind for name, kind in zip(names, types, strict=True)]
+        as_text = {*self._text, self._person}
+        types = [pa.string() if name in as_text else kind for name, kind in zip(names, types, strict=True)]
         self._schema = pa.schema(zip(names, types, strict=True))
         if self.suffix.count(".") == 1:  # not compressed
             self.n_rows_hint = round(table.num_rows * self.path.stat().st_size / len(block))
@@ -134,6 +133,17 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_ ,.]*|\.\d+)([eE][-+]?\d+)?%?")
 # What readers take for a missing value, an infinity or a truth value.
 _MISSING = ("", "nan", "-nan", "na", "n/a", "#n/a", "#na", "null", "?", "-")
 _VALUES = frozenset((*_MISSING, "inf", "-inf", "infinity", "-infinity", "true", "false"))
+
+
+def _is_word_above(name: str, kind: Any) -> bool:
+    """Tell whether a name cannot be a value of the kind that stands below it."""
+    import pyarrow as pa
+
+    if name.strip().lower() in _VALUES:
+        return False
+    if pa.types.is_temporal(kind):
+        return not any(map(str.isdigit, name))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def check_header(names: Sequence[str], where: str, named: Collection[Any] = ()) -> None:

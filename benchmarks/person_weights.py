@@ -1,0 +1,94 @@
+"""What each weight of persons estimates, and where its error comes from: a plot over the norm bound.
+
+    python benchmarks/person_weights.py [--runs 20] [--plot docs/images/persons.png]
+
+Generated visits: most persons come once or twice, some come fifty times, and those who come often vary more. Errors are
+those of the covariance, in the Frobenius norm, relative to the target of each weight; "one by one" shortens every row
+by itself, so that a person of the most rows that there may be keeps the bound, as one would do without blocks.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from eigenveil import PrivateCovariance
+from eigenveil.errors import NoiseWarning
+
+PERSONS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
+
+
+def visits(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and the person of each."""
+    generator = np.random.default_rng(seed)
+    sizes = np.minimum(generator.geometric(np.where(generator.random(PERSONS) < 0.2, 0.05, 0.6)), MOST_ROWS)
+    spread = np.sqrt(sizes.clip(1, 16)) / 2
+    ids = np.repeat(np.arange(PERSONS), sizes)
+    scale = 2.0 ** -np.arange(D)
+    own = generator.standard_normal((PERSONS, D)) * scale * spread[:, None]
+    return own[ids] + generator.standard_normal((ids.size, D)) * scale / 2, ids
+
+
+def targets(rows: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the covariance in which every person counts once, and that of all rows."""
+    once = 1 / np.bincount(ids)[ids]
+    return {"persons": np.cov(rows.T, aweights=once, ddof=0), "rows": np.cov(rows.T, ddof=0)}
+
+
+def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) -> np.ndarray:
+    """Return a private covariance; "one by one" is that of rows which are shortened before they are grouped."""
+    weight = "rows" if way == "rows" else "persons"
+    if way == "one by one" and norm is not None:
+        most = norm / MOST_ROWS**0.5
+        rows = rows * np.minimum(1, most / np.linalg.norm(rows, axis=1))[:, None]
+        weight = "rows"
+    # In one stage, where a bound is given: the second would look for another about the mean.
+    stages = "auto" if norm is None else 1
+    known = {"norm_bound": norm, "rows": "clip", "stages": stages}
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, weight=weight, **known)
+    return np.asarray(model.fit(rows, person=ids).covariance_)
+
+
+def errors(way: str, norm: float | None, runs: int) -> float:
+    rows, ids = visits()
+    target = targets(rows, ids)["persons" if way == "persons" else "rows"]
+    found = [np.linalg.norm(released(rows, ids, way, norm) - target) for _ in range(runs)]
+    return float(np.mean(found) / np.linalg.norm(target))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", NoiseWarning)
+    norms = 2.0 ** np.arange(-1, 6.5, 0.5)
+    ways = ("persons", "rows", "one by one")
+    curves = {way: [errors(way, float(norm), options.runs) for norm in norms] for way in ways}
+    private = {way: errors(way, None, options.runs) for way in ("persons", "rows")}
+    print("bound      " + "".join(f"{way:>14}" for way in ways))
+    for place, norm in enumerate(norms):
+        print(f"{norm:<11.3g}" + "".join(f"{curves[way][place]:14.3f}" for way in ways))
+    print(f"{'private':<11}" + "".join(f"{private[way]:14.3f}" for way in private))
+    if options.plot is not None:
+        draw(norms, curves, private, options.plot)
+
+
+def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, float], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for colour, (way, values) in zip(("#3b78b0", "#c0392b", "#888888"), curves.items(), strict=True):
+        axis.loglog(norms, values, color=colour, label=way, marker="o", markersize=3)
+        if way in private:
+            axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
+    axis.set_xlabel("norm bound of a person")
+    axis.set_ylabel("relative error of the covariance")
+    axis.set_title(f"{PERSONS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}", fontsize=9)
+    axis.legend(fontsize=7)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

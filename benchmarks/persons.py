@@ -1,0 +1,144 @@
+"""Rows of persons: what it costs to bring them together, and a file ten times larger than the memory for it.
+
+    python benchmarks/persons.py [--quick] [--rounds 5] [--output result.json]
+
+First a frame in memory, with rows in no order. Every round times all contestants one after the other, and the table
+shows the median over rounds of each ratio. Then a Parquet file in no order by person, read in a process of its own with
+a tenth of its size as `memory`; the moments must equal, bit by bit, those of the same rows held in memory, and the peak
+of that process is printed.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eigenveil.rows import RowBound
+from eigenveil.sources import open_table, second_moments
+from moments import seconds
+from out_of_core import digest, memory
+
+MIB = 2**20
+
+
+def bounds(n_features: int) -> tuple[RowBound, RowBound]:
+    """Return a bound on rows and one on persons, which clip few of them."""
+    norm = 1.5 * n_features**0.5
+    return RowBound(norm), RowBound(norm, person_weight="persons")
+
+
+def made_frame(n_rows: int, n_features: int, n_persons: int) -> pd.DataFrame:
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.standard_normal((n_rows, n_features)), columns=names(n_features))
+    return frame.assign(id=generator.integers(0, n_persons, n_rows))
+
+
+def names(n_features: int) -> list[str]:
+    return [f"x{position}" for position in range(n_features)]
+
+
+def in_memory(n_rows: int, n_features: int, n_persons: int, rounds: int) -> dict[str, float]:
+    """Return median ratios of times."""
+    frame = made_frame(n_rows, n_features, n_persons)
+    columns, (rows, persons) = names(n_features), bounds(n_features)
+    X = frame[columns].to_numpy()
+    array, ids = np.ascontiguousarray(X), frame["id"].to_numpy()
+    contestants: dict[str, Callable[[], object]] = {
+        "groupby": lambda: frame.groupby("id").sum(),
+        "product": lambda: X.T @ X,
+        "rows": lambda: second_moments(frame, rows, columns=columns, progress=False),
+        "persons": lambda: second_moments(frame, persons, person="id", progress=False),
+        "persons, array": lambda: second_moments(array, persons, person=ids, progress=False),
+        "grouping": lambda: sum(block.n_persons for block in open_table(frame, person="id").batches()),
+        "grouping, array": lambda: sum(block.n_persons for block in open_table(array, person=ids).batches()),
+    }
+    timed = [{name: seconds(work) for name, work in contestants.items()} for _ in range(rounds)]
+
+    def ratio(ours: str, *theirs: str) -> float:
+        return median(one[ours] / sum(one[name] for name in theirs) for one in timed)
+
+    return {
+        "seconds, groupby + X.T @ X": median(one["groupby"] + one["product"] for one in timed),
+        "grouping / groupby": ratio("grouping", "groupby"),
+        "grouping / groupby, array": ratio("grouping, array", "groupby"),
+        "persons / rows": ratio("persons", "rows"),
+        "persons / (groupby + X.T @ X)": ratio("persons", "groupby", "product"),
+        "persons / (groupby + X.T @ X), array": ratio("persons, array", "groupby", "product"),
+    }
+
+
+def write_file(path: Path, n_bytes: int, n_features: int) -> str:
+    """Write rows of persons in no order, at least so many bytes, and return the digest of their moments."""
+    generator = np.random.default_rng(1)
+    schema = pa.schema([(name, pa.float64()) for name in names(n_features)] + [("id", pa.int64())])
+    n_rows = 1 + n_bytes // (8 * n_features)
+    ids = generator.integers(0, n_rows // 10, n_rows)
+    rows = generator.random((n_rows, n_features))
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        for start in range(0, n_rows, 100_000):
+            part = rows[start : start + 100_000]
+            writer.write_table(pa.table([*part.T, ids[start : start + 100_000]], schema=schema))
+    return digest(second_moments(rows, bounds(n_features)[1], person=ids, progress=False))
+
+
+def child(path: Path, n_features: int, allowed: int) -> None:
+    """Read the file in this process, and print what it took as JSON."""
+    bound = bounds(n_features)[1]
+    warm_up = np.random.default_rng(0).random((20_000, n_features))
+    second_moments(warm_up, bound, person=np.arange(20_000) % 7, progress=False)
+    before = memory("VmHWM")
+    result: dict[str, object] = {}
+    took = seconds(lambda: result.update(moments=second_moments(path, bound, person="id", memory=allowed)))
+    peak = memory("VmHWM") - before
+    print(json.dumps({"seconds": took, "peak_growth_mib": peak / MIB, "digest": digest(result["moments"])}))
+
+
+def from_file(allowed: int, n_features: int) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "visits.parquet"
+        expected = write_file(path, 10 * allowed, n_features)
+        size = path.stat().st_size
+        command = [sys.executable, __file__, "--child", str(path), str(n_features), str(allowed)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    told = dict(json.loads(done.stdout))
+    return {
+        "file_mib": size / MIB,
+        "allowed_mib": allowed / MIB,
+        "file / allowed": size / allowed,
+        "seconds": told["seconds"],
+        "peak_growth_mib": told["peak_growth_mib"],
+        "same bits as in memory": told["digest"] == expected,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a small frame and a small file, in seconds")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(Path(arguments.child[0]), int(arguments.child[1]), int(arguments.child[2]))
+        return
+    n_rows, allowed = (100_000, 8 * MIB) if arguments.quick else (1_000_000, 128 * MIB)
+    numbers: dict[str, object] = {**in_memory(n_rows, 50, n_rows // 10, arguments.rounds), **from_file(allowed, 20)}
+    for name, value in numbers.items():
+        print(f"{name:38} {value:.2f}" if isinstance(value, float) else f"{name:38} {value}")
+    if arguments.output:
+        arguments.output.write_text(json.dumps(numbers, indent=2) + "\n")
+    if not numbers["same bits as in memory"]:
+        sys.exit("The moments of the file differ from those of the rows in memory.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Identifiers of persons: what is compared, and the keys that stand for them.
+
+Identifiers are compared as text. A whole number is its decimal digits, whatever its type; text has no blanks around it;
+bytes are hexadecimal, and sixteen of them are written as a UUID; days and times are ISO text. So 7 is "7" from every
+source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no order of its own.
+
+Where two persons had one key, by chance or by intent, they would count as one person: that costs them accuracy, and
+nobody any privacy. One person with two keys would be promised half. So where programs write one identifier in several
+ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, accents apart from their letters, and
+capitals in a UUID.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from hashlib import blake2b
+from numbers import Integral, Real
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError
+
+Codes = NDArray[np.integer[Any]]
+Keys = NDArray[np.uint64]
+
+# What readers of text take for a missing value.
+_MISSING_MARKS = frozenset(
+    ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+)
+_WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
+_UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_EPOCH = datetime(1970, 1, 1)
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+# Beyond this a float64 stands for several whole numbers.
+_WHOLE_FLOATS = 2**53
+# Keys of what is no identifier: on engines they travel where an error cannot.
+_NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
+
+
+class _UnfitError(Exception):
+    """A value that cannot be an identifier."""
+
+
+def keys_of(values: Any) -> tuple[Codes, Keys]:
+    """Return which person every row belongs to, in order of first appearance, and a key of every person.
+
+    Parameters
+    ----------
+    values : ndarray, narwhals Series, or list
+        The identifiers, one a row.
+
+    Returns
+    -------
+    codes : ndarray of shape (rows,)
+    keys : ndarray of uint64, of shape (persons, 2)
+        Sixteen bytes of BLAKE2b as two big-endian integers. `check_keys` tells those of what is no identifier.
+
+    Examples
+    --------
+    >>> codes, keys = keys_of(["b", "a", " b "])
+    >>> codes.tolist(), keys.shape
+    ([0, 1, 0], (2, 2))
+    >>> bool((keys_of(np.array([7, 7.0]))[1] == keys_of(["7"])[1]).all())
+    True
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OV":
+        values = values.tolist()
+    elif not isinstance(values, np.ndarray | list):
+        import narwhals as nw
+
+        values = values.to_list() if values.dtype == nw.Object() else values
+    # Arrow would make one type of several, and so one identifier of text and bytes.
+    several_types = isinstance(values, list) and len({type(value) for value in values if value is not None}) > 1
+    encoded = None if several_types else _dictionary(values)
+    if encoded is None:
+        found: dict[bytes, int] = {}
+        listed = values.to_list() if hasattr(values, "to_list") else list(values)
+        codes = np.fromiter((found.setdefault(_key(value), len(found)) for value in listed), np.int64, len(listed))
+        return codes, _as_keys(found)
+    import pyarrow as pa
+
+    indices, distinct = encoded.indices, encoded.dictionary
+    if indices.null_count:
+        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
+        indices = indices.fill_null(len(distinct) - 1)
+    return _without_twins(indices.to_numpy(), _as_keys(map(_key, _python_values(distinct))))
+
+
+def check_keys(keys: Keys, told: str) -> None:
+    """Refuse keys of what is no identifier; no value is told.
+
+    >>> check_keys(keys_of([1, None])[1], "The column 'id'")
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidDataError: The column 'id' has no identifier in some row; fill it in, or leave out the \
+rows that belong to nobody.
+    """
+    low = keys[keys[:, 0] == 0, 1]
+    if (low == 0).any():
+        raise InvalidDataError(
+            f"{told} has no identifier in some row; fill it in, or leave out the rows that belong to nobody."
+        )
+    if (low == 1).any():
+        raise InvalidDataError(
+            f"{told} holds something that cannot tell persons apart; identifiers are text, whole numbers (as floats "
+            "below 2^53), bytes, UUIDs or dates."
+        )
+
+
+def _dictionary(values: Any) -> Any:
+    """Return the dictionary-encoded Arrow array of identifiers, or None where Arrow has no such type."""
+    import pyarrow as pa
+
+    try:
+        array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values)
+        if isinstance(array.type, pa.BaseExtensionType):
+            chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+            array = pa.chunked_array([chunk.storage for chunk in chunks], array.type.storage_type)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        encoded = array.dictionary_encode()
+        return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _python_values(distinct: Any) -> Iterable[Any]:
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(distinct.type):
+        return list(distinct.to_pylist())
+    # Python has no nanoseconds.
+    unit = _NANOSECONDS[distinct.type.unit]
+    times = distinct.cast(pa.int64()).to_pylist()
+    return [None if time is None else _time_text(time * unit) for time in times]
+
+
+def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
+    """Join what was told apart before the blanks around it were gone; in order of appearance as before."""
+    if np.unique(keys[:, 0]).size == len(keys):
+        return codes, keys
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return rank[inverse.ravel()][codes], keys[np.sort(first)]
+
+
+def _as_keys(digests: Iterable[bytes]) -> Keys:
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def _key(value: Any) -> bytes:
+    try:
+        text = _text(value)
+    except _UnfitError:
+        return _UNFIT_KEY
+    if text is None:
+        return _NO_KEY
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _text(value: Any) -> str | None:
+    """Return the text by which an identifier is compared, or None where it is missing."""
+    if isinstance(value, str):
+        text = value.strip()
+        return None if text in _MISSING_MARKS else _one_spelling(text)
+    if type(value) is int:
+        return str(value)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real | Decimal):
+        return _number_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        whole = bytes(value)
+        return str(UUID(bytes=whole)) if len(whole) == 16 else whole.hex() or None
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else _time_text(int(value.astype("M8[ns]").astype(np.int64)))
+    if isinstance(value, datetime):
+        naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return _time_text((naive - _EPOCH) // timedelta(microseconds=1) * 1000)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise _UnfitError
+
+
+def _one_spelling(text: str) -> str:
+    """Return the same for texts that programs write for one identifier.
+
+    >>> [_one_spelling(text) for text in ("7.0", "7", "007.0", "7.5")]
+    ['7', '7', '007', '7.5']
+    """
+    if not text.isascii():
+        return unicodedata.normalize("NFC", text)
+    if _WHOLE_WITH_POINT.fullmatch(text):
+        return text.partition(".")[0]
+    return text.lower() if _UUID_TEXT.fullmatch(text) else text
+
+
+def _number_text(value: Any) -> str | None:
+    if math.isnan(value):
+        return None
+    if not math.isfinite(value) or value != math.floor(value):
+        raise _UnfitError
+    if not isinstance(value, Decimal) and abs(value) >= _WHOLE_FLOATS:
+        raise _UnfitError
+    return str(int(value))
+
+
+def _time_text(nanoseconds: int) -> str:
+    """Return a time since 1970 as ISO text; at midnight that of the day alone.
+
+    >>> _time_text(0), _time_text(1_500_000_000)
+    ('1970-01-01', '1970-01-01 00:00:01.5')
+    """
+    seconds, rest = divmod(nanoseconds, 10**9)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    if rest == 0 and moment.time() == datetime.min.time():
+        return moment.date().isoformat()
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09d}".rstrip("0") if rest else "")

@@ -1,0 +1,145 @@
+"""`--person` and `--weight`: persons with many rows on the command line, from files to ledgers and reports."""
+
+import io
+import json
+import re
+import shlex
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import PrivacyLedger, PrivateRidge, Schema, load_release
+from eigenveil.cli import app
+from eigenveil.cli.progress import one_bar
+from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
+from eigenveil.guarantee import Unit
+from eigenveil.schema import Column
+from eigenveil.sources import open_table
+from helpers import invoked as invoke
+
+PATIENTS, VISITS = 600, 7919
+NUMBERS = ("--bounds", "age=20:60", "--bounds", "income=0:70000", "--epsilon", 5)
+PERSON = (*NUMBERS, "--person", "patient")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with visits.csv, its rows in no order, and a schema that names the persons."""
+    rng = np.random.default_rng(5)
+    who = np.concatenate([np.arange(PATIENTS), rng.integers(0, PATIENTS, VISITS - PATIENTS)])
+    rng.shuffle(who)
+    age = rng.uniform(20, 60, PATIENTS)[who]
+    lines = [f"p{w + 700000},{a:.1f},{1000 * a + rng.normal(0, 2000):.0f}" for w, a in zip(who, age, strict=True)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient,age,income", *lines, ""]))
+    columns = (Column("patient", "person"), Column("age", range=(20, 60)), Column("income", range=(0, 70000)))
+    Schema(columns, declared_by="Office").save(tmp_path / "visits.schema.yaml")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def assert_of_persons(release, weight="persons"):
+    assert release.guarantee.unit is Unit.PERSON
+    assert release.origin.rows.person_weight == weight
+    assert release.origin.n_rows == PATIENTS
+    assert "patient" not in (release.feature_names or ())
+
+
+@pytest.mark.parametrize(("given", "weight"), [((), "persons"), (("--weight", "rows"), "rows")])
+def test_pca_of_persons(folder, given, weight):
+    result = invoke("pca", "visits.csv", "-k", 1, *PERSON, *given)
+    assert "replace the rows of one person" in result.stdout
+    assert "p70000" not in result.output
+    assert not re.search(rf"(?<!\d){VISITS // 1000},?{VISITS % 1000}(?!\d)", result.output)
+    assert_of_persons(load_release("release.npz"), weight)
+
+
+@pytest.mark.parametrize(
+    "words", [("covariance",), ("ridge", "--target", "income"), ("sparse-pca", "-k", 1)], ids=lambda words: words[0]
+)
+def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
+    name, *goal = words
+    told = json.loads(invoke(name, "visits.csv", *goal, *PERSON, "--json").stdout)
+    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
+    assert_of_persons(load_release("release.npz"))
+    schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--weight", "rows", "--output", "b.npz")
+    invoke(name, "visits.csv", *goal, *schema)
+    assert_of_persons(load_release("b.npz"), "rows")
+    invoke("report", "release.npz")
+    assert "one person with all of their rows" in (folder / "release.html").read_text()
+
+
+def test_what_contradicts_itself_is_refused(folder):
+    refusals = {
+        ("--weight", "rows", *NUMBERS, "--columns", "age,income"): "--person",
+        ("--person", "age", *NUMBERS, "--columns", "age,income"): "no feature",
+        ("--person", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--person",
+        ("--person", "doctor", *NUMBERS): "doctor",
+        (*PERSON, "--law", "wishart", "--delta", 1e-6): "person",
+    }
+    for words, named in refusals.items():
+        assert named in invoke("pca", "visits.csv", "-k", 1, *words, fails=EigenveilError)
+    assert not (folder / "release.npz").exists()
+
+
+def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
+    rows = PrivacyLedger.create("rows.ledger", epsilon=9.0, data_set="visits")
+    told = invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "rows.ledger", fails=LedgerError)
+    assert "one person with all of their rows" in told
+    assert rows.entries() == []
+    persons = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
+    invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "persons.ledger")
+    assert [entry.guarantee.unit for entry in persons.entries()] == [Unit.PERSON]
+    assert json.loads(invoke("ledger", "show", "persons.ledger", "--json").stdout)["unit"] == "person"
+
+
+def test_schemas_and_plans_speak_of_persons(folder):
+    assert "one person with all of their rows" in invoke("schema", "check", "visits.schema.yaml").stdout
+    told = invoke(
+        "plan", "--rows", 600, "-k", 1, "--epsilon", 1, "--schema", "visits.schema.yaml", "--repeats", 2
+    ).stdout
+    assert "rows are persons here" in told
+
+
+def test_start_goes_through_persons(folder):
+    answers = ["patient", "", "", "20:60", "0:70000", "", "Office", "", "1", "2", "600", "5", "", "10", "y"]
+    result = CliRunner().invoke(app, ["start", "visits.csv"], input="".join(f"{line}\n" for line in answers))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "About how many persons are there?" in result.stderr
+    commands = [shlex.split(line)[1:] for line in re.findall(r"^  eigenveil .*$", result.stdout, flags=re.MULTILINE)]
+    assert commands[0][-2:] == ["--unit", "person"]
+    assert commands[1][commands[1].index("--weight") + 1] == "rows"
+    assert "unit='person'" in result.stdout
+    assert_of_persons(load_release("visits.npz"), "rows")
+    ledger = PrivacyLedger("visits.ledger")
+    assert ledger.unit is Unit.PERSON
+    assert ledger.spent == (5.0, 0.0)
+
+
+def test_a_file_without_names_takes_the_position_of_the_persons(folder):
+    rng = np.random.default_rng(2)
+    np.save("visits.npy", np.column_stack([rng.uniform(0, 1, (400, 2)), rng.integers(0, 50, 400)]))
+    invoke("covariance", "visits.npy", "--bounds", "0:1", "--epsilon", 5, "--person", 2)
+    release = load_release("release.npz")
+    assert (release.n_features, release.origin.n_rows) == (2, 50)
+    invoke("pca", "visits.npy", "-k", 1, "--epsilon", 5, "--person", "who", fails=InvalidParameterError)
+
+
+def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
+    told = invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--person", "patient", "--weight", "rows", "--dry-run")
+    assert "norm bound alone" in told.stderr  # what few persons have in place of ranges: pooled rows are not compared
+    assert "compared with one another in place" not in told.stderr
+    planned = json.loads(
+        invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--person", "patient", "--dry-run", "--json").stdout
+    )
+    assert planned["compared_rows_below"] > 0
+    with pytest.raises(InvalidDataError, match="times the persons"):
+        PrivateRidge(target=0, epsilon=0.01, person="patient", bounds=(0, 1)).plan(3, PATIENTS)
+
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    with one_bar(open_table("visits.csv", ["age"], person="patient"), "drawing") as source:
+        assert sum(batch.n_persons for batch in source.batches()) == PATIENTS
+    assert f"{PATIENTS} persons" in screen.getvalue()

@@ -1,0 +1,487 @@
+"""Persons as the unit: whole persons in every batch, the same ones from every source, in any order of rows."""
+
+import gc
+import json
+import os
+import uuid
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.schema import Column, Schema
+from eigenveil.sources import base, json_lines, open_table, persons, spill, text
+from eigenveil.sources.identifiers import keys_of
+from eigenveil.sources.persons import PersonTable, Spill
+from helpers import assert_one_sentence, refused
+from persons_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, persons_of
+
+CLUSTERED = FRAME.sort_values("id", key=lambda ids: (ids * 7919) % 1009, kind="stable").reset_index(drop=True)
+SENTINEL = "Sentinel-987654321"
+SMALL = 2**16
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    monkeypatch.setattr(base, "BATCH_BYTES", 128 * D * 8)
+    monkeypatch.setattr(text, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr(json_lines, "_BLOCK", 4096)
+
+
+def written(directory, suffix, frame=FRAME):
+    path = directory / f"visits{suffix}"
+    if suffix.startswith((".csv", ".tsv")):
+        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    elif suffix == ".jsonl":
+        path.write_text(
+            "".join(
+                json.dumps(row) + "\n" for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
+            )
+        )
+    elif suffix == ".parquet":
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, row_group_size=500)
+    elif suffix == ".feather":
+        pyarrow.feather.write_feather(pa.Table.from_pandas(frame, preserve_index=False), path, chunksize=500)
+    else:
+        np.save(path, frame.to_numpy())
+    return path
+
+
+FILES = [".csv", ".csv.gz", ".tsv", ".jsonl", ".parquet", ".feather"]
+AS_TEXT = FRAME.assign(id=[f" {identifier}\t" for identifier in IDS])
+HELD = {
+    "pandas": (FRAME, "id"),
+    "pandas text": (AS_TEXT, "id"),
+    "pandas categories": (FRAME.assign(id=pd.Categorical(IDS)), "id"),
+    "pandas array": (FRAME[NAMES], IDS),
+    "pandas series": (FRAME[NAMES], FRAME["id"][::-1][::-1]),
+    "pandas without names": (pd.DataFrame(np.column_stack([IDS, ROWS])), 0),
+    "clustered": (CLUSTERED, "id"),
+    "polars": (pl.DataFrame(FRAME), "id"),
+    "polars text": (pl.DataFrame(AS_TEXT), "id"),
+    "polars lazy": (pl.DataFrame(FRAME).lazy(), "id"),
+    "arrow": (pa.table(FRAME), "id"),
+    "arrow dictionary": (
+        pa.table(FRAME).set_column(1, "id", pa.array(IDS.astype(str)).dictionary_encode()),
+        "id",
+    ),
+    "numpy": (ROWS, IDS),
+    "numpy floats": (ROWS, IDS.astype(float)),
+    "numpy list": (ROWS, IDS.tolist()),
+    "numpy mixed": (ROWS, [one if one % 2 else str(one) for one in IDS.tolist()]),
+    "numpy arrow": (ROWS, pa.array(IDS.astype(str))),
+    "numpy column": (FRAME.to_numpy(), 1),
+    "Fortran order": (np.asfortranarray(ROWS), IDS),
+    "sparse": (scipy.sparse.csr_array(ROWS), IDS),
+    "sparse column": (scipy.sparse.csc_array(FRAME.to_numpy()), 1),
+}
+
+
+# The same persons from everywhere
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_held_data_give_whole_persons(name):
+    data, person = HELD[name]
+    source = open_table(data, person=person)
+    assert source.by_person
+    assert source.n_features == D
+    assert source.n_rows_hint is None  # the number of rows is private
+    first = list(source.batches())
+    if "sparse" not in name:
+        assert len(first) > 5
+    assert persons_of(first) == persons_of(source.batches()) == REFERENCE
+
+
+@pytest.mark.parametrize("suffix", FILES)
+@pytest.mark.parametrize("frame", [FRAME, CLUSTERED], ids=["scattered", "clustered"])
+@pytest.mark.parametrize("memory", [SMALL, 2**30])
+def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
+    source = open_table(written(tmp_path, suffix, frame), person="id", memory=memory)
+    assert source.feature_names == tuple(NAMES)
+    for _ in range(2):
+        assert persons_of(source.batches()) == REFERENCE
+    kept = source._spill
+    assert (kept is None) == (frame is CLUSTERED)
+    assert kept is None or kept.on_disk == (memory == SMALL)
+
+
+def test_npy_files_and_chosen_columns(tmp_path):
+    path = written(tmp_path, ".npy")
+    assert persons_of(open_table(path, person=1).batches()) == REFERENCE
+    chosen = open_table(path, [3, 0], person=1)
+    assert persons_of(chosen.batches()) == by_hand(IDS, ROWS[:, [2, 0]])
+
+
+def test_persons_go_on_from_part_to_part(tmp_path):
+    paths = []
+    for part, cut in enumerate(np.array_split(np.arange(N), 3)):
+        (tmp_path / str(part)).mkdir()
+        paths.append(written(tmp_path / str(part), [".csv", ".parquet", ".jsonl"][part], CLUSTERED.iloc[cut]))
+    source = open_table(paths, person="id")
+    assert persons_of(source.batches()) == REFERENCE
+    assert source._spill is None
+    assert persons_of(open_table(paths[::-1], person="id", memory=SMALL).batches()) == REFERENCE
+
+
+@pytest.mark.parametrize("memory", [SMALL, 2**30])
+def test_streams_that_come_once_can_be_read_again(memory):
+    chunks = (FRAME.iloc[start : start + 400] for start in range(0, N, 400))
+    reader = pa.table(FRAME).to_reader(max_chunksize=333)
+    arrays = (FRAME.to_numpy()[start : start + 77] for start in range(0, N, 77))
+    for data, person in ((chunks, "id"), (reader, "id"), (arrays, 1)):
+        source = open_table(data, person=person, memory=memory)
+        assert not source.reads_once
+        for _ in range(2):
+            assert persons_of(source.batches()) == REFERENCE
+        assert source._spill.on_disk == (memory == SMALL)
+
+
+def test_encoded_rows_are_grouped_too(tmp_path):
+    frame = FRAME.assign(sex=np.where(FRAME["age"] > 0, "F", "M"))
+    schema = Schema((Column("id", "person"), Column("age"), Column("sex", "category", categories=("F", "M"))))
+    rows = np.column_stack([FRAME["age"], FRAME["age"] > 0, FRAME["age"] <= 0])
+    for data in (frame, written(tmp_path, ".csv", frame), pl.DataFrame(frame)):
+        source = open_table(data, schema=schema)
+        assert source.by_person
+        assert source.feature_names == ("age", "sex=F", "sex=M")
+        assert persons_of(source.batches()) == by_hand(IDS, rows)
+    plain = open_table(frame, schema=schema, person=False)
+    assert not plain.by_person
+    assert np.array_equal(np.vstack(list(plain.batches())), rows)
+
+
+def test_a_frame_larger_than_the_memory_is_not_copied_whole(monkeypatch):
+    source = open_table(FRAME, person="id")
+    source._memory = 8 * N
+    assert persons_of(source.batches()) == REFERENCE
+    assert source._sorted is None
+    source = open_table(FRAME, person="id")
+    assert persons_of(source.batches()) == REFERENCE
+    assert source._sorted is not None
+
+
+def test_rows_of_a_person_keep_their_order(tmp_path):
+    for data, person in ((ROWS, IDS), (FRAME, "id"), (written(tmp_path, ".parquet"), "id")):
+        seen = np.vstack(
+            [block.rows[: block.sizes[0]] for block in open_table(data, person=person, memory=SMALL).batches()]
+        )
+        places = {tuple(row): place for place, row in enumerate(ROWS.tolist())}
+        for block in open_table(data, person=person, memory=SMALL).batches():
+            order = [places[tuple(row)] for row in block.rows.tolist()]
+            for start, size in zip(block.starts, block.sizes, strict=True):
+                assert order[start : start + size] == sorted(order[start : start + size])
+        assert len(seen)
+
+
+# Spilling
+
+
+@pytest.fixture
+def spools(tmp_path, monkeypatch):
+    """Return the directory for temporary files, which is empty."""
+    directory = tmp_path / "spools"
+    directory.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
+    return directory
+
+
+def open_files(directory):
+    """Return how many files of a directory this process holds open, those without a name included."""
+    links = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return sum(link.startswith(f"{directory}{os.sep}") for link in links)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
+def test_the_file_has_no_name_and_is_gone_with_its_table(spools, tmp_path):
+    path = written(tmp_path, ".parquet")
+    source = open_table(path, person="id", memory=SMALL)
+    batches = source.batches()
+    next(batches)
+    assert open_files(spools) == 1
+    assert not list(spools.iterdir())
+    assert persons_of(source.batches()) == REFERENCE  # a second pass beside the first
+    del source, batches
+    gc.collect()
+    assert open_files(spools) == 0
+    source = open_table(path, person="id", memory=SMALL)
+    list(source.batches())
+    source.close()
+    assert open_files(spools) == 0
+    with refused(InvalidDataError):
+        list(source.batches())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
+def test_the_file_is_gone_after_an_error(spools, tmp_path):
+    broken = FRAME.astype({"id": object})
+    broken.loc[N - 1, "id"] = None
+    source = open_table(written(tmp_path, ".csv", broken), person="id", memory=SMALL)
+    with refused(InvalidDataError):
+        list(source.batches())
+    chunks = (broken.iloc[start : start + 400] for start in range(0, N, 400))
+    stream = open_table(chunks, person="id", memory=SMALL)
+    with refused(InvalidDataError) as info:
+        list(stream.batches())
+    assert info.tb  # which holds what was going on, and no file
+    assert open_files(spools) == 0
+    with refused(InvalidDataError):  # what was read before is not taken for all there is
+        list(stream.batches())
+
+
+def test_parts_that_are_too_large_are_parted_again(monkeypatch, tmp_path):
+    few = FRAME[FRAME["id"] != 7]
+    ids, rows = few["id"].to_numpy(), few[NAMES].to_numpy()
+    monkeypatch.setitem(Spill.add.__globals__, "_BITS", 1)
+    source = open_table(written(tmp_path, ".parquet", few), person="id", memory=SMALL)
+    source._memory = 15_000
+    for _ in range(2):
+        assert persons_of(source.batches()) == by_hand(ids, rows)
+
+    def depth(part):
+        return 1 + max(map(depth, part.parts or []), default=0)
+
+    assert depth(source._spill._root) >= 3
+
+
+def test_one_person_larger_than_the_memory_is_refused(monkeypatch, tmp_path):
+    for frame in (FRAME, CLUSTERED):
+        source = open_table(written(tmp_path, ".parquet", frame), person="id")
+        source._memory = 250 * 8 // 2
+        for _ in range(2):
+            with refused(InvalidDataError) as info:
+                list(source.batches())
+            assert "memory=" in str(info.value)
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path):
+    source = open_table(written(tmp_path, ".parquet"), person="id", memory=SMALL)
+
+    class Full:
+        def seek(self, *_):
+            return 0
+
+        def write(self, *_):
+            raise OSError(28, SENTINEL)
+
+        def close(self):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spill.tempfile, "TemporaryFile", Full)
+        with refused(InvalidDataError, SENTINEL) as info:
+            list(source.batches())
+    assert "TMPDIR" in str(info.value)
+    assert persons_of(source.batches()) == REFERENCE
+
+
+# Clustered files
+
+
+def test_a_clustered_file_streams_in_flat_memory(monkeypatch, tmp_path):
+    """Batches come before the file ends, and none is larger than a batch and the last person before it."""
+    read = []
+    original = persons._split
+    monkeypatch.setattr(persons, "_split", lambda *given: (read.append(1), original(*given))[1])
+    monkeypatch.setattr(persons, "Spill", None)
+    source = open_table(written(tmp_path, ".parquet", CLUSTERED), person="id")
+    largest = int(np.bincount(IDS).max())
+    batches = source.batches()
+    next(batches)
+    look_ahead = len(read)
+    sizes = [block.rows.shape[0] for block in batches]
+    assert len(read) > look_ahead + 5
+    assert max(sizes) <= 128 + largest
+    assert sum(sizes) > N / 2
+
+
+def test_a_person_who_comes_back_late_is_not_counted_twice(tmp_path):
+    """The first and the last row of a clustered file belong to one person."""
+    frame = CLUSTERED.copy()
+    frame.loc[N - 1, "id"] = frame.loc[0, "id"]
+    expected = by_hand(frame["id"], frame[NAMES].to_numpy())
+    for suffix in (".csv", ".parquet"):
+        source = open_table(written(tmp_path, suffix, frame), person="id")
+        assert persons_of(source.batches()) == expected
+        assert source._spill is not None
+
+
+def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):
+    path = written(tmp_path, ".csv", CLUSTERED)
+    source = open_table(path, person="id")
+    assert persons_of(source.batches()) == REFERENCE
+    frame = CLUSTERED.copy()
+    frame.loc[N - 1, "id"] = frame.loc[0, "id"]
+    written(tmp_path, ".csv", frame)
+    with refused(InvalidDataError) as info:
+        list(source.batches())
+    assert "changed" in str(info.value)
+
+
+# Identifiers
+
+UUID = uuid.UUID(int=0xABCDEF << 100)
+SAME = {
+    "whole numbers": [
+        [7], ["7"], [" 7 "], ["7.0"], ["7."], [7.0], [Decimal("7.0")], np.array([7], np.uint8),
+        np.array([7], np.float16),
+        np.array([7], np.longdouble), np.array(["7"]), np.array([7, "7"], object), pd.Series([7], dtype="Int64"),
+        pd.Series([7], dtype="category"), pl.Series(["7\n"]), pl.Series([7], dtype=pl.UInt64),
+        pa.chunked_array([pa.array([7], pa.int16())]), [True, 7][1:],
+    ],
+    "large numbers": [[2**64 + 1], [str(2**64 + 1)], [Decimal(2**64 + 1)]],
+    "UUIDs": [
+        [UUID], [UUID.bytes], [str(UUID)], [str(UUID).upper()], np.array([UUID.bytes]).view("V16"), pd.Series([UUID]),
+        pl.Series([UUID.bytes]), pa.chunked_array([pa.array([UUID.bytes], pa.binary(16))]),
+    ],
+    "accents": [["\u00e9"], ["e\u0301"], pl.Series(["e\u0301 "])],
+    "days": [
+        [date(2020, 1, 2)], ["2020-01-02"], np.array(["2020-01-02"], "M8[D]"), [datetime(2020, 1, 2)],
+        pd.Series(pd.to_datetime(["2020-01-02"])), pl.Series([date(2020, 1, 2)]),
+    ],
+    "times": [
+        ["2020-01-02 03:04:05.5"], [datetime(2020, 1, 2, 3, 4, 5, 500_000)],
+        np.array(["2020-01-02T03:04:05.500"], "M8[ms]"), np.array(["2020-01-02T03:04:05.500"], "M8[ns]"),
+    ],
+}  # fmt: skip
+MISSING = [
+    [None], [""], ["\t"], [float("nan")], ["NA"], ["NaN"], [b""], np.array([np.nan]), pd.Series([None, "a"]),
+    pd.Series([pd.NaT]), pd.Series([pd.NA], dtype="Int64"), pl.Series([float("nan")]), pl.Series([None, 1]),
+    np.array(["NaT"], "M8[D]"), [None, 1, "a"],
+]  # fmt: skip
+UNFIT = [[7.5], [2.0**53], [float("inf")], [(1, 2)], [[1, 2]], [{}], [object()], pl.Series([[1]])]
+
+
+def as_given(values):
+    return values if isinstance(values, list | np.ndarray) else nw.from_native(values, series_only=True)
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_the_same_identifier_has_the_same_key_from_every_type(kind):
+    keys = {keys_of(as_given(values))[1].tobytes() for values in SAME[kind]}
+    assert len(keys) == 1
+
+
+def test_others_have_other_keys():
+    told_apart = [
+        "7",
+        "007",
+        "7.5",
+        "-7",
+        "seven",
+        b"7",
+        UUID,
+        UUID.hex.upper(),
+        "true",
+        "a b",
+        "ab",
+        "AB",
+        "é",
+        "e",
+    ]
+    _, keys = keys_of(told_apart)
+    assert len(np.unique(keys, axis=0)) == len(told_apart)
+    _, keys = keys_of([date(2020, 1, 2), datetime(2020, 1, 2, 3)])
+    assert len(keys) == 2
+    codes, keys = keys_of(["b", " a", "a ", "b", "c"])
+    assert codes.tolist() == [0, 1, 1, 0, 2]
+    assert len(keys) == 3
+
+
+def test_a_file_with_gaps_in_its_identifiers_once_goes_on_with_the_same_persons(tmp_path):
+    # pandas writes 7.0 where another row of the column had none.
+    (tmp_path / "before.csv").write_text("id,age\n7,1.0\n8,2.0\n")
+    (tmp_path / "after.csv").write_text("id,age\n7.0,3.0\n9.0,4.0\n")
+    found = persons_of(open_table([tmp_path / "before.csv", tmp_path / "after.csv"], person="id").batches())
+    assert found == by_hand([7, 8, 7, 9], np.array([[1.0], [2.0], [3.0], [4.0]]))
+
+
+@pytest.mark.parametrize("values", [*MISSING, *UNFIT])
+def test_what_is_no_identifier_is_one_sentence(values):
+    ids = as_given(values)
+    with refused(InvalidDataError) as info:
+        list(open_table(np.zeros((len(values), 2)), person=values).batches())
+    assert ("no identifier" in str(info.value)) == any(values is one for one in MISSING)
+    assert len(ids) == len(values)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_missing_identifier_of_a_file_is_one_sentence(tmp_path, suffix):
+    frame = FRAME.assign(id=[f"{SENTINEL}{identifier}" for identifier in IDS])
+    frame.loc[N // 2, "id"] = None
+    with refused(InvalidDataError, SENTINEL) as info:
+        list(open_table(written(tmp_path, suffix, frame), person="id").batches())
+    assert "'id'" in str(info.value)
+
+
+def test_digits_of_long_identifiers_are_kept(tmp_path):
+    ids = [2**62 + one for one in range(5)] * 2
+    frame = pd.DataFrame({"id": ids, "age": np.arange(10.0)})
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        found = persons_of(open_table(written(tmp_path, suffix, frame), person="id").batches())
+        assert found == by_hand(ids, frame[["age"]].to_numpy())
+
+
+# What is refused when a table is opened
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (FRAME, {"person": "nobody"}),
+        (FRAME, {"person": "id", "columns": ["age", "id"]}),
+        (FRAME, {"person": True}),
+        (FRAME, {"person": IDS[:-1]}),
+        (FRAME, {"person": ROWS}),
+        (FRAME, {"person": FRAME}),
+        (FRAME, {"person": 3.5}),
+        (ROWS, {"person": 3}),
+        (ROWS[:, :1], {"person": 0}),
+        (FRAME, {"person": "id", "memory": 10}),
+        (FRAME, {"person": "id", "memory": 1e9}),
+        (iter([FRAME]), {"person": IDS}),
+        (pl.DataFrame(FRAME).lazy(), {"person": IDS}),
+        (FRAME, {"person": "age", "schema": Schema((Column("id", "person"), Column("age")))}),
+        (FRAME, {"person": "age", "schema": Schema((Column("height"), Column("age")))}),
+        (FRAME, {"person": IDS, "schema": Schema((Column("id", "person"), Column("age")))}),
+        (open_table(FRAME, person="id"), {"person": "id"}),
+    ],
+)
+def test_what_cannot_tell_persons_apart_is_refused_when_it_is_opened(data, options):
+    with refused((InvalidDataError, InvalidParameterError)):
+        open_table(data, **options)
+
+
+def test_identifiers_beside_a_file_are_refused(tmp_path):
+    with refused(InvalidParameterError):
+        open_table(written(tmp_path, ".csv"), person=IDS)
+
+
+def test_a_table_without_persons_is_as_before():
+    source = open_table(FRAME[NAMES])
+    assert not source.by_person
+    assert not isinstance(source, PersonTable)
+    assert np.array_equal(np.vstack(list(source.batches())), ROWS)
+
+
+def test_an_empty_table_has_no_batches(tmp_path):
+    assert not list(open_table(FRAME[:0], person="id").batches())
+    assert not list(open_table(written(tmp_path, ".parquet", FRAME[:0]), person="id").batches())
+    assert not list(open_table(iter([FRAME[:0]]), person="id").batches())
+
+
+def test_the_control_sees_a_person_in_two_batches():
+    block = next(open_table(ROWS[:5], person=[1, 1, 2, 2, 2]).batches())
+    with pytest.raises(AssertionError):
+        persons_of([block, block])
+    assert_one_sentence(InvalidDataError(spill.TOO_MANY_ROWS))

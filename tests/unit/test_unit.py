@@ -1,0 +1,242 @@
+"""The unit of privacy in words and accounts: one row, or one person with all of their rows."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import Guarantee, PrivacyLedger, Relation, RowBound, SecondMoments, gate, load_release, release
+from eigenveil.accounting.composition import compose
+from eigenveil.cli import app
+from eigenveil.comparison import compare
+from eigenveil.errors import InvalidParameterError, LedgerError
+from eigenveil.guarantee import Numerics, Unit
+from eigenveil.laws import LAWS
+from eigenveil.report import write_report
+from eigenveil.rows.persons import Blocks
+from helpers import refused
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_format_2.ledger"
+GOLDEN_SEAL = "97c9884ede5567a0e17b472c48ac038f841e964dda5b1050faf466c3ce46e0df"
+ROW, PERSON = Guarantee(0.25), Guarantee(0.25, unit=Unit.PERSON)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "study.ledger"
+
+
+# Words.
+
+
+@pytest.mark.parametrize(
+    ("relation", "neighbours"),
+    [
+        (Relation.REPLACE, "replace the rows of one person"),
+        (Relation.ADD_REMOVE, "add or remove one person with all of their rows"),
+    ],
+)
+def test_a_promise_to_persons_never_speaks_of_one_row(relation, neighbours):
+    promise = Guarantee(0.5, 1e-6, relation, Numerics.EXACT, unit=Unit.PERSON)
+    assert f"({neighbours})" in str(promise)
+    told = " ".join(promise.in_words())
+    assert "number of persons" in told
+    assert "all of their rows" in told
+    for text in (told, str(promise), promise._repr_html_()):
+        assert "one row" not in text
+        assert "all other rows" not in text
+        assert "number of rows" not in text
+
+
+def test_a_promise_to_rows_says_that_a_person_stands_for_one():
+    for relation in Relation:
+        told = " ".join(Guarantee(0.5, relation=relation).in_words())
+        assert "One person stands for one row" in told
+        assert "all of their rows" not in told
+
+
+def test_units_are_read_from_their_text():
+    assert [Unit.parse(name) for name in ("row", "person")] == list(Unit)
+    with refused(InvalidParameterError):
+        Unit.parse("household")
+
+
+def test_a_promise_is_made_about_another_unit_with_all_of_its_parts():
+    whole = compose([Guarantee(0.1), Guarantee(0.2)]).for_unit(Unit.PERSON)
+    assert [part.unit for part in (whole, *whole.parts)] == [Unit.PERSON] * 3
+    assert whole.epsilon == 0.3
+
+
+# Composition.
+
+
+def test_units_do_not_mix():
+    with refused(InvalidParameterError):
+        compose([ROW, PERSON])
+    with refused(InvalidParameterError):
+        compose([compose([ROW, ROW]), PERSON])
+    assert compose([PERSON, PERSON]).unit is Unit.PERSON
+    assert compose([PERSON, PERSON]).epsilon == 0.5
+    assert compose([PERSON]).unit is Unit.PERSON
+
+
+# Ledgers.
+
+
+@pytest.mark.parametrize(("unit", "kept", "other"), [("row", ROW, PERSON), ("person", PERSON, ROW)])
+def test_a_ledger_counts_one_unit(path, unit, kept, other):
+    PrivacyLedger.create(path, epsilon=1.0, unit=unit, data_set="study")
+    ledger = PrivacyLedger(path)
+    assert ledger.unit is Unit(unit)
+    assert ledger.spend(kept, "kept").guarantee.unit is ledger.unit
+    seal = ledger.seal
+    for attempt in (ledger.check, lambda promise: ledger.spend(promise, "mixed")):
+        with refused(LedgerError) as info:
+            attempt(other)
+        assert f"unit='{other.unit}'" in str(info.value)
+        assert other.unit.in_words in str(info.value)
+    assert (ledger.seal, ledger.spent) == (seal, (0.25, 0.0))
+    assert PrivacyLedger(path).entries()[0].guarantee == kept
+
+
+def test_a_ledger_is_of_rows_unless_it_is_said(path):
+    assert PrivacyLedger.create(path, epsilon=1.0, data_set="study").unit is Unit.ROW
+    assert "unit='row'" in repr(PrivacyLedger(path))
+    with refused(InvalidParameterError):
+        PrivacyLedger.create(path.with_name("other"), epsilon=1.0, unit="visit", data_set="study")
+    assert not path.with_name("other").exists()
+
+
+def test_a_ledger_from_before_there_was_a_unit_goes_on_as_one_of_rows(path):
+    shutil.copy(GOLDEN, path)
+    ledger = PrivacyLedger(path)
+    assert (ledger.unit, ledger.seal, ledger.remaining) == (Unit.ROW, GOLDEN_SEAL, (0.5, 9e-06))
+    with refused(LedgerError):
+        ledger.spend(PERSON, "persons")
+    assert ledger.seal == GOLDEN_SEAL
+    ledger.spend(ROW, "a third look")
+    again = PrivacyLedger(path)
+    assert [entry.entry for entry in again.entries()] == [1, 2, 3]
+    assert again.remaining == (0.25, 9e-06)
+
+
+def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
+    def told(*words):
+        result = CliRunner().invoke(app, ["ledger", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    words = ("--data-set", "ward 3", "--epsilon", 1)
+    assert "one person with all of their rows" in told("create", path, *words, "--unit", "person")
+    assert PrivacyLedger(path).unit is Unit.PERSON
+    assert json.loads(told("show", path, "--json"))["unit"] == "person"
+    assert "It fits" in told("check", path, "--epsilon", 1)
+    PrivacyLedger(path).spend(PERSON, "first look")
+    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "person"
+    assert "one row" in told("create", path.with_name("rows.ledger"), *words)
+
+
+# The gate, and what leaves it.
+
+
+def moments_of(weight="persons", sizes=(1, 4, 2, 77770)):
+    """Persons of few rows and one of many; how many rows there are is told nowhere."""
+    bound = RowBound(1.0, person_weight=weight)
+    starts = np.cumsum([0, *sizes[:-1]])
+    rows = np.random.default_rng(4).normal(size=(sum(sizes), 3))
+    keys = np.arange(2 * len(sizes), dtype=np.uint64).reshape(-1, 2)
+    return SecondMoments(bound, 3, ("age", "mass", "pulse")).update(Blocks(rows, starts, keys))
+
+
+def law_of(name, relation=Relation.REPLACE, **more):
+    needs_delta = LAWS[name].needs_delta
+    return LAWS[name](epsilon=1.0, delta=1e-6 if needs_delta else 0.0, n_features=3, relation=relation, **more)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if not law.needs_rank_one])
+def test_every_law_that_hides_sums_of_rows_promises_it_to_persons(name, relation):
+    moments = moments_of()
+    law = law_of(name, relation, accept_inexact=True)
+    drawn = release(law, moments)
+    assert drawn.guarantee == law.guarantee().for_unit(Unit.PERSON)
+    assert drawn.origin.n_rows == (4 if relation is Relation.REPLACE else None)
+    if "count" in drawn.integers:
+        assert drawn.integers["count"] < 600  # 4 persons with noise of scale 20, and not 77,777 rows
+
+
+def test_laws_get_the_number_of_persons(monkeypatch):
+    seen = []
+    law = law_of("gaussian", Relation.ADD_REMOVE)
+    draw = type(law).draw
+    monkeypatch.setattr(type(law), "draw", lambda *args: seen.append(args[3]) or draw(*args))
+    moments = moments_of("rows")
+    release(law, moments)
+    gate.look(law, moments, np.random.default_rng(0))
+    assert seen == [4, 4]
+
+
+def test_a_law_for_one_row_each_refuses_persons_before_the_spend(path):
+    ledger = PrivacyLedger.create(path, epsilon=9.0, delta=0.1, unit="person", data_set="study")
+    for name, law in LAWS.items():
+        if law.needs_rank_one:
+            with refused(InvalidParameterError) as info:
+                release(law_of(name), moments_of(), ledger=ledger)
+            assert name in str(info.value)
+            assert "person" in str(info.value)
+    assert any(law.needs_rank_one for law in LAWS.values())
+    assert ledger.entries() == []
+
+
+def test_a_release_for_persons_is_paid_for_by_a_ledger_of_persons(path):
+    law = law_of("matrix_laplace")
+    rows = PrivacyLedger.create(path.with_name("rows"), epsilon=9.0, data_set="study")
+    with refused(LedgerError):
+        release(law, moments_of(), ledger=rows)
+    assert rows.entries() == []
+    ledger = PrivacyLedger.create(path, epsilon=9.0, unit="person", data_set="study")
+    drawn = release(law, moments_of(), ledger=ledger)
+    assert [(entry.entry, entry.guarantee) for entry in ledger.entries()] == [(1, drawn.guarantee)]
+    assert drawn.origin.ledger_entry == 1
+
+
+def test_what_was_paid_for_another_unit_is_not_drawn():
+    law, generator = law_of("matrix_laplace"), np.random.default_rng(0)
+    payment = gate.pay(law, law.guarantee(), generator, None, "rows")
+    with refused(InvalidParameterError):
+        gate.draw(moments_of(), generator, payment)
+
+
+@pytest.mark.parametrize(("weight", "target"), [("persons", "average counts once"), ("rows", "rows are pooled")])
+@pytest.mark.parametrize("relation", Relation)
+def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(tmp_path, weight, target, relation):
+    drawn = release(law_of("gaussian", relation), moments_of(weight))
+    again = load_release(drawn.save(tmp_path / "persons.npz"))
+    assert again.guarantee == drawn.guarantee
+    assert again.origin == drawn.origin
+    page = write_report(again, tmp_path / "page.html").read_text()
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
+    fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
+    assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
+    assert fields["guarantee"]["unit"] == "person"
+    assert target in page
+    assert "Unit of privacy: one person with all of their rows." in page
+    assert "nor a person with several rows" not in page
+    for text in (page, shown, again._repr_html_(), json.dumps(fields)):
+        assert not re.search(r"(?<!\d)77,?777(?!\d)", text)
+        assert "one row" not in text.replace("replaced by one row", "")
+    assert "persons" in shown
+    assert "persons</th>" in again._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_compared_releases_of_two_units_promise_nothing_together():
+    law = law_of("matrix_laplace")
+    rows = SecondMoments(RowBound(1.0), 3, ("age", "mass", "pulse")).update(np.eye(3))
+    found = compare(release(law, moments_of()), release(law, rows))
+    assert found.together is None
+    assert any("one person" in note for note in found.notes)
