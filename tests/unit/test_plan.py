@@ -14,6 +14,7 @@ from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.guarantee import Numerics, Relation
 from eigenveil.laws import LAWS, choose_law
+from eigenveil.schema import Column, Schema
 from eigenveil.theory import plan, power_law
 from eigenveil.theory.forecast import Scenario
 from eigenveil.theory.plan_figure import plan_figure
@@ -95,7 +96,7 @@ def test_every_law_is_forecast_or_left_out_with_a_reason(pure, approximate):
 def test_the_random_baseline_has_its_known_mean():
     answer = scenario(repeats=2000).forecast("random_projection", 10, 1.0)
     expected = 1 - (2 / 6) / power_law(6)[:2].sum()
-    assert scenario().random_loss == pytest.approx(expected)
+    assert answer.random_loss == pytest.approx(expected)
     assert abs(answer.mean - expected) < 6 * answer.standard_error
     assert answer.standard_error < 0.01
 
@@ -157,7 +158,7 @@ def test_far_from_the_noise_simulation_meets_the_first_order_formula():
     assumed = scenario(repeats=150, spectrum=[0.3, 0.2, 0.05, 0.04, 0.03, 0.02])
     for name in ("matrix_laplace", "frobenius", "eigenvector_sampling"):
         forecast = assumed.forecast(name, 10**6, 1.0)
-        first_order = assumed.first_order(assumed.law(name, 1.0), 10**6)
+        first_order, _ = assumed.first_order(assumed.fit(name, 10**6, 1.0))
         assert abs(forecast.mean - first_order) < 6.1 * forecast.standard_error + 0.01 * first_order
 
 
@@ -175,11 +176,12 @@ def test_wide_tables_get_a_formula_and_say_so():
 
 
 def test_a_formula_without_a_gap_is_a_random_subspace_for_noise_and_none_for_sampling():
-    tied = scenario(d=2000, k=3, spectrum=[0.5 / 2000] * 2000)
-    assert tied.forecast("matrix_laplace", 10**9, 1.0).mean == pytest.approx(tied.random_loss) == pytest.approx(0.0)
+    added = scenario(d=2000, k=3, spectrum=[0.5 / 2000] * 2000).forecast("matrix_laplace", 10**9, 1.0)
+    assert added.mean == pytest.approx(added.random_loss) == pytest.approx(0.0)
     tied = scenario(d=2000, k=3, spectrum=[0.1] * 4 + [0.1 / 1996] * 1996)
-    assert tied.forecast("matrix_laplace", 10**9, 1.0).mean == pytest.approx(tied.random_loss)
-    assert tied.forecast("eigenvector_sampling", 10**9, 1.0).mean < 0.01 * tied.random_loss
+    added = tied.forecast("matrix_laplace", 10**9, 1.0)
+    assert added.mean == pytest.approx(added.random_loss)
+    assert tied.forecast("eigenvector_sampling", 10**9, 1.0).mean < 0.01 * added.random_loss
 
 
 def test_one_feature_and_all_components_lose_nothing():
@@ -254,12 +256,19 @@ def test_the_table_and_the_json_hold_everything(pure):
 
 def test_the_figure_shows_every_law():
     pytest.importorskip("matplotlib")
-    answer = plan(**{**SMALL, "repeats": 4}, target_loss=0.01)
+    answer = plan(
+        **{**SMALL, "repeats": 4, "n_components": 1}, target_loss=0.01
+    )  # of one there is no chain to wait for
     figure = plan_figure(answer)
-    labels = " ".join(text.get_text() for text in figure.axes[0].get_legend().get_texts())
+    losses, _, reports, _ = figure.axes  # against the rows, and beside each the same against epsilon
+    labels = " ".join(text.get_text() for text in losses.get_legend().get_texts())
     for forecast in answer.forecasts:
         assert (forecast.law in labels) == (forecast.law != "none")
     assert "target 0.01" in labels
+    assert [axes.get_xlabel() for axes in figure.axes[2:]] == ["rows", "epsilon"]
+    reported = reports.get_lines()[0]
+    (at,) = (y for x, y in zip(*reported.get_data(), strict=True) if x == SMALL["n_rows"])
+    assert at == pytest.approx(answer.taken.total)
 
 
 def test_without_matplotlib_one_sentence_says_what_to_install(pure, monkeypatch):
@@ -288,9 +297,12 @@ def invoke(*words, fails=None):
 def test_the_command_prints_a_table_and_writes_a_plot(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "plan.svg"
-    output = invoke("--target-loss", 0.01, "--plot", picture)
-    assert "2,000 rows of 5 features, 2 components, epsilon 1, delta 0, replace, target loss 0.01" in output
-    assert "Recommended: " in output
+    output = invoke("-k", "above-noise", "--plot", picture)
+    assert "2,000 rows of 5 features, components above the noise, epsilon 1, delta 0, replace" in output
+    for words in ("Recommended: ", "Rows: directions between rows", "in fits", "together", "reported together"):
+        assert words in output
+    for value in ("0.1 ", "10 ", "200 ", "20,000 "):  # other epsilons, and other numbers of rows
+        assert any(line.startswith(value) for line in output.splitlines())
     assert "\x1b" not in output
     assert b"<svg" in picture.read_bytes()
     assert invoke("--quiet") == ""
@@ -306,6 +318,42 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     assert by_power == pytest.approx(0.5 * power_law(5, 2.0))
 
 
+def test_the_command_prepares_rows_as_a_fit_would():
+    told = {
+        "nothing": ("--rule", "pairs"),
+        "public": ("--public", "norm"),
+        "signs": ("--standardize",),
+        "unit": ("--rule", "unit", "--no-center"),
+        "private": ("--rule", "clip"),
+    }
+    prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
+    how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
+    for name, words in {
+        "nothing": "directions between rows",
+        "public": "a public bound with a constant",
+        "signs": "signs of differences",
+        "unit": "length 1",
+        "private": "found privately",
+    }.items():
+        assert words in how[name]
+    one = prepared["public"]["against_epsilon"][2]
+    assert one["law"] == prepared["public"]["auto"]
+    assert one["components"][0]["half_width"] > 0
+    losses = [entry["mean"] for entry in prepared["public"]["against_rows"]]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_a_schema_tells_the_features_and_their_ranges(tmp_path):
+    file = Schema(tuple(Column(name, range=(0.0, 1.0)) for name in "abcde")).save(tmp_path / "schema.yaml")
+    app = typer.Typer()
+    app.command()(plan_command)
+    words = ["--rows", "2000", "-k", "2", "--epsilon", "1", "--repeats", "4", "--schema", str(file), "--json"]
+    answer = json.loads(CliRunner().invoke(app, words).output)
+    assert answer["n_features"] == 5
+    assert sum(answer["spectrum"]) == pytest.approx(1 / 3)
+    assert "a public bound" in answer["forecasts"][0]["preparation"]
+
+
 def test_the_command_refuses_in_one_sentence(tmp_path):
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
@@ -313,6 +361,9 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
     empty.write_text("")
     for spectrum in ("power:", "power:x", "power:-1", "1,2,x", "1,2", tmp_path / "nowhere", binary, empty):
         invoke("--spectrum", spectrum, fails=InvalidParameterError)
+    invoke("--schema", tmp_path / "schema.yaml", fails=InvalidParameterError)  # beside --features
+    invoke("-k", "0.9", fails=InvalidParameterError)
+    invoke("--rule", "clip", "--rows", 20, fails=EigenveilError)  # too few to find a bound
     invoke("--plot", tmp_path / "plan.docx", fails=InvalidParameterError)
     # Without matplotlib it is that which is missing, and said first.
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)
@@ -323,9 +374,11 @@ def test_the_example_of_the_docs_prints_what_the_page_shows(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     # Its first two digits depend on the platform's linear algebra, and the search takes seconds: the words are enough.
-    exec(compile(code.replace("0.01)", "0.01, repeats=3)"), "docs/how_to/planning.md", "exec"), {})
+    exec(
+        compile(code.replace("target_loss=0.01", "target_loss=0.01, repeats=3"), "docs/how_to/planning.md", "exec"), {}
+    )
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     expected = shown.splitlines()
-    assert printed[:2] == expected[:2]
-    assert printed[2].split() == expected[2].split()
+    assert printed[:3] == expected[:3]
+    assert printed[3].split() == expected[3].split()
     assert {line.split()[-1] for line in printed[-5:]} == {line.split()[-1] for line in expected[-5:]}

@@ -12,7 +12,8 @@ from eigenveil.accounting.calibration import exact
 from eigenveil.caveats import ORDER_CAVEAT
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.collecting import whole_moments
-from eigenveil.estimators.public_facts import Features, opened, prepared
+from eigenveil.estimators.opening import opened
+from eigenveil.estimators.public_facts import Features, prepared
 from eigenveil.laws import LAWS, choose_law
 from eigenveil.moments import SecondMoments
 
@@ -80,7 +81,7 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
         plan = PrivatePCA(2, **options).plan(5)
         assert {name: part.epsilon for name, part in plan.choices.items()} == {"bounds": 0.6, "norm_bound": 0.2}
         below, few = plan.few
-        assert below == (8 if standardize else 2) * 100 * 3 * 5 / 0.6
+        assert below == (5 if standardize else 2) * 100 * 3 * 5 / 0.6
         assert few.choices == {}
         assert few.preparation.rows == ("signs" if standardize else "pairs")
         assert plan.at(below - 1) is few
@@ -143,7 +144,7 @@ def test_the_guarantee_of_compared_rows_says_that_order_matters(model, tmp_path)
 
 def whole_moments_of(model):
     """The moments of compared rows, as a fit makes them."""
-    source = opened(ROWS, None)
+    source = opened(model, ROWS)
     return whole_moments(source, prepared(model, Features.of(source)))
 
 

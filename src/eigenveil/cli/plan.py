@@ -1,13 +1,14 @@
 """`eigenveil plan`: what a fit will be worth, before anything is spent."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from eigenveil.errors import InvalidParameterError
 
 from .common import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
+from .fitting import number_of_components
 
 if TYPE_CHECKING:
     from eigenveil.theory import Plan
@@ -16,12 +17,37 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 
 def plan(
-    rows: Annotated[int, typer.Option(help="Number of rows, n.")],
-    components: Annotated[int, typer.Option("--components", "-k", help="Number of directions, k.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one release.")],
+    rows: Annotated[int, typer.Option(help="Number of rows, n; of persons, where they have several.")],
+    components: Annotated[
+        Any,
+        typer.Option(
+            "--components",
+            "-k",
+            parser=number_of_components,
+            metavar="K | above-noise",
+            help="Number of directions, k; or those that will rise above the noise.",
+            autocompletion=lambda: ["above-noise"],
+        ),
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one fit.")],
     features: Annotated[int | None, typer.Option(help="Width of a row, d; or give --schema.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Schema file of the table, which tells the features.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta of one release; 0 is pure differential privacy.")] = 0.0,
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file of the table, which tells the features and their public ranges.")
+    ] = None,
+    public: Annotated[
+        Literal["nothing", "norm", "ranges"],
+        typer.Option(help="What will be public about the rows: nothing, a norm bound, or ranges of the features."),
+    ] = "nothing",
+    rule: Annotated[
+        Literal["auto", "clip", "unit", "pairs", "signs"],
+        typer.Option(help="What `pca` calls --rows: how rows are used."),
+    ] = "auto",
+    standardize: Annotated[bool, typer.Option("--standardize", help="Components of correlations.")] = False,
+    center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or about the origin.")] = (
+        True
+    ),
+    stages: Annotated[str, typer.Option(help="As for `pca`: 1, 2 or auto.")] = "auto",
+    delta: Annotated[float, typer.Option(help="Delta of one fit; 0 is pure differential privacy.")] = 0.0,
     relation: Relation = "replace",
     spectrum: Annotated[
         str,
@@ -31,34 +57,55 @@ def plan(
         ),
     ] = "power:1",
     energy: Annotated[
-        float, typer.Option(help="Mean squared norm of a row over the squared norm bound, at most 1.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            help="With a public bound: mean squared norm of a row over its square, at most 1; 0.5, or 1/3 with ranges."
+        ),
+    ] = None,
     target_loss: Annotated[
         float | None, typer.Option(help="Also find the rows, or the epsilon, at which this loss is met.")
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="Simulated fits of each law.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Write a plot of the loss against the rows (.png, .svg or .pdf).")
+        Path | None,
+        typer.Option(help="Write a plot against the rows and against epsilon (.png, .svg or .pdf)."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast the loss of every law from public numbers. No data are read, and nothing is spent."""
-    from eigenveil import theory
-
+    """Forecast what a fit will report, by every law, from public numbers. No data are read, and nothing is spent."""
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
     if plot is not None:
         check_output(plot, force, option="--plot")
-    width = _width(features, schema)
-    answer = theory.plan(
-        n_rows=rows,
-        n_features=width,
-        n_components=components,
+    declared = _declared(features, schema)
+    width: int = features or declared.n_features
+    from eigenveil import PrivatePCA
+    from eigenveil.estimators.forecasting import forecast
+
+    # What a bound is does not matter, only how long rows are beside it, and that is `energy`.
+    known: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "norm": {"norm_bound": 1.0},
+        "ranges": {"bounds": (-1.0, 1.0)},
+    }
+    model = PrivatePCA(
+        components,
         epsilon=epsilon,
         delta=delta,
+        rows=rule,
+        standardize=standardize,
+        center=center,
+        schema=declared,
         relation=relation,
+        stages=stages,
+        **known[public],
+    )
+    answer = forecast(
+        model,
+        width,
+        rows,
         spectrum=_eigenvalues(spectrum, width),
         energy=energy,
         target_loss=target_loss,
@@ -68,27 +115,61 @@ def plan(
     if plot is not None:
         _write(answer, plot, progress=not quiet)
     if as_json:
-        print_json(answer.to_dict())
+        print_json({**answer.to_dict(), **_against(answer)})
     elif not quiet:
-        console = output_console()
-        console.print(answer.header(), soft_wrap=True)
-        console.print(answer.table())
-        console.print(answer.footer(), soft_wrap=True)
+        _show(answer)
+        if declared is not None and declared.person is not None:
+            output_console().print(_about_persons(declared.person), soft_wrap=True)
         if plot is not None:
-            console.print(f"Plot written to {plot}.", soft_wrap=True)
+            output_console().print(f"Plot written to {plot}.", soft_wrap=True)
 
 
-def _width(features: int | None, schema: Path | None) -> int:
+def _show(answer: "Plan") -> None:
+    from eigenveil.theory.plan_words import against_table, parts
+
+    console = output_console()
+    for part in parts(answer):
+        console.print(part, soft_wrap=isinstance(part, str))
+    console.print(
+        f"\nThe same by {answer.taken.law} at other epsilons, and with other numbers of rows:", soft_wrap=True
+    )
+    console.print(against_table("epsilon", answer.against_epsilon()))
+    console.print("")
+    console.print(against_table("rows", answer.against_rows()))
+
+
+def _against(answer: "Plan") -> dict[str, Any]:
+    """Return the same for JSON; what is refused has its reason."""
+    from eigenveil.theory import Forecast
+
+    def plain(name: str, found: Any) -> list[dict[str, Any]]:
+        return [
+            {name: value, **(one.to_dict() if isinstance(one, Forecast) else {"refused": one})} for value, one in found
+        ]
+
+    return {
+        "against_epsilon": plain("epsilon", answer.against_epsilon()),
+        "against_rows": plain("n_rows", answer.against_rows()),
+    }
+
+
+def _declared(features: int | None, schema: Path | None) -> Any:
     if (features is None) == (schema is None):
         raise InvalidParameterError("Give either --features or --schema, which tells how many there are.")
     if schema is None:
-        assert features is not None
-        return features
+        return None
     from eigenveil.schema import Schema
 
     declared = Schema.load(schema)
     declared.check_complete()
-    return declared.n_features
+    return declared
+
+
+def _about_persons(person: str) -> str:
+    return (
+        f"Persons are told apart by {person}: rows are persons here, each with one row, which is the worst case; more "
+        "rows of a person make their average steadier."
+    )
 
 
 def _eigenvalues(text: str, n_features: int) -> Any:

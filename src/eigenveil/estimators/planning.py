@@ -69,9 +69,10 @@ def planned(
 
     estimator._check_rows(rule)
     compared = rule.compares or (preparation is not None and bool(preparation.ranges))
+    facts: dict[str, Any] = {"compared": compared, "unit": rule.unit}
     if preparation is None or reads_once:
         check_read_once(stages)
-        return SpendPlan(d, preparation, choices, laws_for(rule), asked_by(estimator), compared=compared)
+        return SpendPlan(d, preparation, choices, laws_for(rule), asked_by(estimator), **facts)
     maps = estimator._maps and (stages == 2 or estimator._directions_wanted() is not None)
     laws, parts = in_stages(laws_for, rule, preparation.norm, stages, maps)
-    return SpendPlan(d, preparation, choices, laws, asked_by(estimator), stages=parts, compared=compared)
+    return SpendPlan(d, preparation, choices, laws, asked_by(estimator), stages=parts, **facts)

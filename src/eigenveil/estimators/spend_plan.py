@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from ..accounting.calibration import exact
 from ..accounting.composition import compose
-from ..caveats import ORDER_CAVEAT
 from ..errors import InvalidParameterError, integer_between
-from ..guarantee import Guarantee, Relation
+from ..guarantee import Guarantee, Relation, Unit
 from ..laws import CentralLaw
 from ..laws.above_threshold import noise_scale
 from .clipping import LEAST_ROWS, check_enough, rows_beyond, too_few_to_clip
@@ -45,6 +44,8 @@ class SpendPlan:
         Into which parts the budget of the law is divided, from this many rows on.
     compared : bool
         Whether rows are compared with one another, for the release or for their ranges.
+    unit : Unit
+        Whose data the promise is about.
 
     Examples
     --------
@@ -64,6 +65,7 @@ class SpendPlan:
     few: tuple[int, "SpendPlan"] | None = None
     stages: tuple[tuple[int, Stages], ...] = ()
     compared: bool = False
+    unit: Unit = Unit.ROW
 
     def check_made_for(self, asked: bytes) -> None:
         """Refuse to be executed by an estimator of other parameters than the plan was made for."""
@@ -130,15 +132,15 @@ class SpendPlan:
             if n_rows is not None and self.relation is Relation.REPLACE:
                 searched = len(preparation.ranges)
                 takes = LEAST_ROWS / epsilon if name == "norm_bound" else rows_for_ranges(epsilon, searched)
-                check_enough(n_rows, epsilon, takes, CHOICES[name], INSTEAD[name])
+                check_enough(n_rows, self.unit.counted, epsilon, takes, CHOICES[name], INSTEAD[name])
         if n_rows is not None:
             self.stages_for(n_rows).check(self.law(n_rows), preparation.bound, n_rows)
         return self
 
     def guarantee_of(self, law: CentralLaw) -> Guarantee:
         """Return what a whole fit promises whose release is drawn by this law."""
-        promise = compose([*self.choices.values(), law.guarantee()])
-        return promise.with_caveat(ORDER_CAVEAT) if self.compared else promise
+        promise = compose([*self.choices.values(), law.guarantee()]).for_unit(self.unit)
+        return promise.of_compared_units() if self.compared else promise
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:

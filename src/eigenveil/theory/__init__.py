@@ -2,7 +2,7 @@
 
 from . import bounds
 from .bounds import *  # noqa: F403  # the names are those of `bounds.__all__`
-from .forecast import Forecast
+from .expected import Forecast
 from .plan import Plan, plan
 from .spectra import power_law
 

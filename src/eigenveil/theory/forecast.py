@@ -1,19 +1,21 @@
-"""What a law will lose on data of an assumed spectrum, by simulation of it."""
+"""What a law or a whole fit will come to, by simulation on assumed rows, and the search for what a target takes."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, InvalidParameterError
+from ..errors import CapacityError, EigenveilError
 from ..guarantee import Guarantee, Numerics, Relation
 from ..laws.central import CentralLaw
 from ..laws.table import LAWS
-from ..randomness import seeded_generator
-from ..samplers.gibbs import haar_orthogonal
+from ..row_rule import RowRule
+from .expected import Forecast, reported
+from .planned_fit import PlannedFit
+from .rehearsal import Rehearsal
 
 FloatArray = NDArray[np.float64]
 
@@ -24,153 +26,121 @@ FIRST_ORDER_NOTE = "too wide to simulate, so a first-order formula: it holds whe
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """The loss 1 - qF(V)/qF(V_k) to expect of one law: the share of the capturable variance that it misses.
+class Scenario:
+    """The public numbers that stay the same while n or epsilon vary.
 
-    Attributes
-    ----------
-    law : str
-        Its name in the table.
-    mean, standard_error : float
-        Mean of the simulated losses, and how far it may be off; no error is known for a first-order formula.
-    low, high : float
-        Nine in ten fits lose something between these.
-    guarantee : Guarantee
-        What a release would promise.
-    as_asked : bool
-        Whether the law may be recommended: its guarantee is proved and is the one asked for.
-    note : str
-        Why it may not, or how the numbers were made; often empty.
-    rows_needed : int or None
-        Rows at which the mean loss meets the target, other things equal; None if not asked for or out of reach.
-    epsilon_needed : float or None
-        The same for epsilon.
+    `fits` tells what a fit by a law would do with so many rows and this epsilon: that of an estimator
+    (`eigenveil.estimators.forecasting`), or by default a release with a public norm bound and without centering, of
+    rows that have the assumed spectrum themselves. `n_components` is None where those above the noise are taken.
     """
 
-    law: str
-    mean: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
-    guarantee: Guarantee
-    as_asked: bool
-    note: str = ""
-    rows_needed: int | None = None
-    epsilon_needed: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types for JSON."""
-        return {**self.__dict__, "guarantee": self.guarantee.to_dict()}
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """The public numbers that stay the same while n or epsilon vary."""
-
     n_features: int
-    n_components: int
+    n_components: int | None
     delta: float
     relation: Relation
     spectrum: tuple[float, ...]
     repeats: int
     seed: int
+    fits: Callable[[str, int, float], PlannedFit] | None = field(default=None, compare=False)
 
-    @property
-    def random_loss(self) -> float:
-        """The mean loss of a random subspace, which knows nothing."""
-        best = sum(self.spectrum[: self.n_components])
-        return 1 - self.n_components / self.n_features * sum(self.spectrum) / best
+    def public(self) -> dict[str, Any]:
+        """Return the numbers as plain types."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "fits"}
+        return plain | {"relation": self.relation.value, "spectrum": list(self.spectrum)}
 
     def delta_for(self, kind: type[CentralLaw]) -> float:
         """Return the delta that a law spends: a pure one leaves it unspent."""
         return self.delta if kind.uses_delta(kind.calibrations[0]) else 0.0
 
-    def law(self, name: str, epsilon: float) -> CentralLaw:
-        """Return the law with our constants."""
+    def fit(self, name: str, n_rows: int, epsilon: float) -> PlannedFit:
+        """Return what a fit would do."""
+        if self.fits is not None:
+            return self.fits(name, n_rows, epsilon)
         kind = LAWS[name]
-        return kind(
+        law = kind(
             epsilon=epsilon,
             delta=self.delta_for(kind),
             n_features=self.n_features,
             n_components=self.n_components,
             relation=self.relation,
         )
+        rule = RowRule(1.0)
+        law.check_grid(rule.limit_squared)
+        return PlannedFit(law, rule, n_rows, law.guarantee(), sampled=False)
 
     def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return the loss to expect of one law."""
-        law = self.law(name, epsilon)
-        guarantee = law.guarantee()
-        note = _reservation(law, guarantee, self.delta)
+        """Return what to expect of one law."""
+        fit = self.fit(name, n_rows, epsilon)
+        guarantee, note = fit.guarantee, _reservation(fit.law, fit.guarantee, self.delta)
         as_asked = (
-            not law.baseline
+            not fit.law.baseline
             and guarantee.claimed is None
             and guarantee.numerics is not Numerics.EMPIRICAL
             and guarantee.epsilon <= epsilon
             and guarantee.delta <= self.delta
         )
-        if not self._simulates(law):
+        how = fit.in_words()
+        if fit.bounds_publicly:
+            how += f", whose square is {1 / sum(self.spectrum):.3g} times the mean squared norm of a row"
+        if not self._simulates(fit.law):
             note = "; ".join(filter(None, (note, FIRST_ORDER_NOTE)))
-            return Forecast(name, self.mean_loss(law, n_rows), None, None, None, guarantee, as_asked, note)
-        losses = self.losses(law, n_rows)
+            mean, random = self.first_order(fit)
+            return Forecast(
+                name, mean, None, None, None, guarantee, as_asked, note, random_loss=random, preparation=how
+            )
+        outcomes = self._rehearsal(fit).outcomes()
+        losses = np.array([outcome.loss for outcome in outcomes])
         error = float(losses.std(ddof=1)) / math.sqrt(losses.size)
         low, high = (float(quantile) for quantile in np.quantile(losses, (0.05, 0.95)))
-        return Forecast(name, float(losses.mean()), error, low, high, guarantee, as_asked, note)
+        loss = float(losses.mean())
+        return Forecast(name, loss, error, low, high, guarantee, as_asked, note, preparation=how, **reported(outcomes))
 
-    def mean_loss(self, law: CentralLaw, n_rows: int) -> float:
+    def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
         """Return the mean loss, simulated where that is quick, and to first order elsewhere."""
-        if self._simulates(law):
-            return float(self.losses(law, n_rows).mean())
-        return self.first_order(law, n_rows)
-
-    def losses(self, law: CentralLaw, n_rows: int) -> FloatArray:
-        """Return simulated losses. The same seeds for every n and epsilon make them move smoothly with both."""
-        d, spectrum = self.n_features, np.asarray(self.spectrum)
-        best = spectrum[: self.n_components].sum()
-        if not law.adds_noise:
-            # Sampling does not depend on the basis, and several chains run faster together.
-            size = self.repeats
-            if law.guarantee().numerics is Numerics.EMPIRICAL:
-                size = min(size, max(4, min(20, 1000 // d)))
-            drawn = law.simulate(n_rows * np.diag(spectrum), seeded_generator(self.seed), size)
-            return np.asarray(np.maximum(0.0, 1 - np.square(drawn).sum(axis=1) @ spectrum / best))
-        losses = np.empty(self.repeats)
-        for i, generator in enumerate(seeded_generator(self.seed).spawn(self.repeats)):
-            # Independent entries are no rotation-invariant law, and eigenvectors seldom lie along the features.
-            basis = haar_orthogonal(1, d, d, generator)[0]
-            drawn = law.simulate((basis * (n_rows * spectrum)) @ basis.T, generator)[0]
-            losses[i] = 1 - np.square(drawn @ basis).sum(axis=0) @ spectrum / best
-        return np.maximum(0.0, losses)  # rounding may leave it just below
+        fit = self.fit(name, n_rows, epsilon)
+        if not self._simulates(fit.law):
+            return self.first_order(fit)[0]
+        return float(np.mean([outcome.loss for outcome in self._rehearsal(fit).outcomes()]))
 
     def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
         """Return about how many rows bring the mean loss to the target, to three digits; None beyond 10^12."""
-        law = self.law(name, epsilon)
 
         def loss(rows: float) -> float:
-            return self.mean_loss(law, math.ceil(rows))
+            return self.mean_loss(name, math.ceil(rows), epsilon)
 
-        found = _smallest_meeting(loss, target, float(start), 1.0, float(MOST_ROWS))
+        fewest = 1.0 if self.fits is None else 2.0  # of one row there is no covariance
+        found = _smallest_meeting(loss, target, float(start), fewest, float(MOST_ROWS))
         return None if found is None else math.ceil(_three_digits_up(found))
 
     def epsilon_for(self, name: str, n_rows: int, target: float, start: float) -> float | None:
         """Return about the epsilon that brings the mean loss to the target; None beyond 1000."""
 
         def loss(epsilon: float) -> float:
-            return self.mean_loss(self.law(name, epsilon), n_rows)
+            return self.mean_loss(name, n_rows, epsilon)
 
         found = _smallest_meeting(loss, target, start, *EPSILON_RANGE)
         return None if found is None else _three_digits_up(found)
 
+    def _rehearsal(self, fit: PlannedFit) -> Rehearsal:
+        return Rehearsal(fit, self.spectrum, self.n_components, self.repeats, self.seed)
+
     def _simulates(self, law: CentralLaw) -> bool:
         return self.n_features <= law.simulates_up_to
 
-    def first_order(self, law: CentralLaw, n_rows: int) -> float:
-        """Return the loss to first order in the noise, or that of a random subspace where it is smaller."""
-        if self.n_components == self.n_features:
-            return 0.0
-        known = law.first_order_loss(np.asarray(self.spectrum), n_rows)
+    def first_order(self, fit: PlannedFit) -> tuple[float, float]:
+        """Return the loss to first order in the noise, at most that of a random subspace, and the latter."""
+        if self.n_components is None:
+            raise CapacityError(f"{fit.law.name} is too wide to simulate here; give a number of components.")
+        k, spectrum = self.n_components, np.asarray(self.spectrum)
+        best = float(spectrum[:k].sum())
+        random = 1 - k / self.n_features * float(spectrum.sum()) / best
+        if k == self.n_features:
+            return 0.0, random
+        used = self._rehearsal(fit).mean_used() if fit.sampled else spectrum
+        known = fit.law.first_order_loss(used, fit.n_rows)
         if known is None:
-            raise CapacityError(f"{law.name} is too wide to simulate here, and has no formula for its loss.")
-        return min(known[0] / sum(self.spectrum[: self.n_components]), self.random_loss)
+            raise CapacityError(f"{fit.law.name} is too wide to simulate here, and has no formula for its loss.")
+        return min(known[0] / float(used[:k].sum()), random), random
 
 
 def _reservation(law: CentralLaw, guarantee: Guarantee, delta: float) -> str:
@@ -194,10 +164,10 @@ def _smallest_meeting(
     def excess(log_number: float) -> float:
         try:
             return math.log(max(loss(math.exp(log_number)), 1e-300) / target)
-        except (CapacityError, InvalidParameterError):  # beyond what the law can be made for or fits into
+        except EigenveilError:  # beyond what the law can be made for or fits into, or too few rows
             return math.inf
 
-    bottom, top, step = math.log(low), math.log(high), math.log(4)
+    bottom, top, step = math.log(low), math.log(high), math.log(2)
     bad = good = min(max(math.log(start), bottom), top)
     above = below = excess(good)
     if below <= 0:

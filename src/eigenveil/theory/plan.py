@@ -1,14 +1,14 @@
 """`plan`: the loss of every law before anything is spent, from public numbers alone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
 from ..errors import (
-    CapacityError,
+    EigenveilError,
     InvalidParameterError,
     integer_between,
     one_of,
@@ -18,14 +18,16 @@ from ..errors import (
 from ..guarantee import Relation
 from ..laws.choosing import choose_law
 from ..laws.table import LAWS
-from .forecast import MOST_ROWS, Forecast, Scenario
+from .expected import Forecast
+from .forecast import MOST_ROWS, Scenario
+from .plan_words import parts
+from .planned_fit import PlannedFit
 from .spectra import normalized_spectrum
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 T = TypeVar("T")
-_WIDTH = 100
+_WIDTH = 120
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Of the epsilon and of the rows that were asked about, for what is forecast beside them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Plan:
     left_out : dict
         The others, each with the reason.
     auto : str
-        What ``law="auto"`` takes for directions alone.
+        What the fit takes; here what ``law="auto"`` takes for directions alone.
     """
 
     n_rows: int
@@ -71,7 +73,13 @@ class Plan:
         """Whether even the recommended law is not clearly better than a random subspace."""
         best = self[self.recommended]
         every_subspace = self.scenario.n_components == self.scenario.n_features  # there is only one, and it is found
-        return not every_subspace and best.mean > self.scenario.random_loss - 2 * (best.standard_error or 0.0)
+        return not every_subspace and best.mean > best.random_loss - 2 * (best.standard_error or 0.0)
+
+    @property
+    def taken(self) -> Forecast:
+        """The forecast of the law that the fit takes; of the recommended one where that one has none."""
+        names = {forecast.law for forecast in self.forecasts}
+        return self[self.auto if self.auto in names else self.recommended]
 
     def rows_for(self, target_loss: float, law: str | None = None) -> int | None:
         """Return about how many rows the law needs for the target loss at this epsilon.
@@ -95,9 +103,7 @@ class Plan:
         return {
             "n_rows": self.n_rows,
             "epsilon": self.epsilon,
-            **self.scenario.__dict__,
-            "relation": self.scenario.relation.value,
-            "spectrum": list(self.scenario.spectrum),
+            **self.scenario.public(),
             "target_loss": self.target_loss,
             "recommended": self.recommended,
             "auto": self.auto,
@@ -106,64 +112,34 @@ class Plan:
             "left_out": dict(self.left_out),
         }
 
-    def table(self) -> "Table":
-        """Return the forecasts as a table for rich."""
-        from rich.table import Table
+    def against_epsilon(self, values: Sequence[float] | None = None) -> list[tuple[float, Forecast | str]]:
+        """Return what the law of the fit comes to at other epsilons, or why it does not.
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("")
-        table.add_column("law", no_wrap=True)
-        for column in ("loss", "9 in 10 fits", *(("rows needed", "or epsilon") if self.target_loss else ())):
-            table.add_column(column, justify="right", no_wrap=True)
-        for forecast in self.forecasts:
-            chosen = forecast.law == self.recommended
-            table.add_row(*self._cells(forecast), style="bold" if chosen else None)
-        return table
+        By default from a tenth of what was asked about to ten times as much.
+        """
+        chosen = [factor * self.epsilon for factor in FACTORS] if values is None else values
+        return [(value, self.at(self.n_rows, float(value))) for value in chosen]
 
-    def _cells(self, forecast: Forecast) -> list[str]:
-        error = "" if forecast.standard_error is None else f" ± {forecast.standard_error:.1g}"
-        band = "" if forecast.low is None else f"{forecast.low:.2g} to {forecast.high:.2g}"
-        mark = "→" if forecast.law == self.recommended else ""
-        cells = [mark, forecast.law, f"{forecast.mean:.3g}{error}", band]
-        if self.target_loss is not None:
-            rows, epsilon = forecast.rows_needed, forecast.epsilon_needed
-            missing = "out of reach" if forecast.as_asked else ""
-            cells += [f"{rows:,}" if rows else missing, f"{epsilon:g}" if epsilon else missing]
-        return cells
+    def against_rows(self, values: Sequence[int] | None = None) -> list[tuple[int, Forecast | str]]:
+        """Return the same for other numbers of rows."""
+        chosen = [round(factor * self.n_rows) for factor in FACTORS] if values is None else values
+        return [(value, self.at(int(value), self.epsilon)) for value in chosen if 2 <= value <= MOST_ROWS]
 
-    def header(self) -> str:
-        """Return the question in words."""
-        scenario = self.scenario
-        energy = sum(scenario.spectrum)
-        shares = ", ".join(f"{value / energy:.1%}" for value in scenario.spectrum[:4])
-        target = "" if self.target_loss is None else f", target loss {self.target_loss:g}"
-        return (
-            f"{self.n_rows:,} rows of {scenario.n_features} features, {scenario.n_components} components, "
-            f"epsilon {self.epsilon:g}, delta {scenario.delta:g}, {scenario.relation.value}{target}\n"
-            f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance, and a mean "
-            f"squared row norm of {energy:g} times the squared bound"
-        )
-
-    def footer(self) -> str:
-        """Return what to do, and the limits of the answer, in words."""
-        lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
-        if self.hopeless:
-            lines.append("No law is clearly better than a random subspace: more rows or epsilon are needed.")
-        lines.append(f'Recommended: {self.recommended}. law="auto" takes {self.auto}.')
-        notes = _grouped({forecast.law: forecast.note for forecast in self.forecasts if forecast.note})
-        lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
-        left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in self.left_out.items()})
-        lines += [f"Left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
-        return "\n".join(lines)
+    def at(self, n_rows: int, epsilon: float, law: str | None = None) -> Forecast | str:
+        """Return the forecast of the law that the fit takes, or of another, at other numbers; or why there is none."""
+        try:
+            return self.scenario.forecast(self.taken.law if law is None else law, n_rows, epsilon)
+        except EigenveilError as error:  # too few rows, noise beyond the integers, or no calibration
+            return str(error)
 
     def __str__(self) -> str:
         from rich.console import Console
 
         console = Console(file=StringIO(), width=_WIDTH, color_system=None, force_terminal=False)
         with console.capture() as captured:
-            console.print(self.table())
-        table = "\n".join(line.rstrip() for line in captured.get().splitlines())
-        return f"{self.header()}\n{table}\n{self.footer()}"
+            for part in parts(self):
+                console.print(part, soft_wrap=isinstance(part, str))
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def plan(
@@ -222,18 +198,54 @@ def plan(
     >>> answer["matrix_laplace"].rows_needed > 20_000
     True
     """
-    n_features = integer_between("n_features", n_features, 1)
-    n_rows = integer_between("n_rows", n_rows, 1, MOST_ROWS)
-    epsilon = positive_number("epsilon", epsilon)
+    width = integer_between("n_features", n_features, 1)
+    k = integer_between("n_components", n_components, 1, width)
+    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), positive_number("epsilon", epsilon)
+    delta, relation = probability_below_one("delta", delta), Relation.parse(relation)
+    public: dict[str, Any] = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta, "relation": relation}
+    return plan_of(
+        n_features=width,
+        n_components=k,
+        spectrum=spectrum,
+        energy=energy,
+        target_loss=target_loss,
+        repeats=repeats,
+        seed=seed,
+        progress=progress,
+        fits=None,
+        auto=choose_law(n_features=width, n_components=k, **public),
+        **public,
+    )
+
+
+def plan_of(
+    *,
+    n_rows: int,
+    n_features: int,
+    n_components: int | None,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    spectrum: ArrayLike | None,
+    energy: float,
+    target_loss: float | None,
+    repeats: int | None,
+    seed: int,
+    progress: bool,
+    fits: Callable[[str, int, float], PlannedFit] | None,
+    auto: str,
+) -> Plan:
+    """Return the plan of fits that somebody knows; `plan` and `estimators.forecasting.forecast` have the parameters."""
     repeats = max(10, min(100, 2000 // n_features)) if repeats is None else repeats
     scenario = Scenario(
         n_features,
-        integer_between("n_components", n_components, 1, n_features),
-        probability_below_one("delta", delta),
-        Relation.parse(relation),
+        n_components,
+        delta,
+        relation,
         tuple(float(value) for value in normalized_spectrum(spectrum, n_features, energy)),
         integer_between("repeats", repeats, 2),
         integer_between("seed", seed, 0),
+        fits,
     )
     if target_loss is not None:
         target_loss = _target(target_loss)
@@ -245,7 +257,7 @@ def plan(
             continue
         try:
             forecast = scenario.forecast(name, n_rows, epsilon)
-        except (CapacityError, InvalidParameterError) as error:  # noise beyond the integers, or no calibration
+        except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
             left_out[name] = str(error)
             continue
         if target_loss is not None and forecast.as_asked:
@@ -258,23 +270,7 @@ def plan(
     forecasts.sort(key=lambda forecast: forecast.mean)
     if not any(forecast.as_asked for forecast in forecasts):
         raise InvalidParameterError("No law can give this epsilon and delta; choose a larger epsilon.")
-    auto = choose_law(
-        n_rows=n_rows,
-        n_features=n_features,
-        n_components=scenario.n_components,
-        epsilon=epsilon,
-        delta=scenario.delta,
-        relation=scenario.relation,
-    )
     return Plan(n_rows, epsilon, scenario, target_loss, tuple(forecasts), left_out, auto)
-
-
-def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the names that share a text, for every text."""
-    names: dict[str, list[str]] = {}
-    for name, text in texts.items():
-        names.setdefault(text, []).append(name)
-    return names
 
 
 def _target(target_loss: float) -> float:

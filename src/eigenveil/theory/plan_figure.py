@@ -1,65 +1,117 @@
-"""The picture of a plan: loss against the number of rows, for every law."""
+"""The picture of a plan: loss and what will be reported, against the number of rows and against epsilon."""
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import EigenveilError
 from ..laws.table import LAWS
-from .forecast import MOST_ROWS
+from .expected import Forecast
+from .forecast import EPSILON_RANGE, MOST_ROWS
 from .plan import Plan, tracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS = 7
-_SPAN = 30.0  # the rows run from a thirtieth of what was asked about to thirty times as much
+_SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty times as much
 
 
 def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
-    """Return the mean loss of every law against n, with the band that holds nine in ten fits.
+    """Return the mean loss of every law, and what will be reported by the fit's, against n and against epsilon.
 
-    Needs matplotlib: ``pip install 'eigenveil[report]'``. It simulates again at other n, so it takes several times as
-    long as the plan did; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
+    Bands hold nine in ten fits, and around what is reported the interval that comes with it. Needs matplotlib:
+    ``pip install 'eigenveil[report]'``. It simulates again at other n and epsilon, so it takes many times as long as
+    the plan did; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise EigenveilError("A plot needs matplotlib; install it with pip install 'eigenveil[report]'.") from None
 
-    low, high = max(2.0, plan.n_rows / _SPAN), min(float(MOST_ROWS), plan.n_rows * _SPAN)
-    rows = sorted({round(n) for n in np.geomspace(low, max(high, 2 * low), _POINTS)} | {plan.n_rows})
-    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
-    axes = figure.add_subplot()
-    for shown in tracked(plan.forecasts, "plot", progress):
-        if LAWS[shown.law].baseline:
-            # The same at every n; what loses nothing has no place on a logarithmic axis.
-            if shown.guarantee.is_private:
-                axes.axhline(shown.mean, color="0.5", linestyle="--", label=shown.law)
-            continue
-        curve = [plan.scenario.forecast(shown.law, n, plan.epsilon) for n in rows]
-        chosen = shown.law == plan.recommended
-        means = [forecast.mean or math.nan for forecast in curve]
-        (line,) = axes.plot(rows, means, marker="o", markersize=3, linewidth=2.5 if chosen else 1.2)
-        line.set_label(shown.law + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *"))
-        if shown.low is not None:
-            lower, upper = ([getattr(forecast, side) or math.nan for forecast in curve] for side in ("low", "high"))
-            axes.fill_between(rows, lower, upper, color=line.get_color(), alpha=0.15, linewidth=0)
-    axes.axvline(plan.n_rows, color="0.7", linewidth=1)
-    if plan.target_loss is not None:
-        axes.axhline(plan.target_loss, color="black", linestyle=":", label=f"target {plan.target_loss:g}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("rows")
-    axes.set_ylabel("loss: share of the captured variance")
+    rows = sorted({round(n) for n in _around(plan.n_rows, 2.0, float(MOST_ROWS))} | {plan.n_rows})
+    epsilons = sorted({*_around(plan.epsilon, *EPSILON_RANGE), plan.epsilon})
+    figure = Figure(figsize=(11.0, 8.0), layout="constrained")
+    places = figure.subplots(2, 2, sharex="col", sharey="row")
+
+    def at_rows(law: str, value: float) -> Forecast | str:
+        return plan.at(int(value), plan.epsilon, law)
+
+    def at_epsilon(law: str, value: float) -> Forecast | str:
+        return plan.at(plan.n_rows, value, law)
+
+    columns: list[tuple[str, Sequence[float], float, Callable[[str, float], Forecast | str]]] = [
+        ("rows", rows, plan.n_rows, at_rows),
+        ("epsilon", epsilons, plan.epsilon, at_epsilon),
+    ]
+    shown = [(forecast, column) for forecast in plan.forecasts for column in range(2)]
+    for forecast, column in tracked(shown, "plot", progress):
+        _, values, _, at = columns[column]
+        _draw(plan, forecast, places[:, column], values, at)
+    for column, (what, _, asked, _) in enumerate(columns):
+        for axes in places[:, column]:
+            axes.axvline(asked, color="0.7", linewidth=1)
+            axes.set_xscale("log")
+        if plan.target_loss is not None:
+            places[0, column].axhline(
+                plan.target_loss, color="black", linestyle=":", label=f"target {plan.target_loss:g}"
+            )
+        places[1, column].set_xlabel(what)
+    places[0, 0].set_yscale("log")
+    places[0, 0].set_ylabel("loss: share of the captured variance")
+    places[1, 0].set_ylabel(f"share of the variance, by {plan.taken.law}")
+    places[1, 0].set_ylim(0, 1)
     scenario = plan.scenario
-    axes.set_title(
-        f"{scenario.n_features} features, {scenario.n_components} components, epsilon {plan.epsilon:g}, "
+    k = "components above the noise" if scenario.n_components is None else f"{scenario.n_components} components"
+    figure.suptitle(
+        f"{plan.n_rows:,} rows, {scenario.n_features} features, {k}, epsilon {plan.epsilon:g}, "
         f"delta {scenario.delta:g}; assumed spectrum",
         fontsize=10,
     )
     if any(not forecast.as_asked for forecast in plan.forecasts if not LAWS[forecast.law].baseline):
         figure.supxlabel("* not recommended: privacy not proved, or another guarantee than asked for", fontsize=8)
-    axes.legend(fontsize=8)
+    for axes in places[:, 0]:
+        axes.legend(fontsize=8)
     return figure
+
+
+def _around(asked: float, least: float, most: float) -> list[float]:
+    low, high = max(least, asked / _SPAN), min(most, asked * _SPAN)
+    return [float(f"{value:.3g}") for value in np.geomspace(low, max(high, 2 * low), _POINTS)]
+
+
+def _draw(
+    plan: Plan, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
+) -> None:
+    """Draw the loss of one law, and of the fit's what it reports."""
+    losses, reports = places
+    if LAWS[shown.law].baseline:
+        # The same at every n; what loses nothing has no place on a logarithmic axis.
+        if shown.guarantee.is_private:
+            losses.axhline(shown.mean, color="0.5", linestyle="--", label=shown.law)
+        return
+    found = [(value, at(shown.law, value)) for value in values]
+    curve = [(value, forecast) for value, forecast in found if isinstance(forecast, Forecast)]
+    if not curve:
+        return
+    where, forecasts = [value for value, _ in curve], [forecast for _, forecast in curve]
+    chosen = shown.law == plan.recommended
+    means = [forecast.mean or math.nan for forecast in forecasts]
+    (line,) = losses.plot(where, means, marker="o", markersize=3, linewidth=2.5 if chosen else 1.2)
+    line.set_label(shown.law + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *"))
+    if shown.low is not None:
+        lower, upper = ([getattr(one, side) or math.nan for one in forecasts] for side in ("low", "high"))
+        losses.fill_between(where, lower, upper, color=line.get_color(), alpha=0.15, linewidth=0)
+    if shown.law != plan.taken.law or shown.total is None:
+        return
+    total = np.array([math.nan if one.total is None else one.total for one in forecasts])
+    half = np.array([one.total_half_width or 0.0 for one in forecasts])
+    reports.plot(where, total, marker="o", markersize=3, label="reported of all components")
+    reports.fill_between(where, np.maximum(total - half, 0), np.minimum(total + half, 1), alpha=0.15, linewidth=0)
+    captured = [math.nan if one.captured is None else one.captured for one in forecasts]
+    reports.plot(where, captured, linestyle="--", label="carried of the variance of the rows")
+    width = plan.scenario.n_features
+    above = [math.nan if one.above_noise is None else one.above_noise / width for one in forecasts]
+    reports.plot(where, above, linestyle=":", label=f"components above the noise, of {width}")
