@@ -5,16 +5,21 @@ The one place where integers and their unit become numbers in the user's units.
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidDataError, InvalidParameterError
+from .errors import InvalidDataError, InvalidParameterError, NoiseWarning, warn_caller
 from .laws.base import IN_UNITS_OF_C, Law
+from .laws.noise_facts import NoiseFacts
 from .origin import Origin
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+# A number of rows that is read off the corner of the matrix is told from nothing if it is so many noise sds.
+_SEEN = 5.0
 
 
 class MatrixReading:
@@ -42,11 +47,16 @@ class MatrixReading:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, reports, or pairs in older files: public, or released with noise; None if it is not told."""
+        """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
         told = None if self.law is None else self.law.estimated_rows(self._values)
         if told is not None:
             return max(1, round(told))
         return int(self.integers["count"]) if "count" in self.integers else self.origin.n_rows
+
+    @property
+    def _counted(self) -> str:
+        """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
+        return self.origin.rows.unit.counted
 
     @property
     def n_features(self) -> int:
@@ -67,14 +77,55 @@ class MatrixReading:
         return {name: np.asarray(value * whole[name]) for name, value in self.integers.items()}
 
     @cached_property
-    def _bordered(self) -> FloatArray | None:
-        """The second moment of the scaled rows, with the constant's row and column where there are such."""
+    def _of_one_unit(self) -> FloatArray | None:
+        """What one row or person adds on average to the second moment of the scaled rows, and of the constant."""
         if self.law is None:
             released = self._values.get("matrix")
             moment = None if released is None else released / max(1, self.n_rows or 1)
         else:
             moment = self.law.second_moment(self._values, max(1, self.n_rows or 1))
         return None if moment is None else self._mapped_back(moment * self.origin.rows.reach_squared)
+
+    @cached_property
+    def _bordered(self) -> FloatArray | None:
+        """The second moment of the scaled rows, with the constant's row and column where there are such."""
+        return None if self._of_one_unit is None else self._of_one_unit * self._units_per_weight
+
+    @property
+    def _reads_corner(self) -> bool:
+        """Whether how many rows there are is private, and is read with noise off the square of the constant."""
+        return self.origin.centred and self.origin.rows.person_weight == "rows"
+
+    @cached_property
+    def _units_per_weight(self) -> float:
+        """How many units have a weight of one together: 1, but for weighted rows and for persons of many pooled rows.
+
+        Pooled rows without a constant are summed over each person: their number is private, and not told then.
+        """
+        if self.origin.total_weight is not None:
+            return (self.n_rows or 1) / self.origin.total_weight
+        if self._of_one_unit is None or not self._reads_corner:
+            return 1.0
+        if self.rows_hidden:
+            warn_caller(
+                "The noise hides the number of rows, so that variances and means are known up to a factor at most; "
+                "more persons, a larger epsilon, weight='persons' or center=False would help.",
+                NoiseWarning,
+            )
+        return self.origin.rows.constant_value**2 / max(float(self._of_one_unit[-1, -1]), self._least_corner)
+
+    @property
+    def _least_corner(self) -> float:
+        """What the corner must reach, so that the number of rows is told from nothing."""
+        sd = 0.0 if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1)) or 0.0
+        rows = self.origin.rows
+        return max(_SEEN * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
+
+    @property
+    def rows_hidden(self) -> bool:
+        """Whether the number of rows is private, and the noise hides it: then no error is known of any number."""
+        corner = self._of_one_unit if self._reads_corner else None
+        return corner is not None and float(corner[-1, -1]) < self._least_corner
 
     @cached_property
     def _inverse_map(self) -> FloatArray | None:
@@ -103,6 +154,17 @@ class MatrixReading:
     def isotropic(self) -> bool:
         """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
         return self.law is not None and self.law.rotation_invariant and self._inverse_map is None
+
+    def _by_name(self, X: Any) -> Any:
+        """Return the features of a frame by their names, in the order of the release; an array as it is."""
+        columns, names = getattr(X, "columns", None), self.feature_names
+        if columns is None or names is None:
+            return X
+        if not set(names) <= set(columns):
+            raise InvalidDataError(
+                "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
+            )
+        return X[list(names)].to_numpy()
 
     # Location and scale.
 
@@ -160,29 +222,72 @@ class MatrixReading:
             return None
         # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
         growth = 1.0 if self._inverse_map is None else float(np.square(self._inverse_map).sum()) / self.n_features
-        return sd * growth * self.origin.rows.reach_squared
+        return sd * growth * self.origin.rows.reach_squared * self._units_per_weight
 
     def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
         if self.law is None or not self.law.adds_noise:
             raise InvalidDataError("This release holds no matrix plus noise of a known law.")
-        unit = self.origin.rows.reach_squared / max(1, self.n_rows or 1)
-        return self._about_the_mean(np.asarray(self.law.simulated_noise(generator) * unit))
+        return self._about_the_mean(np.asarray(self.law.simulated_noise(generator) * self._noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
         if self._bordered is None or self.law is None or not self.law.adds_noise:
             raise InvalidDataError("This release holds no matrix plus noise of a known law.")
-        n_rows = max(1, self.n_rows or 1)
-        noise, miscounted = self.law.simulated_errors(generator)
-        noise = noise * (self.origin.rows.reach_squared / n_rows)
-        return self._about_the_mean(noise - self._bordered * (miscounted / n_rows))  # rows are not mapped then
+        return self._row_error(*self.law.simulated_errors(generator))
+
+    def row_moment_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return an error with the second moments of `row_error_draw`, of whatever law is quickest to draw."""
+        facts = self.noise_facts
+        return self.row_error_draw(generator) if facts is None else self._row_error(*facts.draw(generator))
+
+    def _row_error(self, noise: FloatArray, miscounted: float) -> FloatArray:
+        assert self._bordered is not None
+        noise = noise * self._noise_unit
+        if miscounted and not self._reads_corner:  # rows are not mapped then
+            noise -= self._bordered * (miscounted / max(1, self.n_rows or 1))
+        return self._about_the_mean(noise)
+
+    @cached_property
+    def noise_facts(self) -> NoiseFacts | None:
+        """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
+        # Where the number of rows is read off the matrix, its noise is no linear map of that of the law.
+        known = self.law is not None and self.law.adds_noise and self.law.rotation_invariant
+        return self.law.noise_facts() if known and self.law is not None and not self._reads_corner else None
+
+    @property
+    def _noise_unit(self) -> float:
+        """What noise of the law is multiplied by to be noise of the mean over the rows."""
+        return self.origin.rows.reach_squared / max(1, self.n_rows or 1) * self._units_per_weight
+
+    @property
+    def _row_noise_map(self) -> FloatArray | None:
+        """B, for noise of the law N and the error BNB' of `row_matrix`, to first order; None for the identity."""
+        if not (self.origin.centred or self.origin.without_range) and self._inverse_map is None:
+            return None
+        width = self.n_features + self.origin.centred
+        mapped = np.eye(self.n_features, width)
+        if self.origin.centred:
+            mapped[:, -1] = -self._scaled_mean / self.origin.rows.constant_value
+        mapped[list(self.origin.without_range)] = 0.0
+        return mapped if self._inverse_map is None else mapped @ self._inverse_map
+
+    def _mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
+        """B and b, for noise of the law N and the error BNb of the scaled mean; None where it is not in the matrix."""
+        if not self.origin.centred:
+            return None
+        back = np.eye(self.n_features + 1) if self._inverse_map is None else self._inverse_map
+        rows = back[:-1].copy()
+        rows[list(self.origin.without_range)] = 0.0
+        return rows, back[-1] / self.origin.rows.constant_value
 
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
         """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
         noise = self._mapped_back(noise)
         if not self.origin.centred:
             return self._still(noise)
+        if self._reads_corner and self._bordered is not None:  # what the error of that number adds, to first order
+            noise = noise - self._bordered * (noise[-1, -1] / self.origin.rows.constant_value**2)
         shift = noise[:-1, -1] / self.origin.rows.constant_value
         cross = np.outer(self._scaled_mean, shift)
         return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))

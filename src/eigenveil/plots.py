@@ -5,13 +5,15 @@ They show released values only, the same as `eigenveil.report`, which needs no m
 """
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import InvalidDataError, InvalidParameterError, integer_between
 from .releases import Release
-from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, read
+from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, FloatArray, Shown, read
+from .with_error import MAY_BE_NOISE, around
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +24,7 @@ BLUE, BROWN, GREY = "#1f5f8b", "#a65c2e", "#545e6d"
 
 
 def scree(release: Release, *, n_components: int | None = None) -> "Figure":
-    """Plot the eigenvalues of a release with 95 % intervals and the noise edge.
+    """Plot the variance along every component with its 95 % interval, the released eigenvalues and the noise level.
 
     Parameters
     ----------
@@ -32,48 +34,54 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         How many eigenvalues, at most 15; as many as possible by default.
     """
     shown = read(release)
-    if shown.eigenvalues is None or shown.released_eigenvalues is None:
+    if shown.released_eigenvalues is None:
         raise InvalidDataError("The release holds directions only, so there are no eigenvalues to plot.")
-    count = _count(shown.eigenvalues.size, n_components)
+    count = _count(shown.released_eigenvalues.size, n_components)
     figure, axes = _figure()
     ranks = np.arange(1, count + 1)
-    values = shown.eigenvalues[:count]
-    known_law = shown.alignments is not None
-    if shown.intervals is not None:
-        low, high = shown.intervals[:count].T
-        axes.vlines(ranks, low, high, color=BLUE, linewidth=2, label="95 % interval")
-    axes.plot(ranks, values, "o", color=BLUE, label="estimate" if known_law else "as released")
-    if known_law:
-        released = np.maximum(shown.released_eigenvalues[:count], 0.0)
-        axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="as released")
-    if shown.edge is not None:
-        axes.axhspan(0, shown.edge, color=BROWN, alpha=0.08, linewidth=0)
-        axes.axhline(shown.edge, color=BROWN, linestyle="--", label="noise edge")
+    if shown.variances is not None:
+        values = shown.variances[:count]
+        if shown.intervals is not None:
+            low, high = shown.intervals[:count].T
+            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label="95 % interval")
+        axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance along it")
+        _mark(axes, ranks, values, shown)
+    released = np.maximum(shown.released_eigenvalues[:count], 0.0)
+    axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="eigenvalue as released")
+    if shown.level is not None:
+        axes.axhspan(0, shown.level, color=BROWN, alpha=0.08, linewidth=0)
+        axes.axhline(shown.level, color=BROWN, linestyle="--", label="noise level")
     if shown.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
-    axes.set(xlabel="component", ylabel="eigenvalue", ylim=(0, 1.08 * shown.top(count) or 1.0))
+    axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * shown.top(count) or 1.0))
     axes.legend(frameon=False)
     return figure
 
 
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
-    """Plot the share of variance of every component, and the running total."""
-    shown = read(release, with_intervals=False)
-    if shown.shares is None or shown.running_shares is None:
-        raise InvalidDataError("The release holds directions only, so there are no shares of variance to plot.")
+    """Plot the share of variance of every component and the running total, with 95 % intervals."""
+    shown = read(release)
+    if shown.shares is None or shown.running is None:
+        raise InvalidDataError("The release tells no variances of components, so there are no shares to plot.")
     count = _count(shown.shares.size, n_components)
     figure, axes = _figure()
-    ranks = np.arange(1, count + 1)
-    axes.bar(ranks, shown.shares[:count], color=BLUE, label="share")
-    axes.plot(ranks, shown.running_shares[:count], "o-", color=BROWN, markersize=4, label="running total")
+    ranks, shares = np.arange(1, count + 1), shown.shares[:count]
+    axes.bar(ranks, shares, color=BLUE, label="share")
+    if shown.share_intervals is not None:
+        low, high = shown.share_intervals[:count].T
+        axes.errorbar(ranks, shares, [shares - low, high - shares], fmt="none", ecolor=GREY, capsize=3)
+    if shown.running_intervals is not None:
+        axes.fill_between(ranks, *shown.running_intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
+    _mark(axes, ranks, shares, shown)
+    axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="running total")
     axes.set(xlabel="component", ylabel="share of variance", ylim=(0, 1.02))
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, title=None if shown.share_intervals is None else "with 95 % intervals")
     return figure
 
 
 def loadings(release: Release) -> "Figure":
-    """Plot the loadings of the leading features on the first components as a heat map."""
-    shown = read(release, with_intervals=False)
+    """Plot the loadings of the leading features on the first components as a heat map; grey where they may be 0."""
+    shown = read(release)
     if not len(shown.components):
         raise InvalidDataError(
             "This version cannot tell components from the release, so there are no loadings to plot."
@@ -81,17 +89,83 @@ def loadings(release: Release) -> "Figure":
     features = shown.leading_features()
     weights = shown.components[:SHOWN_COMPONENTS][:, features]
     figure, axes = _figure(height=1.5 + 0.25 * len(features))
-    from matplotlib.colors import LinearSegmentedColormap
-
     reach = float(np.abs(weights).max()) or 1.0
-    colours = LinearSegmentedColormap.from_list("loadings", ["#8f4200", "#f0efec", "#1b5a94"])
-    image = axes.imshow(weights.T, cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
-    # Names are text and never mathematics, whatever dollar signs they hold.
-    axes.set_yticks(range(len(features)), [shown.names[j] for j in features], parse_math=False)
+    faded = [[shown.loading_may_be_zero(i, j) for j in features] for i in range(len(weights))]
+    image = _heat_map(axes, weights.T, np.array(faded).T, reach, [shown.names[j] for j in features])
     axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
     axes.set(xlabel="component")
     figure.colorbar(image, label="loading")
     return figure
+
+
+def loading_errors(release: Release, component: int = 0) -> "Figure":
+    """Plot the largest loadings of one component with their 95 % intervals.
+
+    Parameters
+    ----------
+    release : Release
+        By a law that adds noise: errors of sampled directions and of sparse ones are not known.
+    component : int
+        Its position, from 0.
+    """
+    shown = read(release)
+    if shown.loading_errors is None:
+        raise InvalidDataError("Nothing tells the error of the loadings of this release; plot them by loadings.")
+    i = integer_between("component", component, 0, len(shown.components) - 1)
+    weights = shown.components[i]
+    largest = np.argsort(-np.abs(weights), kind="stable")[:SHOWN_FEATURES][::-1]
+    figure, axes = _figure(height=1.5 + 0.25 * len(largest))
+    sure = shown.angle_bounds is not None and shown.angle_bounds[i] < 90
+    axes.errorbar(
+        weights[largest],
+        range(len(largest)),
+        xerr=around(0.0, shown.loading_errors[i, largest])[1],
+        fmt="o",
+        color=BLUE if sure else GREY,
+        capsize=3,
+    )
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
+    axes.set(xlabel=f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else f" ({MAY_BE_NOISE})"))
+    return figure
+
+
+def correlations(release: Release) -> "Figure":
+    """Plot the correlations of the leading features as a heat map; grey where they may be 0."""
+    shown = read(release)
+    if shown.correlations is None:
+        raise InvalidDataError("This release was made for components; plot their loadings.")
+    features = shown.leading_features()
+    figure, axes = _figure(height=2.0 + 0.25 * len(features))
+    chosen = np.ix_(features, features)
+    faded = np.zeros((len(features), len(features)), bool)
+    if shown.correlation_intervals is not None:
+        low, high = np.moveaxis(shown.correlation_intervals[chosen], -1, 0)
+        faded = (low <= 0) & (high >= 0)
+    names = [shown.names[j] for j in features]
+    image = _heat_map(axes, shown.correlations[chosen], faded, 1.0, names)
+    axes.set_xticks(range(len(features)), names, rotation=90, parse_math=False)
+    figure.colorbar(image, label="correlation; grey where it may be 0")
+    return figure
+
+
+def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach: float, names: list[str]) -> Any:
+    """Draw a matrix as colours, those that may be 0 without any."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("signed", ["#8f4200", "#f0efec", "#1b5a94"])
+    axes.set_facecolor("#dddddd")  # what is masked is not drawn
+    image = axes.imshow(np.ma.array(values, mask=faded), cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
+    # Names are text and never mathematics, whatever dollar signs they hold.
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    return image
+
+
+def _mark(axes: "Axes", ranks: NDArray[np.int64], heights: FloatArray, shown: Shown) -> None:
+    """Cross out what may be noise."""
+    lost = [i for i in range(heights.size) if shown.lost(i)]
+    if lost:
+        axes.plot(ranks[lost], heights[lost], "x", color=BROWN, markersize=9, label=MAY_BE_NOISE)
 
 
 def _count(known: int, n_components: int | None) -> int:

@@ -13,6 +13,10 @@ from .postprocess.kendall import SignCorrelation, correlation_from_signs
 from .postprocess.shrinkage import Shrunk, project_psd, shrink
 from .postprocess.spectrum import sorted_eigh
 from .postprocess.standardizing import Standardized, correlation_from_covariance
+from .postprocess.thinning import SIZE, shrink_wide
+
+# Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
+_MAPPED_WIDE = 1000
 
 
 class ScaledReading(MatrixReading):
@@ -34,7 +38,8 @@ class ScaledReading(MatrixReading):
 
     @cached_property
     def _signs(self) -> SignCorrelation:
-        draw = self.row_noise_draw if self.has_noise_law else None
+        gaussian = self.noise_facts is not None and self.noise_facts.gaussian  # then a quick draw has the same law
+        draw = None if not self.has_noise_law else self.row_moment_draw if gaussian else self.row_noise_draw
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
             signs.undetermined, "Ties or the noise hide how rows differ in {}; the correlations there are set to 0."
@@ -50,6 +55,13 @@ class ScaledReading(MatrixReading):
             "epsilon or narrower ranges would help, and so would rows='signs', which needs none.",
         )
         return found
+
+    @property
+    def _undetermined(self) -> tuple[int, ...]:
+        """Positions of features whose correlations are not told, since the noise hides how much they vary."""
+        if not self.of_correlation:
+            return ()
+        return self._signs.undetermined if self._of_signs else self._standardized.undetermined
 
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
@@ -70,7 +82,12 @@ class ScaledReading(MatrixReading):
     @property
     def isotropic(self) -> bool:
         """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
-        return super().isotropic and not self.of_correlation and self._divisors is None
+        return super().isotropic and not self.of_correlation and self._one_scale
+
+    @property
+    def _one_scale(self) -> bool:
+        """Whether all features have one scale, so that noise in another unit is the same but for a factor."""
+        return self._divisors is None or bool(np.all(self._divisors == self._divisors[0]))
 
     @property
     def _divisors(self) -> FloatArray | None:
@@ -114,6 +131,22 @@ class ScaledReading(MatrixReading):
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
         return self._as_scaled(self.row_error_draw(generator))
 
+    def moment_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return an error with the second moments of `error_draw`, of whatever law is quickest to draw."""
+        noise = self.row_moment_draw(generator)
+        return self._signs.noise(noise) if self._of_signs else self._as_scaled(noise)
+
+    @property
+    def _noise_map(self) -> FloatArray | None:
+        """B, for noise of the law N and the error BNB' of `scaled_matrix`; None for the identity.
+
+        Not for correlations, whose error is no such product.
+        """
+        rows, sizes = self._row_noise_map, self._divisors
+        if sizes is None:
+            return rows
+        return np.diag(1 / sizes) if rows is None else rows / sizes[:, None]
+
     def _as_scaled(self, noise: FloatArray) -> FloatArray:
         if self.of_correlation:
             return np.asarray(noise * self._signs.noise_ratio) if self._of_signs else self._standardized.noise(noise)
@@ -136,9 +169,13 @@ class ScaledReading(MatrixReading):
         """What the release and the known noise say about the true matrix; there only with a noise law."""
         # The trace of correlations is known. That of rows as they were used is told sharply, which says little of it
         # mapped back, or in other units.
-        same = self._inverse_map is None and (self.of_correlation or self._divisors is None)
+        same = self._inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.law is not None and self.law.sharp_trace
-        return shrink(self.scaled_matrix, self.noise_draw, self._eigensystem, keep_trace=sharp or self.of_correlation)
+        keep_trace = sharp or self.of_correlation
+        if self.n_features > (_MAPPED_WIDE if self._inverse_map is not None else SIZE) and self.noise_sd:
+            excess = 0.0 if self.noise_facts is None else self.noise_facts.excess
+            return shrink_wide(*self._eigensystem, self.noise_sd**2, excess, keep_trace=keep_trace)
+        return shrink(self.scaled_matrix, self.noise_draw, self._eigensystem, keep_trace=keep_trace)
 
     @cached_property
     def scaled_covariance(self) -> FloatArray:

@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.origin import SparseRequest
+from eigenveil.origin import Request, SparseRequest
 from eigenveil.report.shown import read
 from helpers import refused
 from made_releases import directions_by_hand, drawn, with_origin
@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib", reason="plots are an extra")
 
 from eigenveil import plots
 
-PLOTS = {plot.__name__: plot for plot in (plots.scree, plots.explained_variance, plots.loadings)}
+PLOTS = {plot.__name__: plot for plot in (plots.scree, plots.explained_variance, plots.loadings, plots.loading_errors)}
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +35,49 @@ def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_scree_shows_estimates_intervals_and_the_edge(release):
+def test_scree_shows_variances_intervals_and_the_noise_level(release):
     axes = plots.scree(release, n_components=3).axes[0]
     shown = read(release)
     lines = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_allclose(lines["estimate"].get_ydata(), shown.eigenvalues[:3])
-    np.testing.assert_allclose(lines["as released"].get_ydata(), np.maximum(shown.released_eigenvalues[:3], 0))
-    assert lines["noise edge"].get_ydata()[0] == shown.edge
+    np.testing.assert_allclose(lines["variance along it"].get_ydata(), release.explained_variance)
+    released = np.maximum(shown.released_eigenvalues[:3], 0)
+    np.testing.assert_allclose(lines["eigenvalue as released"].get_ydata(), released)
+    assert lines["noise level"].get_ydata()[0] == shown.level == release.noise_level()
     segments = np.array(axes.collections[0].get_segments())
-    np.testing.assert_allclose(segments[:, :, 1], shown.intervals[:3])
-    assert axes.get_ylim()[1] > shown.intervals[:3].max()
+    np.testing.assert_allclose(segments[:, :, 1], release.explained_variance_interval)
+    assert axes.get_ylim()[1] > release.explained_variance_interval.max()
+    assert ("may be noise" in lines) == bool(release.may_be_noise.any())
 
 
-def test_explained_variance_shows_the_shares(release):
+def test_explained_variance_shows_the_shares_with_intervals(release):
     axes = plots.explained_variance(release).axes[0]
     heights = [bar.get_height() for bar in axes.patches]
-    np.testing.assert_allclose(heights, read(release).shares)
+    np.testing.assert_allclose(heights, release.explained_variance_ratio)
+    bars = np.array(axes.containers[-1].lines[2][0].get_segments())[:, :, 1]
+    np.testing.assert_allclose(bars, release.explained_variance_ratio_interval)
+
+
+def test_what_may_be_zero_has_no_colour():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(3000, 2)) @ [[1.0, 0.9, 0.0], [0.0, 0.3, 1.0]]
+    wanted = drawn("gaussian", rows, epsilon=4.0, bound=RowBound(4.0), names=["a", "b", "c"], request=Request())
+    figure = plots.correlations(wanted)
+    figure._repr_png_()
+    low, high = np.moveaxis(wanted.correlation_interval(), -1, 0)
+    shown = figure.axes[0].images[0].get_array()
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), (low <= 0) & (high >= 0))
+    assert not np.ma.getmaskarray(shown)[0, 1]
+    noise = drawn("gaussian", rows, epsilon=1e-3, bound=RowBound(4.0), names=["a", "b", "c"], request=Request())
+    assert np.ma.getmaskarray(plots.correlations(noise).axes[0].images[0].get_array())[0, 1]
+    errors = wanted.loading_errors()
+    axes = plots.loading_errors(wanted).axes[0]
+    order = np.argsort(-np.abs(wanted.components[0]), kind="stable")[::-1]
+    ends = np.array(axes.containers[0].lines[2][0].get_segments())[:, :, 0]
+    np.testing.assert_allclose(np.diff(ends)[:, 0], 2 * 1.96 * errors.standard_errors[0, order])
+    with refused(InvalidDataError):
+        plots.correlations(drawn("gaussian", n_components=2))
+    with refused(InvalidDataError):
+        plots.loading_errors(drawn("ppca", n_components=2))
 
 
 def test_explained_variance_of_sparse_components_has_a_bar_for_each():

@@ -179,7 +179,7 @@ def test_moments_made_of_pairs_cannot_be_relabelled(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
-    from eigenveil import reading, scaled_reading
+    from eigenveil import scaled_reading, variance_reading
     from eigenveil.laws.matrix_laplace import MatrixLaplace
     from eigenveil.releases import Release
 
@@ -194,7 +194,7 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
 
     monkeypatch.setattr(MatrixLaplace, "__init__", counted("law", MatrixLaplace.__init__))
     monkeypatch.setattr(Release, "__post_init__", counted("release", Release.__post_init__))
-    for module in (scaled_reading, reading):
+    for module in (scaled_reading, variance_reading):
         monkeypatch.setattr(module, "sorted_eigh", counted("decomposition", module.sorted_eigh))
     model = PrivatePCA(2, norm_bound=20.0, center=False)
     plan = model.plan(4)

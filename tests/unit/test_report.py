@@ -28,6 +28,7 @@ from eigenveil.report.guarantee_card import belief_range
 from eigenveil.report.markup import number
 from eigenveil.report.shown import read
 from eigenveil.rows.differences import Ring
+from eigenveil.with_error import LEGEND
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
@@ -163,9 +164,10 @@ def test_figures_follow_what_was_released(kind, releases, pages):
     assert 'id="loadings-title"' in text
     assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge", "by hand"))
     knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
-    assert ("noise edge" in text) == knows_noise or kind == "sampled"
+    assert ("noise level" in text) == knows_noise or kind == "sampled"
     assert ('id="regression"' in text) == (kind == "ridge")
-    assert ("95 % from" in text.replace("\N{NO-BREAK SPACE}", " ")) == (knows_noise and kind != "local")
+    has_intervals = (knows_noise and kind != "local") or kind == "sampled"
+    assert ("±" in text) == (LEGEND in text.replace("\N{NO-BREAK SPACE}", " ")) == has_intervals
 
 
 def test_the_file_alone_gives_the_same_report_and_its_checksum(tmp_path, releases, pages):
@@ -314,7 +316,9 @@ def test_the_page_names_the_law_and_the_unit_of_privacy(kind, releases, pages):
     page = Page(pages[kind])
     told = dict(zip(page.under("dt"), page.under("dd"), strict=True))
     assert told["Law"] == releases[kind].origin.law
-    assert told["Unit of privacy"] == f"one {releases[kind].guarantee.unit.value}" == "one row"
+    local = releases[kind].origin.model == "local"
+    assert told["Unit of privacy"] == ("one report, which is all of one person" if local else "one row")
+    assert "Weights" not in told
     assert "Unit of privacy: one row." in page.text
     own_words = page.text.replace("The published Wishart mechanism", "")
     assert "mechanism" not in own_words.lower()
@@ -347,13 +351,6 @@ def test_many_features_are_cut_and_it_is_said():
     page = Page(render_report(release)).text
     assert "Shown are the 24 of 500 features with the largest loadings." in page
     assert "Shown are the first 6 of 10 components" in page
-
-
-def test_intervals_are_left_out_where_they_take_long(monkeypatch):
-    monkeypatch.setattr("eigenveil.report.shown.INTERVAL_FEATURES", 5)
-    shown = read(drawn("matrix_laplace"))
-    assert shown.intervals is None
-    assert any("left out above 5 features" in note for note in shown.notes)
 
 
 def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
@@ -474,7 +471,7 @@ def test_parameters_that_this_version_does_not_know_leave_the_noise_unknown(chan
     release = releases["gaussian"]
     altered = with_origin(release, parameters={**release.origin.parameters, **change})
     shown = read(altered)
-    assert shown.edge is None
+    assert shown.level is None
     assert "not known" in shown.notes[0]
 
 

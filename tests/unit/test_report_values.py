@@ -10,11 +10,36 @@ from eigenveil.laws import LAWS, AdditiveLaw
 from eigenveil.laws.sampled import SamplingLaw, integer_directions
 from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
-from eigenveil.report.markup import fixed, number, percent
+from eigenveil.report.markup import fixed, number
 from eigenveil.report.shown import SHOWN_FEATURES, Shown, read
+from eigenveil.with_error import (
+    LEGEND,
+    MAY_BE_NOISE,
+    NOT_DETERMINED,
+    for_readers,
+    holds_zero,
+    marked,
+    with_error,
+)
 from made_releases import NAMES, PlainReports, drawn, local_release, quietly, table, with_origin
 
 CENTRED = RowBound(8.0, constant=8.0)
+
+
+# What is shown, and the attribute of the release that it is.
+SAME = {
+    "variances": "explained_variance",
+    "intervals": "explained_variance_interval",
+    "shares": "explained_variance_ratio",
+    "share_intervals": "explained_variance_ratio_interval",
+    "running": "running_ratio",
+    "running_intervals": "running_ratio_interval",
+    "may_be_noise": "may_be_noise",
+}
+
+
+def in_words(value: float, interval, **options) -> str:
+    return for_readers(with_error(float(value), interval, **options))
 
 
 def text_of(page: str) -> str:
@@ -27,26 +52,30 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     components = quietly(lambda: release.components)
     k = len(components)
     np.testing.assert_array_equal(shown.components, components)
-    for value in components[:6, shown.leading_features()].ravel():
-        assert fixed(float(value), 4) in page
-    assert (shown.eigenvalues is not None) == release.has_matrix
+    errors = release.loading_errors()
+    for j in shown.leading_features():
+        for i in range(min(k, 6)):
+            value, told = float(components[i, j]), errors is not None and not errors.may_be_noise[i]
+            reach = 1.96 * errors.standard_errors[i, j] if told else None
+            assert (fixed(value) if reach is None else in_words(value, (value - reach, value + reach))) in page
+    assert (shown.variances is not None) == release.has_matrix
     if not release.has_matrix:
         assert release.explained_variance is None
         assert 'id="scree-title"' not in page
         return
-    np.testing.assert_array_equal(shown.eigenvalues[:k], release.explained_variance)
-    np.testing.assert_array_equal(shown.shares[:k], release.explained_variance_ratio)
-    for value, share in zip(release.explained_variance, release.explained_variance_ratio, strict=True):
-        assert number(value) in page
-        assert percent(share) in page
-    assert (shown.intervals is None) == (release.explained_variance_interval is None)
+    for name, attribute in SAME.items():
+        np.testing.assert_equal(getattr(shown, name), getattr(release, attribute))
+    shares, share_ends = release.explained_variance_ratio, release.explained_variance_ratio_interval
+    ends = release.explained_variance_interval
+    for i in range(k):
+        assert in_words(release.explained_variance[i], None if ends is None else ends[i]) in page
+        assert in_words(shares[i], None if share_ends is None else share_ends[i], percent=True) in page
+    assert (LEGEND in page) == (ends is not None)
+    lost = release.may_be_noise
+    assert (f"({MAY_BE_NOISE})" in page) == (lost is not None and bool(lost.any()))
     if release.has_noise_law:
-        np.testing.assert_array_equal(shown.intervals[:k], release.explained_variance_interval)
-        assert shown.edge == release.estimate.edge
-        assert shown.n_visible == release.estimate.n_visible
-        np.testing.assert_array_equal(shown.alignments, release.estimate.alignments)
-        for value in (shown.edge, *release.explained_variance_interval.ravel()):
-            assert number(value) in page
+        assert shown.level == release.noise_level() + release.without_signal
+        assert number(shown.level) in page
 
 
 CASES = [
@@ -70,9 +99,8 @@ def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp
     assert render_report(from_file) == page
     told = "count" in release.integers or "slack" in release.integers
     assert ("(noisy)" in page) == (told and name != "none")
-    assert any("experiment, not by proof" in note for note in shown.notes) == (
-        release.has_noise_law and not release.law.rotation_invariant
-    )
+    kinds = release.explained_variance_interval_kind
+    assert any("experiment, not by proof" in note for note in shown.notes) == ("approximate" in (kinds or ()))
     assert any("about the origin" in note for note in shown.notes) == (release.has_matrix and bound.constant is None)
 
 
@@ -94,9 +122,9 @@ def test_an_unknown_law_still_gives_a_page(name):
     page, shown = text_of(render_report(foreign)), read(foreign)
     assert "a law of tomorrow" in page
     assert "not known here" in shown.notes[0]
-    assert (shown.edge, shown.alignments, shown.intervals) == (None, None, None)
+    assert (shown.level, shown.angles, shown.intervals) == (None, None, None)
     # Integers have the same meaning whatever the law.
-    assert ("matrix" in release.integers) == (shown.eigenvalues is not None)
+    assert ("matrix" in release.integers) == (shown.variances is not None)
     assert shown.components.shape == (2, 6)
     assert str(foreign.guarantee) in page
     assert_same_numbers(foreign, shown)
@@ -177,8 +205,7 @@ def test_a_new_law_is_shown_from_the_facts_that_it_declares(monkeypatch):
     assert_same_numbers(release, shown)
     assert shown.intervals is not None
     assert any("experiment, not by proof" in note for note in shown.notes)
-    monkeypatch.setattr(Uniform, "rotation_invariant", True)
-    assert not any("experiment" in note for note in read(release).notes)
+    assert not any("experiment" in note for note in read(drawn("gaussian", n_components=2)).notes)
     axes = drawn(Axes.name, n_components=2)
     shown = read(axes)
     assert_same_numbers(axes, shown)
@@ -199,7 +226,9 @@ def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
         assert shown.correlations is None
     else:
         np.testing.assert_array_equal(shown.correlations, release.correlation)
-        assert fixed(float(release.correlation[0, 1])) in render_report(release)
+        ends = release.correlation_interval()
+        np.testing.assert_array_equal(shown.correlation_intervals, ends)
+        assert in_words(release.correlation[0, 1], ends[0, 1]) in render_report(release)
 
 
 def test_sparse_components_are_the_loadings():
@@ -207,11 +236,12 @@ def test_sparse_components_are_the_loadings():
     shown, page = read(release), text_of(render_report(release))
     np.testing.assert_array_equal(shown.components, release.sparse.components)
     np.testing.assert_array_equal(shown.shares, release.explained_variance_ratio)
-    np.testing.assert_array_equal(shown.eigenvalues, release.eigenvalues)
+    np.testing.assert_array_equal(shown.intervals, release.explained_variance_interval)
     used = (release.sparse.components != 0).sum(axis=1)
     assert used.tolist() == [3]  # the first group of the table; the noise is far below the penalty
     for line, share in enumerate(release.explained_variance_ratio):
-        assert f"Component {line + 1}: {percent(share)} of variance, {used[line]} of 6 features" in page
+        told = in_words(share, release.explained_variance_ratio_interval[line], percent=True)
+        assert f"Component {line + 1}: {told} of variance, {used[line]} of 6 features" in page
     assert "The components are sparse" in page
     assert "not part of the release" not in page
 
@@ -221,9 +251,11 @@ def test_the_coefficients_of_a_regression_are_shown():
     fit, page = release.regression, text_of(render_report(release))
     section = page[page.index('id="regression"') : page.index('id="matrix"')]
     assert "Prediction of income from 5 features" in section
-    assert f"R² = {fixed(fit.r2)}" in section
-    for name, value in zip(["intercept", *NAMES[:1], *NAMES[2:]], [fit.intercept, *fit.coef], strict=True):
-        assert f'<th scope="row">{name}</th><td>{number(value)}</td>' in section
+    assert f"R² = {with_error(fit.r2, fit.r2_interval)}" in section
+    for name, value, ends in zip([*NAMES[:1], *NAMES[2:]], fit.coef, fit.coef_interval, strict=True):
+        told = marked(in_words(value, ends), holds_zero(ends))
+        assert f'<th scope="row">{name}</th><td>{told}</td>' in section
+    assert (NOT_DETERMINED in page) == (not fit.determined)
     assert "the coefficients are computed from it" in page
 
 
@@ -252,9 +284,9 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
     release = local_release(monkeypatch)
     shown, page = read(release), text_of(render_report(release))
     assert_same_numbers(release, shown)
-    assert shown.edge == pytest.approx(2 * release.noise_sd * np.sqrt(6))
+    assert shown.level == pytest.approx(2 * release.noise_sd * np.sqrt(6))
     assert shown.intervals is None
-    assert number(shown.edge) in page
+    assert number(shown.level) in page
     assert "<dt>Reports</dt><dd>3,000</dd>" in page
     assert "local: rows were private before they were collected" in page
     assert "not freed of bias" in page
@@ -264,25 +296,27 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
 def test_a_local_law_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
     monkeypatch.setattr(PlainReports, "noise_sd", lambda self, n_rows: None)
     shown = read(local_release(monkeypatch))
-    assert shown.edge is None
+    assert shown.level is None
     assert not any("many reports" in note for note in shown.notes)
 
 
 # The estimators show the same.
 
 
+@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("law", ["gaussian", "matrix_laplace"])
 def test_the_numbers_are_those_of_the_estimator(law):
     from eigenveil import PrivatePCA
 
     pca = PrivatePCA(3, epsilon=2.0, delta=1e-6 if LAWS[law].needs_delta else 0.0, norm_bound=8.0, law=law)
-    release = pca.fit(table()).release_
+    release = quietly(lambda: pca.fit(table())).release_  # the third component of two is noise
     shown = read(release)
     assert_same_numbers(release, shown)
-    np.testing.assert_allclose(shown.eigenvalues[:3], pca.explained_variance_)
-    np.testing.assert_allclose(shown.shares[:3], pca.explained_variance_ratio_)
-    np.testing.assert_allclose(shown.intervals[:3], pca.explained_variance_interval_)
+    np.testing.assert_allclose(shown.variances, pca.explained_variance_)
+    np.testing.assert_allclose(shown.shares, pca.explained_variance_ratio_)
+    np.testing.assert_allclose(shown.intervals, pca.explained_variance_interval_)
     np.testing.assert_allclose(shown.components, pca.components_)
+    np.testing.assert_array_equal(shown.may_be_noise, pca.may_be_noise_)
 
 
 def test_a_local_estimator_has_a_report_with_an_edge():
@@ -291,5 +325,5 @@ def test_a_local_estimator_has_a_report_with_an_edge():
     release = quietly(lambda: LocalPCA(2, epsilon=4.0, norm_bound=8.0).fit(table())).release_
     shown = read(release)
     assert_same_numbers(release, shown)
-    assert shown.edge is not None
+    assert shown.level is not None
     assert "holds against the server too" in render_report(release)

@@ -1,8 +1,10 @@
 """Laws that add noise: integer noise, or real noise rounded together with what it hides."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from ..postprocess.spectrum import top_components
 from ..samplers.lazy_matrix import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import FloatArray, IntArray, Integers, Values
 from .central import CentralLaw
+from .noise_facts import NoiseFacts, independent_facts
+from .noise_tails import WIDEST, Tails, simulated_tails
 
 _SIMULATED_GRID = 2.0**32
 
@@ -61,6 +65,40 @@ class AdditiveLaw(CentralLaw):
     def rotation_invariant(self) -> bool:
         """Whether the noise has the same law in every basis, as proofs about eigenvalues want it."""
         return True
+
+    @property
+    def trace_variance(self) -> float:
+        """Variance of the trace of the noise on C; here that of an isotropic Gaussian matrix."""
+        return 2 * self.n_features * self.off_diagonal_sd**2
+
+    @property
+    def excess(self) -> float:
+        """Fourth free cumulant of the noise's spectrum over the square of the second: 0 for a semicircle."""
+        return 0.0
+
+    def noise_facts(self) -> NoiseFacts:
+        """Return them for noise that is invariant under rotations, or for independent entries that are all alike."""
+        count = 0.0
+        if self.count_share > 0:  # the variance of a discrete Laplace law
+            ratio = math.exp(-1 / float(self._count_scale))
+            count = 2 * ratio / (1 - ratio) ** 2
+        d, beside = self.n_features, self.off_diagonal_sd**2
+        if not self.rotation_invariant:
+            return independent_facts(d, beside, beside, count)
+        return NoiseFacts(d, beside, self.trace_variance, count_variance=count, excess=self.excess)
+
+    def noise_quantiles(self, level: float) -> tuple[float, float]:
+        """Return what noise beside the diagonal, and on it, stays within at this probability, in its deviations."""
+        return self._tails().quantiles(level)
+
+    @property
+    def common_size(self) -> float:
+        """The relative variance of the squared size that entries of a row have in common; 0 for independent ones."""
+        return self._tails().common_size if self.rotation_invariant else 0.0
+
+    def _tails(self) -> Tails:
+        parameters = self.parameters() | {"n_features": min(self.n_features, WIDEST), "n_components": 1}
+        return _tails(type(self), tuple(parameters.items()))
 
     def log_density(self, noise: FloatArray) -> FloatArray | None:
         """Return the log density of the noise on C, for a stack of matrices, up to a constant; None if not known."""
@@ -128,6 +166,12 @@ class AdditiveLaw(CentralLaw):
         with np.errstate(divide="ignore"):
             loss, ratio = tau**2 * np.sum(1 / gaps), 2 * tau * np.sqrt(eigenvalues.size) / gaps.min()
         return float(loss), float(ratio)
+
+
+@lru_cache(maxsize=64)
+def _tails(kind: type[AdditiveLaw], parameters: tuple[tuple[str, Any], ...]) -> Tails:
+    law = kind(**dict(parameters))
+    return simulated_tails(law.simulated_noise, law.n_features)
 
 
 class RealNoiseLaw(AdditiveLaw):

@@ -2,13 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.calibration import guaranteed_epsilon
 from ..guarantee import Guarantee, Numerics
+
+if TYPE_CHECKING:
+    from .noise_facts import NoiseFacts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -110,6 +113,15 @@ class Law(ABC):
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return such noise, and together with it the error of the number of rows that the sum is divided by."""
         return self.simulated_noise(generator), 0.0
+
+    def noise_facts(self) -> "NoiseFacts | None":
+        """Return the second moments of `simulated_errors` in closed form; None where they are not known so."""
+        return None
+
+    def variance_reach(self, n_rows: int) -> float | None:
+        """Return how far noise takes one of `variances` in 95 of 100 times; None where they are no such variances."""
+        del n_rows
+        return None
 
     @classmethod
     def privacy(cls) -> str:

@@ -155,11 +155,13 @@ class CentralLaw(Law):
         Parameters
         ----------
         gram : ndarray of shape (d, d), int64
-            The sum of q q' over integer rows of squared norm at most `grid`: C times `grid`.
+            The sum of what units add, each positive semidefinite and of trace at most `grid`: C times `grid`. A row
+            adds q q', a person the sum over their rows.
         grid : int
-            The square of the largest norm of an integer row.
+            The largest trace of what a unit adds: for a row the square of its largest norm.
         n_rows : int
-            Number of rows; it leaves for free where the relation makes it public, and is paid for elsewhere.
+            Number of units, so that of persons where these are; it leaves for free where the relation makes it public,
+            and is paid for elsewhere.
         generator : numpy.random.Generator
         """
 

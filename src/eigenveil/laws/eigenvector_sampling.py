@@ -1,5 +1,6 @@
 """Iterative eigenvector sampling (Amin, Dick, Kulesza, Munoz and Vassilvitskii 2018), with its joint cost."""
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -131,6 +132,12 @@ class EigenvectorSampling(SamplingLaw):
         count = len(values["directions"])
         others = np.full(d - count, max(0.0, float(quotients[count:].sum())) / max(1, d - count))
         return np.append(np.maximum(np.sort(quotients[:count])[::-1], 0.0), others)
+
+    def variance_reach(self, n_rows: int) -> float | None:
+        """Return ln 20 scales of the Laplace noise; the published constants release no variances along directions."""
+        if self.calibration == "paper":
+            return None
+        return math.log(20) * float(diagonal_l1(self.relation) / self._eigenvalue_epsilon) / n_rows
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Rebuild the matrix; what the sampled directions leave of the trace is spread evenly over the others."""

@@ -3,10 +3,11 @@
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..accounting.calibration import (
     DISCRETE_SHARE,
@@ -25,26 +26,8 @@ from ..samplers.lazy_matrix import FARTHEST
 from ..samplers.symmetric import symmetric
 from .additive import AdditiveLaw
 from .base import FloatArray, IntArray, Integers, Values
-from .central import COUNT_SHARE
-
-TYPICAL_VARIANCE = Fraction(1, 4)
-"""A leading variance, for rows of norm at most 1, by which a free number of rows is compared with a paid one."""
-
-
-@cache
-def free_count_suffices(n_features: int) -> bool:
-    """Return whether n - tr C, which is free, tells the number of rows so well that none is paid for.
-
-    In units of what noise has where nothing is paid, a variance v that is divided by the number of rows then has error
-    1 - 2v + v^2 (d + 1), and 1/(1 - share) + v^2/share beside a paid count: docs/explanation/gaussian.md.
-
-    Examples
-    --------
-    >>> free_count_suffices(27), free_count_suffices(28)
-    (True, False)
-    """
-    v = TYPICAL_VARIANCE
-    return 1 - 2 * v + v**2 * (n_features + 1) <= 1 / (1 - COUNT_SHARE) + v**2 / COUNT_SHARE
+from .free_count import free_count_suffices
+from .noise_facts import NoiseFacts, gaussian_facts, independent_facts
 
 
 class GaussianNoise(AdditiveLaw):
@@ -70,6 +53,17 @@ class GaussianNoise(AdditiveLaw):
     def off_diagonal_sd(self) -> float:
         """Standard deviation beside the diagonal."""
         return self._scales()[1]
+
+    def noise_facts(self) -> NoiseFacts:
+        """Return those of independent entries, and of an independent count."""
+        diagonal, beside = self._scales()
+        return independent_facts(self.n_features, beside**2, diagonal**2, self.count_sd**2, gaussian=True)
+
+    def noise_quantiles(self, level: float) -> tuple[float, float]:
+        """Return those of a normal number."""
+        return (float(ndtri((1 + level) / 2)),) * 2
+
+    common_size = 0.0
 
     def total_mu(self) -> float:
         """Return the largest change of a whole release in units of the noise."""
@@ -282,6 +276,10 @@ class Gaussian(GaussianNoise):
             return density
         true = np.trace(C) if self.relation is Relation.REPLACE else n_rows - np.trace(C)
         return np.asarray(density - 0.5 * np.square((values[self._more] - true) / self.noise_scale()))
+
+    def noise_facts(self) -> NoiseFacts:
+        """Return those of the matrix, less what the number more takes off its trace, and of the number of rows."""
+        return gaussian_facts(self) if self.traced else super().noise_facts()
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return the noise that is left in `second_moment`, and the error of the number of rows."""

@@ -22,7 +22,7 @@ class Laplace(AdditiveLaw):
     ----------------
     Pure epsilon with scale s/epsilon, where s bounds the l1 norm of a change of the upper triangle:
     sqrt(d(d+3)/2) for replace, (d+1)/2 for add/remove. ``calibration="paper"`` takes 2d/epsilon as Jiang et al.
-    (2016, Algorithm 1) and Amin et al. (2018) do: 2.8 times more than needed, and its guarantee says what that buys.
+    (2016, Algorithm 1) and Amin et al. (2018) do: up to 2.8 times what is needed; its guarantee says what that buys.
 
     Examples
     --------

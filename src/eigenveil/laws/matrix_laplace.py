@@ -37,7 +37,7 @@ class MatrixLaplace(RealNoiseLaw):
     """
 
     name = "matrix_laplace"
-    source = "new in eigenveil"
+    source = "new in eigenveil; nearest: d'Orsi and Novikov 2026"
     use_when = "delta = 0; the default"
     calibrations = ("balanced", "tight")
 
@@ -106,6 +106,17 @@ class MatrixLaplace(RealNoiseLaw):
         if self.balanced:
             return 2 * self.noise_scale() * math.sqrt(degrees * (2 * p + 1) / (p + 2))
         return self.noise_scale() * math.sqrt(2 * degrees)
+
+    @property
+    def trace_variance(self) -> float:
+        """16 c^2 p(2p+1)/((p+1)(p+2)); for independent Wisharts 4 c^2 d(d+1)."""
+        p, c = self._dimension, self.noise_scale()
+        return 16 * c**2 * p * (2 * p + 1) / ((p + 1) * (p + 2)) if self.balanced else 8 * c**2 * p
+
+    @property
+    def excess(self) -> float:
+        """That of the difference of two free Wisharts, d/(2(d+1)): R(g) = ag/(1 - bg^2) with b over a."""
+        return self.n_features / (2 * (self.n_features + 1))
 
     @property
     def noise_reach(self) -> float:

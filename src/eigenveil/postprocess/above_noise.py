@@ -1,17 +1,132 @@
 """How many released eigenvalues rise above the noise, with a bound on saying too many."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import InvalidParameterError
 from .shrinkage import ONE_THREAD, SIMULATION_SEED, FloatArray, NoiseDraw
+from .spectrum import largest_eigenvalue
 
 ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
-_DRAWS, _DRAWS_WIDE, _WIDE = 199, 39, 256
+_DRAWS, _DRAWS_WIDE, _WIDE = 199, 39, 100
+# Quantiles of the Tracy-Widom law of real symmetric matrices, by the probability to be above.
+_TRACY_WIDOM = {0.1: 0.4502, 0.05: 0.9793, 0.01: 2.0234, 0.001: 3.2724}
+
+
+def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> float:
+    """Return a level that the largest eigenvalue of pure noise passes with probability alpha at most, in closed form.
+
+    Parameters
+    ----------
+    size : int
+        Of the noise, or of a block of it; from 30 on the level is within a few percent of the true quantile, and below
+        it is farther above.
+    off_variance, excess : float
+        Of noise with the same law in every basis: as in `NoiseFacts`, the excess times the share of the block.
+    alpha : float
+        0.1, 0.05, 0.01 or 0.001.
+
+    Notes
+    -----
+    With the R-transform ag/(1 - bg^2), a = size * off_variance, b = excess * a, the spectrum ends where
+    z(g) = 1/g + ag/(1 - bg^2) is smallest, and the largest eigenvalue fluctuates about this end on the scale
+    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom law. For Gaussian noise that is 2 sqrt(a) and sqrt(a) size^(-2/3).
+
+    Examples
+    --------
+    >>> round(edge_quantile(100, 1.0), 2)
+    20.45
+    """
+    end, width = _edge(size, off_variance, excess)
+    return end + width * _TRACY_WIDOM[alpha]
+
+
+def typical_edge(size: int, off_variance: float) -> float:
+    """Return about the mean of the largest eigenvalue of isotropic Gaussian noise.
+
+    Examples
+    --------
+    >>> round(typical_edge(100, 1.0), 2)
+    19.44
+    """
+    end, width = _edge(size, off_variance, 0.0)
+    return end - 1.2065 * width  # the mean of the Tracy-Widom law
+
+
+def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
+    """Return where the spectrum of noise ends, and the scale on which the largest eigenvalue fluctuates about it."""
+    a = size * off_variance
+    y = 2 * excess / (1 + 2 * excess + math.sqrt(1 + 8 * excess))
+    g = math.sqrt(y / excess / a) if excess > 0 else 1 / math.sqrt(a)
+    bend = 2 / g**3 + 2 * a * (excess * a) * g * (3 + y) / (1 - y) ** 3
+    return 1 / g + a * g / (1 - y), (bend / 2) ** (1 / 3) * size ** (-2 / 3)
+
+
+def n_above_edge(values: FloatArray, d: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> int:
+    """Return how many of the largest eigenvalues of M = A + N are above what isotropic noise reaches, in closed form.
+
+    `values` are the largest of the d eigenvalues, descending: where all of them are above, there may be more.
+
+    The bound is that of `n_above_noise`, with the levels of `edge_quantile` in place of simulated ones.
+
+    Examples
+    --------
+    >>> n_above_edge(np.array([9.0, 5.0]), 32, off_variance=0.25)
+    1
+    """
+    for k, value in enumerate(values.tolist()):
+        if value <= edge_quantile(d - k, off_variance, excess * (d - k) / d, alpha):
+            return k
+    return values.size
+
+
+def n_above_few_draws(
+    values: FloatArray,
+    rows: FloatArray,
+    noises: Sequence[FloatArray],
+    along_one: Callable[[FloatArray], float],
+    *,
+    excess: float = 0.0,
+) -> int:
+    """Return how many of the largest eigenvalues are above noise of any law, for wide matrices, from few draws of it.
+
+    Parameters
+    ----------
+    values, rows : ndarray of shape (m,), (m, d)
+        The largest eigenvalues of M, descending, and their eigenvectors as rows.
+    noises : sequence of ndarray of shape (d, d)
+        Gaussian draws with the second moments of the noise: they tell how far it reaches on average.
+    along_one : callable
+        Maps orthonormal rows to what noise along any one direction beside them passes with probability 0.01.
+    excess : float
+        As in `edge_quantile`.
+
+    Notes
+    -----
+    All levels are those for 0.01 where 0.05 is promised, which leaves room for the error of a mean over few draws.
+
+    Examples
+    --------
+    >>> noise = np.zeros((200, 200))
+    >>> noise[np.triu_indices(200)] = np.random.default_rng(0).standard_normal(20100)
+    >>> noise += np.triu(noise, 1).T
+    >>> n_above_few_draws(np.array([60.0, 29.0]), np.eye(2, 200), [noise], lambda rows: 2.3)
+    1
+    """
+    edge, d = math.inf, rows.shape[1]
+    for k, value in enumerate(values.tolist()):
+        if k & (k - 1) == 0:
+            reach = sum(largest_eigenvalue(noise, rows[:k]) for noise in noises) / len(noises)
+            farther = edge_quantile(d - k, 1.0, excess * (d - k) / d, 0.01) / typical_edge(d - k, 1.0)
+            edge = math.hypot(reach * farther, along_one(rows[:k]))
+        if value <= edge:
+            return k
+    return values.size
 
 
 def n_above_noise(
@@ -63,12 +178,17 @@ def n_above_noise(
         raise InvalidParameterError("alpha must lie between 0 and 1, and draws must be at least 1/alpha - 1.")
     generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
     with threadpool_limits(**ONE_THREAD):
-        blocks = rows @ np.stack([noise_draw(generator) for _ in range(draws)]) @ rows.T
+        noises = [noise_draw(generator) for _ in range(draws)]
+        blocks = rows @ np.stack(noises) @ rows.T if d <= _WIDE else None
         edge, count = math.inf, 0
         for k in range(d):
             # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
             if k & (k - 1) == 0:
-                edge = float(np.sort(np.linalg.eigvalsh(blocks[:, k:, k:])[:, -1])[rank - 1])
+                if blocks is None:
+                    tops = [largest_eigenvalue(noise, rows[:k]) for noise in noises]
+                else:
+                    tops = np.linalg.eigvalsh(blocks[:, k:, k:])[:, -1].tolist()
+                edge = sorted(tops)[rank - 1]
             if values[k] <= edge:
                 break
             count = k + 1

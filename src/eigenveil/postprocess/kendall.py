@@ -19,6 +19,8 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 500, 20_000
 _FREQUENCIES = 65
 # Where the mean cosine of the noise is below it, the sine of the release tells nothing any more.
 _SMALLEST_COSINE = 0.1
+# Where it is below this, many sines end at 1, and intervals say nothing; by experiment: benchmarks/coverage.py.
+_SATURATED = 0.92
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +33,33 @@ class SignCorrelation:
         Estimates of the correlations, each between -1 and 1, with a diagonal of ones; not yet semidefinite.
     noise_ratio : ndarray of shape (d, d)
         What to multiply noise of the Kendall matrix by, to have noise as large as that of `matrix`.
+    cautious_ratio : ndarray of shape (d, d)
+        The same for intervals: not smaller where it may be noise that made a correlation large.
+    tie_slope : ndarray of shape (d, d)
+        What an error of the diagonal of the Kendall matrix at i changes the correlation at (i, j) by.
+    tie_shift : ndarray of shape (d, d)
+        How much too large correlations are if it was noise that looked like ties, wherever it may have been.
+    saturated : bool
+        Whether the noise is so large that correlations are cut off at 1, and no more the truth plus noise.
     undetermined : tuple of int
         Features with so many ties that the noise hides how many; their correlations are 0.
+    roots : ndarray of shape (d,)
+        What signs were divided by: the root of the released diagonal where it shows ties, else 1.
     """
 
     matrix: FloatArray
     noise_ratio: FloatArray
+    cautious_ratio: FloatArray
+    tie_slope: FloatArray
+    tie_shift: FloatArray
+    saturated: bool
     undetermined: tuple[int, ...]
+    roots: FloatArray
+
+    def noise(self, error: FloatArray) -> FloatArray:
+        """Return what an error of the Kendall matrix is in `matrix`, for intervals; nothing on the diagonal."""
+        by_ties = self.tie_slope * np.diag(error)[:, None]
+        return np.asarray(error * self.cautious_ratio + by_ties + by_ties.T)
 
 
 def correlation_from_signs(
@@ -70,14 +92,25 @@ def correlation_from_signs(
     cosine = _mean_cosine(frequency, entries)
     matrix = np.clip(np.sin(frequency * tau) / cosine, -1.0, 1.0)
     matrix[lost] = matrix[:, lost] = 0.0
-    # The variance of the sine of Gaussian noise about its mean, over the square of what the mean was divided by.
-    squares = matrix**2
-    variance = ((1 - (1 - 2 * squares) * cosine**4) / 2 - squares * cosine**2) / cosine**2
-    ratio = np.sqrt(np.maximum(variance, 0.0)) / noise_sd if noise_sd > 0 else np.zeros_like(tau)
-    ratio[lost] = ratio[:, lost] = 0.0
+    # The variance of the sine of Gaussian noise about its mean, over the square of what the mean was divided by. It
+    # falls with the squared correlation, which noise raises: with caution, twice what that is at 0 is taken off.
+    raised = (1 - cosine**4) / cosine**2
+    ratios = []
+    for squares in (matrix**2, np.maximum(matrix**2 - raised, 0.0)):
+        variance = ((1 - (1 - 2 * squares) * cosine**4) / 2 - squares * cosine**2) / cosine**2
+        ratio = np.sqrt(np.maximum(variance, 0.0)) / noise_sd if noise_sd > 0 else np.zeros_like(tau)
+        ratio[lost] = ratio[:, lost] = 0.0
+        np.fill_diagonal(ratio, 0.0)
+        ratios.append(ratio)
     np.fill_diagonal(matrix, 1.0)
-    np.fill_diagonal(ratio, 0.0)
-    return SignCorrelation(matrix, ratio, tuple(int(position) for position in np.flatnonzero(lost)))
+    slope = -0.5 * np.arcsin(matrix) * np.sqrt(1 - matrix**2) / roots[:, None] ** 2
+    slope[~tied | lost] = 0.0
+    seen = np.where(1 - diagonal < DETERMINED_FROM * diagonal_sd, 1 - diagonal, 0.0)
+    shift = -slope * seen[:, None]
+    shift += shift.T.copy()
+    undetermined = tuple(int(position) for position in np.flatnonzero(lost))
+    saturated = bool(cosine.min() < _SATURATED)
+    return SignCorrelation(matrix, ratios[0], ratios[1], slope, shift, saturated, undetermined, roots)
 
 
 def _simulated(d: int, noise_sd: float, noise_draw: NoiseDraw) -> tuple[float, FloatArray]:

@@ -147,23 +147,36 @@ def shrink(
     True
     """
     values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
-    d = values.size
     total = max(0.0, float(values.sum())) if keep_trace else None
-    positive = estimate = _nonnegative(values, total)
     with threadpool_limits(**ONE_THREAD):
-        noise = _mirrored_draws(noise_draw, rows)
-        for _ in range(STEPS):
-            simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
-            estimate = _decreasing(estimate + values - simulated, total)
-        # Entry (i, j): how much of the i-th noisy direction lies, on average, in the j-th true one.
-        spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
-    share = max(0.0, (d - 2) / d)
-    debiased = positive + share * (estimate - positive)
-    shrunk = positive + share * (_decreasing(spread @ estimate, total) - positive)
+        estimate, spread = debiased_and_along(values, _mirrored_draws(noise_draw, rows), total)
+    debiased = towards(values, estimate, total)
+    shrunk = towards(values, decreasing(spread @ estimate, total), total)
     edge = noise_edge(noise_draw)
     alignments = np.diag(spread).copy()
     visible = int(np.sum(values > edge))
     return Shrunk(compose(shrunk, rows), debiased, shrunk, rows, alignments, edge, visible)
+
+
+def debiased_and_along(
+    values: FloatArray, noise: FloatArray, total: float | None, weights: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the spectrum that plus noise has these eigenvalues on average, and where noisy directions then lie.
+
+    The latter has at (i, j) how much of the i-th noisy direction lies, on average, in the j-th true one.
+    """
+    estimate = _nonnegative(values, total, weights)
+    for _ in range(STEPS):
+        simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
+        estimate = decreasing(estimate + values - simulated, total, weights)
+    spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
+    return estimate, np.asarray(spread)
+
+
+def towards(values: FloatArray, estimate: FloatArray, total: float | None) -> FloatArray:
+    """Return what is between the nonnegative eigenvalues and an estimate, by the factor of James and Stein."""
+    positive, d = _nonnegative(values, total), values.size
+    return np.asarray(positive + max(0.0, (d - 2) / d) * (estimate - positive))
 
 
 def released_matrix(matrix: FloatArray) -> FloatArray:
@@ -193,18 +206,20 @@ def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
     return np.concatenate([halves, -halves])
 
 
-def _decreasing(values: FloatArray, total: float | None) -> FloatArray:
-    """Return the nearest sorted nonnegative sequence, of this sum where one is given."""
-    return _nonnegative(scipy.optimize.isotonic_regression(values, increasing=False).x, total)
+def decreasing(values: FloatArray, total: float | None, weights: FloatArray | None = None) -> FloatArray:
+    """Return the nearest sorted nonnegative sequence, of this sum where one is given; values may count for several."""
+    falling = scipy.optimize.isotonic_regression(values, weights=weights, increasing=False).x
+    return _nonnegative(falling, total, weights)
 
 
-def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
+def _nonnegative(values: FloatArray, total: float | None, weights: FloatArray | None = None) -> FloatArray:
     """Return the nearest nonnegative numbers to sorted ones, of this sum where one is given.
 
     With a sum they are max(value - level, 0) for one level, and the first so many of them are above 0.
     """
     if total is None:
         return np.maximum(values, 0.0)
-    levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)
+    counts = np.ones_like(values) if weights is None else weights
+    levels = (np.cumsum(counts * values) - total) / np.cumsum(counts)
     above = np.flatnonzero(values > levels)  # none where the sum is 0
     return np.maximum(values - levels[above[-1]], 0.0) if above.size else np.zeros_like(values)

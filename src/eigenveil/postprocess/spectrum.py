@@ -10,6 +10,8 @@ FloatArray = NDArray[np.float64]
 # From this width on, products with vectors are cheaper than a reduction of the matrix; measured in
 # benchmarks/scaling.py. Even the edge of pure noise at d = 20,000 takes far fewer restarts.
 _WIDE, _RESTARTS = 2000, 100_000
+# Below this width all eigenvalues are as quick to have as the largest; and points that stand for a spectrum.
+_SMALL, _STEPS = 100, 120
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -39,7 +41,7 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
 
 def _lanczos(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     """Return the k largest eigenvalues, ascending, and their eigenvectors, to the last bits, without d^3 work."""
-    start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed: one matrix has one answer
+    start = _random_vector(matrix.shape[0])
     options = {"which": "LA", "v0": start, "ncv": max(4 * k, 80), "maxiter": _RESTARTS}
     try:
         values, vectors = scipy.sparse.linalg.eigsh(matrix, k, **options)
@@ -49,6 +51,75 @@ def _lanczos(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return values[order], vectors[:, order]
 
 
+def _random_vector(d: int) -> FloatArray:
+    """Return a vector to start from; fixed, so that one matrix has one answer."""
+    return np.asarray(np.random.default_rng(0).standard_normal(d))
+
+
 def top_components(matrix: FloatArray, n_components: int | None = None) -> FloatArray:
     """Return the eigenvectors of the largest eigenvalues as rows."""
     return sorted_eigh(matrix, n_components)[1]
+
+
+def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:
+    """Return the largest eigenvalue of a matrix on what is orthogonal to some orthonormal rows.
+
+    Examples
+    --------
+    >>> largest_eigenvalue(np.diag([3.0, 2.0]), np.array([[1.0, 0.0]]))
+    2.0
+    """
+    d = matrix.shape[0]
+    if d <= _SMALL or len(without) > d // 2:
+        basis = scipy.linalg.null_space(without) if len(without) else np.eye(d)
+        return float(np.linalg.eigvalsh(basis.T @ matrix @ basis)[-1])
+
+    def product(vector: FloatArray) -> FloatArray:
+        inside = vector - without.T @ (without @ vector)
+        found = matrix @ inside
+        return np.asarray(found - without.T @ (without @ found))
+
+    # Noise has as much below 0 as above, so what is left out, at 0, is never the largest.
+    operator = scipy.sparse.linalg.LinearOperator((d, d), matvec=product, dtype=np.float64)
+    start = product(_random_vector(d))
+    return float(scipy.sparse.linalg.eigsh(operator, 1, which="LA", v0=start, tol=1e-4)[0][0])
+
+
+def spectrum_beyond(matrix: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return points and weights that stand for all eigenvalues but those of some eigenvectors, without d^3 work.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d)
+    rows : ndarray of shape (k, d)
+        The leading eigenvectors.
+
+    Returns
+    -------
+    points, weights : ndarray of shape (m,)
+        In falling order; the weights add up to d - k.
+    others : ndarray of shape (m, d)
+        Orthonormal directions that stand for the other eigenvectors.
+
+    Notes
+    -----
+    Lanczos' quadrature: sums over eigenvalues are means over random vectors, and the m points serve polynomials up to
+    degree 2m - 1 exactly.
+    """
+    d, k = matrix.shape[0], len(rows)
+    steps = min(_STEPS, d - k)
+    basis = np.zeros((steps, d))
+    diagonal, beside = np.zeros(steps), np.zeros(steps)
+    vector = _random_vector(d)
+    for step in range(steps):
+        for _ in range(2):  # once more for what rounding left
+            vector -= rows.T @ (rows @ vector) + basis[:step].T @ (basis[:step] @ vector)
+        beside[step] = np.linalg.norm(vector)
+        if beside[step] <= 1e-12 * (np.abs(diagonal[:step]).max() if step else 0.0):  # all is found
+            steps = step
+            break
+        basis[step] = vector / beside[step]
+        vector = matrix @ basis[step]
+        diagonal[step] = basis[step] @ vector
+    points, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:steps], beside[1:steps])
+    return points[::-1].copy(), (d - k) * vectors[0, ::-1] ** 2, basis[:steps]

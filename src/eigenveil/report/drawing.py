@@ -96,9 +96,15 @@ def legend(keys: list[tuple[str, str]]) -> Html:
 
 
 def tiles(
-    identifier: str, title: str, description: str, values: FloatArray, names: Sequence[str], reach: float
+    identifier: str,
+    title: str,
+    description: str,
+    values: FloatArray,
+    names: Sequence[str],
+    reach: float,
+    faded: NDArray[np.bool_],
 ) -> Html:
-    """Draw a matrix as coloured tiles under a scale from -reach to reach; numbers where they fit."""
+    """Draw a matrix as coloured tiles under a scale from -reach to reach, `faded` ones as 0; numbers where they fit."""
     left, upper, row = 134, 22, 22
     columns = values.shape[1]
     cell = min(64.0, (WIDTH - left) / columns)
@@ -107,7 +113,7 @@ def tiles(
         y = upper + row * line
         shapes.append(feature_name(name, left - 8, y + 15))
         for i, value in enumerate(values[line]):
-            level, x = colour_level(float(value), reach), left + cell * i
+            level, x = "zero" if faded[line, i] else colour_level(float(value), reach), left + cell * i
             shapes.append(element("rect", x=x, y=y, width=cell - 1.5, height=row - 1.5, rx=2, class_=f"cell {level}"))
             if cell >= 38:
                 text = fixed(float(value))

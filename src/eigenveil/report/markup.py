@@ -75,8 +75,3 @@ def fixed(value: float, places: int = 2) -> str:
     """Return a number with a fixed number of decimals and a true minus sign."""
     text = f"{abs(value):.{places}f}"
     return ("\N{MINUS SIGN}" if value < 0 and text.strip("0.") else "") + text
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage, with more digits where it is small."""
-    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"

@@ -3,11 +3,16 @@
 import math
 
 from ..accounting.ledger import PrivacyLedger
-from ..guarantee import Relation
+from ..guarantee import Unit
 from ..releases import Release
 from .cards import budget, card, table
-from .guarantee_card import protected
 from .markup import Html, element, number
+
+WEIGHTS = {
+    "persons": "every person's average counts once, however many rows they have",
+    "rows": "rows are pooled, so persons with many rows count more, until the bound holds them",
+}
+"""What a release is about where persons have many rows, in words."""
 
 
 def subtitle(release: Release) -> str:
@@ -21,7 +26,6 @@ def facts(release: Release) -> Html:
     """Return the public facts of the release."""
     origin, guarantee = release.origin, release.guarantee
     local = origin.model == "local"
-    one = protected(guarantee)
     refused = {} if origin.collection is None else origin.collection.refused
     simulated = origin.collection is not None and origin.collection.simulated
     pairs = [
@@ -33,8 +37,9 @@ def facts(release: Release) -> Html:
         ("Epsilon", f"{guarantee.epsilon:.6g}"),
         ("Delta", f"{guarantee.delta:.3g}"),
         ("zCDP rho", None if guarantee.rho is None else f"{guarantee.rho:.4g}"),
-        ("Unit of privacy", one),
-        ("Neighbours", f"replace {one}" if guarantee.relation is Relation.REPLACE else f"add or remove {one}"),
+        ("Unit of privacy", "one report, which is all of one person" if local else guarantee.unit.in_words),
+        ("Neighbours", guarantee.neighbours),
+        ("Weights", _weights(release)),
         ("Numerics", guarantee.numerics.value),
         ("Norm bound", _norm(release)),
         ("Centred", _centred(release)),
@@ -80,7 +85,7 @@ def history(release: Release, ledger: PrivacyLedger | None) -> Html:
     spent, left = ledger.spent, ledger.remaining
     text = (
         f"The ledger of the data set {ledger.data_set} allows {budget(ledger.epsilon, ledger.delta)} in all "
-        f"({ledger.composition} composition). "
+        f"({ledger.composition} composition), on {ledger.unit.in_words}. "
         f"Spent so far: {budget(*spent)}. One more release may have {budget(*left)}."
     )
     rows = [
@@ -161,6 +166,12 @@ def _centred(release: Release) -> str | None:
     return "yes, the mean is part of the release" if release.origin.centred else None
 
 
+def _weights(release: Release) -> str | None:
+    """Return what the release is about where persons have many rows; how many these are is never told."""
+    weight = release.origin.rows.person_weight
+    return None if weight is None else WEIGHTS[weight]
+
+
 def _stages(release: Release) -> str | None:
     rows = release.origin.rows
     if rows.mapped_from is None:
@@ -180,13 +191,14 @@ def _counted(release: Release) -> str:
     if release.origin.model == "local":
         return "reports"
     rows = release.origin.rows
-    return "pairs of rows" if rows.compares and not rows.on_ring else "rows"
+    return "pairs of rows" if rows.compares and not rows.on_ring else release.guarantee.unit.counted
 
 
 def _norm(release: Release) -> str:
     rows = release.origin.rows
     if rows.keeps_lengths:
-        return number(rows.row_norm, 6)
+        held = "" if rows.unit is Unit.ROW else ", for all rows of a person together"
+        return number(rows.row_norm, 6) + held
     if not rows.compares:
         return "directions of rows, norm 1"
     what = "signs of differences" if rows.rows == "signs" else "directions of differences, norm 1"

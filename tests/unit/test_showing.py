@@ -1,0 +1,235 @@
+"""Nothing is shown without its error: the same intervals, in the same words, wherever a number appears."""
+
+import json
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from typer.testing import CliRunner
+
+from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
+from eigenveil.cli import app
+from eigenveil.comparison import compare
+from eigenveil.errors import NoiseWarning
+from eigenveil.laws import LAWS
+from eigenveil.with_error import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
+from made_releases import drawn, quietly
+
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # noise is what this is about
+ROWS = 3000
+
+
+# Words.
+
+NUMBER = r"-?[\d,]+(?:\.\d+)?"
+
+
+def read_back(text: str) -> list[float]:
+    """Return the numbers of a text: the value, and its error or the ends of its interval."""
+    power = float("1" + found[0]) if (found := re.findall(r"e[+-]\d\d", text)) else 1.0
+    return [power * float(number.replace(",", "")) for number in re.findall(NUMBER, re.sub(r"e[+-]\d\d", "", text))]
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(1e-9, 1e7),
+    st.floats(0.0, 3.0),
+)
+def test_what_is_told_is_the_interval_to_the_digits_of_its_width(value, width, lean):
+    low, high = value - width, value + lean * width
+    if not low < value < high:
+        return
+    text = with_error(value, (low, high))
+    told = read_back(text)
+    coarse = (high - low) / 2 * 0.53  # a first digit of 1 is told with a second one
+    if "±" in text:
+        assert told[1] >= max(value - low, high - value) * (1 - 1e-5)
+        assert told[1] <= 1.6 * max(value - low, high - value)
+        assert abs(told[0] - value) <= coarse
+    else:
+        assert np.abs(np.array(told) - [value, low, high]).max() <= coarse
+
+
+def test_an_interval_that_does_not_hold_its_value_is_told_by_its_ends():
+    assert with_error(0.1, (0.3, 0.5)) == "0.10 (0.30 to 0.50)"
+    assert with_error(-2.5, (-3.0, -2.0)) == "-2.5 ± 0.5"
+    assert with_error(0.0, (-0.04, 0.04)) == "0.00 ± 0.04"
+    assert with_error(1.0, (1.0, 1.0)) == "1"
+    assert with_error(0.2, (-math.inf, 0.5)) == "0.2 (0.5 or less)"
+
+
+# Shares.
+
+
+def covered(law, moments, repeats, with_total=True):
+    """Return how often intervals of the first share, and of two together, hold the truth along what was released."""
+    truth = moments.gram / moments.gram.trace()
+    held = np.zeros(2)
+    for _ in range(repeats):
+        one = release(law, moments)
+        along = np.einsum("ki,ij,kj->k", one.components, truth, one.components)
+        ends = [one.explained_variance_ratio_interval[0], one.captured_variance_ratio_interval]
+        if not with_total:
+            ends = [one.explained_variance_interval[0] / one.total_variance]
+        held[: len(ends)] += [low <= share <= high for (low, high), share in zip(ends, np.cumsum(along), strict=False)]
+    return held / repeats
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["gaussian", "matrix_laplace"])
+def test_intervals_of_shares_know_the_error_of_the_total(name):
+    rows = np.random.default_rng(0).normal(size=(400, 6)) * [1.0, 0.8, 0.1, 0.1, 0.1, 0.1]
+    moments = SecondMoments(RowBound(4.0), 6).update(rows)
+    budget = {"epsilon": 1.0, "delta": 1e-6 if LAWS[name].needs_delta else 0.0}
+    law = LAWS[name](**budget, n_features=6, n_components=2)
+    repeats = 150
+    share, together = covered(law, moments, repeats)
+    least = 0.95 - 4 * (0.05 * 0.95 / repeats) ** 0.5
+    assert share >= least
+    assert together >= least
+
+
+@pytest.mark.heavy
+def test_control_a_share_of_a_total_without_error_is_not_held():
+    # One direction among many: the noise on the total is far larger than that on the variance along it.
+    rows = np.zeros((1000, 40))
+    rows[:, 0] = 1.0
+    moments = SecondMoments(RowBound(2.0), 40).update(rows)
+    law = LAWS["frobenius"](epsilon=4.0, n_features=40, n_components=1)
+    assert covered(law, moments, 60)[0] >= 0.75
+    assert covered(law, moments, 60, with_total=False)[0] < 0.55
+
+
+# What may be noise.
+
+
+def test_noise_is_marked_and_a_small_share_is_not():
+    moments = SecondMoments(RowBound(1.0), 4).update(np.zeros((500, 4)))
+    law = LAWS["matrix_laplace"](epsilon=1.0, n_features=4, n_components=2)
+    marked = sum(quietly(lambda: release(law, moments).may_be_noise).all() for _ in range(30))
+    assert marked >= 20  # nearly all of 30: one in twenty may seem to be more than noise
+    iris = PrivatePCA(4, epsilon=1e4, norm_bound=12.0).fit(load_iris().data)
+    assert not iris.may_be_noise_.any()
+    assert iris.explained_variance_ratio_[3] < 0.01
+    assert not iris.above_noise_[3]  # which asks for more than an average share
+
+
+def test_a_covariance_that_the_noise_drowns_is_not_returned_in_silence():
+    rows = np.random.default_rng(0).normal(size=(500, 9)) * [100.0, *[0.4] * 8]
+    with pytest.warns(NoiseWarning, match=r"hides the variances of features? x[1-8].* larger epsilon") as caught:
+        model = PrivateCovariance(epsilon=10.0, norm_bound=300.0).fit(rows)
+    assert "x0" not in str(caught[0].message)
+    assert (model.entry_interval_[range(1, 9), range(1, 9), 0] <= 0).sum() >= 2  # of eight, nearly all
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateCovariance(epsilon=1e7, norm_bound=300.0).fit(rows)
+
+
+# The command line.
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1, 1, (ROWS, 2)) @ [[0.5, 0.4, 0.0], [0.0, 0.02, 0.01]]
+    np.savetxt(tmp_path / "table.csv", table, delimiter=",", header="a,b,c", comments="", fmt="%.5f")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def invoke(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+FIT = ("table.csv", "--epsilon", 5, "--norm-bound", 1, "--force")
+
+
+def as_told(value):
+    """Return an attribute as JSON tells it."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [as_told(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@pytest.mark.parametrize("command", [("pca", "-k", 2), ("sparse-pca", "-k", 1), ("show",)])
+def test_json_of_components_has_the_attributes_of_the_release(folder, command):
+    if command[0] == "show":
+        invoke("pca", *FIT, "-k", 2)
+    told = json.loads(invoke(command[0], *(("release.npz",) if command[0] == "show" else FIT), *command[1:], "--json"))
+    of_file = load_release("release.npz")
+    names = [name for name in told if name.startswith(("explained", "captured")) or name.endswith("noise")]
+    assert len(names) == 11
+    for name in names:
+        assert told[name] == as_told(getattr(of_file, name)), name
+    assert told["no_interval"] is None
+    assert told["location_interval"] == as_told(of_file.location_interval())
+    errors = of_file.loading_errors()
+    assert (told["loading_errors"] is None) == (errors is None)
+    if errors is not None:
+        assert told["loading_errors"]["angle_bound"] == as_told(errors.angle_bound)
+
+
+def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
+    told = json.loads(invoke("covariance", *FIT, "--json"))
+    of_file = load_release("release.npz")
+    for name in ("entry_interval", "correlation_interval", "location_interval"):
+        assert told[name] == as_told(getattr(of_file, name)())
+    assert told["drowned_features"] == list(of_file.drowned_features)
+    assert told["interval_of"] == of_file.interval_of
+    told = json.loads(invoke("ridge", "release.npz", "--target", "b", "--json"))
+    fit = of_file.regress("b")
+    assert list(told["coef_interval"].values()) == as_told(fit.coef_interval)
+    assert told["r2_interval"] == as_told(fit.r2_interval)
+    assert told["determined"] == fit.determined
+    assert told["intercept_error"] == as_told(fit.intercept_error)
+    told = json.loads(invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--accept-inexact", "--json"))
+    assert told["explained_variance_interval"] is None
+    assert "directions alone" in told["no_interval"]
+
+
+def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
+    table = invoke("pca", *FIT, "-k", 3)
+    of_file = load_release("release.npz")
+    share = with_error(of_file.explained_variance_ratio[0], of_file.explained_variance_ratio_interval[0], percent=True)
+    assert share in table
+    for number, lost in enumerate(of_file.may_be_noise, start=1):
+        assert (f"{number} ({MAY_BE_NOISE})" in table) == lost
+    together = with_error(of_file.captured_variance_ratio, of_file.captured_variance_ratio_interval, percent=True)
+    assert f"Together: {together} of the variance" in table
+    shown = invoke("show", "release.npz")
+    assert share in shown
+    assert together in shown
+    table = invoke("covariance", *FIT)
+    of_file = load_release("release.npz")
+    assert with_error(of_file.correlation[0, 1], of_file.correlation_interval()[0, 1]) in table
+    for position, name in enumerate("abc"):
+        assert (f"│ {name} ({MAY_BE_NOISE})" in table) == (position in of_file.drowned_features)
+    table = invoke("ridge", "release.npz", "--target", "b")
+    assert (NOT_DETERMINED in table) == (not of_file.regress("b").determined)
+    for text in (shown, table, invoke("show", "release.npz")):
+        assert text.count(LEGEND) == 1
+
+
+def test_a_subspace_says_why_nothing_has_an_error(folder):
+    text = invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--accept-inexact")
+    assert LEGEND not in text
+    assert "directions alone" in text
+
+
+def test_two_releases_are_as_near_as_noise_alone_would_bring_them(folder):
+    rows = np.random.default_rng(1).normal(size=(20_000, 4)) * [1.0, 0.5, 0.2, 0.2]
+    pair = [drawn("gaussian", rows, bound=RowBound(4.0), names=None, n_components=4) for _ in range(2)]
+    found = compare(*pair)
+    assert found.cosines_by_noise[0] > 0.9
+    assert found.cosines[0] > found.cosines_by_noise[0] - 0.02
+    assert found.cosines_by_noise[2] < 0.9  # a tie
+    turned = drawn("gaussian", rows[:, [1, 0, 2, 3]], bound=RowBound(4.0), names=None, n_components=4)
+    assert compare(pair[0], turned).cosines[0] < 0.5 < found.cosines_by_noise[0]

@@ -1,0 +1,179 @@
+"""The constants that reach the samplers are those of the proofs: what is drawn is what was calculated.
+
+The laws of the samplers themselves are tested in tests/statistical.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from contract.catalogue import make
+from eigenveil.laws import central, gaussian, laplace, ppca
+from eigenveil.laws.local import LOCAL_LAWS
+from eigenveil.samplers import discrete
+from eigenveil.samplers.exact_bingham import ExactBingham
+from eigenveil.samplers.lazy_frobenius import LazyFrobenius
+from eigenveil.samplers.lazy_wishart import LazyBalancedDifference, LazyWishart, LazyWishartDifference
+from statistical.constants import SIGMAS
+
+GRID, D, EPSILON = 2**32, 4, 0.8
+MATRIX = {"replace": EPSILON, "add_remove": 0.95 * EPSILON}  # a twentieth pays for a private number of rows
+TRIANGLE = {"replace": math.sqrt(D * (D + 3) / 2), "add_remove": (D + 1) / 2}
+C = np.diag([7, 5, 3, 1]) * GRID
+
+
+@pytest.mark.parametrize("relation", MATRIX)
+def test_lazy_matrices(relation):
+    """Scale and degrees of every law whose real noise is rounded with a certificate."""
+    matrix, generator = MATRIX[relation], np.random.default_rng(0)
+    change, nuclear = (math.sqrt(2), 2) if relation == "replace" else (1, 1)
+    balanced = LazyBalancedDifference if relation == "replace" else LazyWishartDifference
+    cases = [
+        ("matrix_laplace", "balanced", balanced, D + 1, 1 / (2 * matrix)),
+        ("matrix_laplace", "tight", LazyWishartDifference, D + 1, nuclear / (2 * matrix)),
+        ("wishart", "paper", LazyWishart, D + 1, 1.5 / matrix),
+        ("frobenius", "tight", LazyFrobenius, None, change / matrix),
+        ("frobenius", "paper", LazyFrobenius, None, 2 * change / matrix),
+    ]
+    for name, calibration, kind, degrees, scale in cases:
+        law = make(name, calibration, relation, d=D, epsilon=EPSILON)
+        drawn = law.lazy_noise(Fraction(1000), generator)
+        assert type(drawn) is kind
+        assert getattr(drawn, "degrees", None) == degrees
+        assert drawn.scale == pytest.approx(1000 * scale, rel=1e-12)
+        assert law.noise_scale() == pytest.approx(scale, rel=1e-12)
+    corrected = make("wishart", "tight", relation, d=D, epsilon=EPSILON)
+    drawn, (degrees, scale) = corrected.lazy_noise(Fraction(1000), generator), corrected.degrees_and_scale
+    assert (drawn.degrees, drawn.scale) == pytest.approx((degrees, 1000 * scale), rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_over_p(d):
+    """Read off the trace of the floats, and off the interval for doubtful roundings; p = d(d+1)/2."""
+    p = d * (d + 1) / 2
+    for seed in range(5):
+        drawn = LazyBalancedDifference(d, 1.7, np.random.default_rng(seed))
+        larger = 1.7 * sum(norm.value for norm in drawn._norms)
+        uniform = drawn._uniform.value / 2**drawn._uniform.bits
+        assert 1 - abs(np.trace(drawn.value)) / larger == pytest.approx(uniform ** (1 / p), rel=1e-9)
+        assert float(drawn._shrinkage().low) == pytest.approx(uniform ** (1 / p), rel=1e-9)
+
+
+def test_quick_draws_have_the_sizes_of_their_laws():
+    """What plans simulate, at d = 2 where p = 3: mean trace 2p/((p + 1) epsilon), and a radius of p/epsilon."""
+    generator, draws = np.random.default_rng(1), 4000
+    cases = [
+        ("matrix_laplace", 1.5, lambda noise: abs(np.trace(noise))),
+        ("frobenius", 3 * math.sqrt(2), np.linalg.norm),
+    ]
+    for name, expected, size in cases:
+        law = make(name, d=2, epsilon=1.0)
+        sizes = np.array([size(law.noise(generator)) for _ in range(draws)])
+        reach = SIGMAS * sizes.std() / math.sqrt(draws)
+        assert abs(sizes.mean() - expected) < reach < 0.14 * expected  # so that what is one off is seen
+
+
+@pytest.fixture
+def scales(monkeypatch):
+    """Return a list that notes the scales of all discrete noise in a grid's units, and stop the draws."""
+    noted = []
+
+    def note(scale, size, generator):
+        noted.append(float(scale) / GRID)
+        return np.zeros(size, dtype=np.int64)
+
+    for module, name in (
+        (gaussian, "discrete_gaussian"), (laplace, "discrete_laplace"), (central, "discrete_laplace"),
+        (discrete, "discrete_gaussian"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, note)
+    return noted
+
+
+@pytest.mark.parametrize("relation", MATRIX)
+def test_discrete_entries_and_counts(scales, relation):
+    for calibration, scale in (("tight", TRIANGLE[relation]), ("paper", 2 * D)):
+        law = make("laplace", calibration, relation, d=D, epsilon=EPSILON)
+        law.noise(np.random.default_rng(0), GRID)
+        assert scales[-2:] == pytest.approx([scale / MATRIX[relation]] * 2, rel=1e-12)
+    law.draw_count(100, GRID, np.random.default_rng(0))
+    paid = [1 / (0.05 * EPSILON) / GRID] if relation == "add_remove" else []
+    assert scales[4:] == pytest.approx(paid, rel=1e-12)
+
+
+@pytest.mark.parametrize("relation", MATRIX)
+@pytest.mark.parametrize(
+    ("name", "calibration"),
+    [("gaussian", "traced"), ("gaussian", "tight"), ("gaussian", "paper"), ("mod_sulq", "paper")],
+)
+def test_gaussian_entries(scales, name, calibration, relation):
+    """Beside the diagonal, on it, then the paid count and the number more, all of one mu."""
+    law = make(name, calibration, relation, d=D, epsilon=EPSILON)
+    law.draw(C, GRID, 100, np.random.default_rng(0))
+    diagonal, beside = law._scales()
+    change = math.sqrt(2) if relation == "replace" else 1
+    paid = relation == "add_remove" and calibration != "traced"  # 4 features need no paid count
+    mu = change / diagonal / math.sqrt(0.95 if paid else 1)
+    more = [1 / (mu * math.sqrt(0.05))] * paid + [diagonal] * (calibration == "traced")
+    assert scales == pytest.approx([beside, diagonal, *more], rel=1e-9)
+    assert law.total_mu() == pytest.approx(mu, rel=1e-9)
+    assert law.guarantee().rho == pytest.approx(mu**2 / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(("relation", "calibration", "strength"), [
+    ("replace", "tight", 0.4), ("add_remove", "tight", 0.8), ("replace", "paper", 0.4), ("add_remove", "paper", 0.4),
+])  # fmt: skip
+def test_subspaces(monkeypatch, relation, calibration, strength):
+    """PPCA: epsilon/2, or epsilon where a row moves the exponent one way only. No share is paid for a count."""
+    noted = []
+
+    class Noting(ExactBingham):
+        def __init__(self, matrix, factor):
+            noted.append(float(factor * GRID))
+            super().__init__(matrix, factor)
+
+    def chain(B, k, generator, **options):
+        noted.append(B[0, 0] / 7)
+        return drawn(B, k, generator, **options)
+
+    drawn = ppca.matrix_bingham
+    monkeypatch.setattr(ppca, "ExactBingham", Noting)
+    monkeypatch.setattr(ppca, "matrix_bingham", chain)
+    for k in (1, 2):
+        law = make("ppca", calibration, relation, d=D, k=k, epsilon=EPSILON, updates=2)
+        law.draw(C, GRID, 100, np.random.default_rng(0))
+        assert law.strength == pytest.approx(strength)
+    assert noted == pytest.approx([strength, strength])
+
+
+def test_local_entries(scales):
+    """zCDP: sigma^2 = 1/rho on the diagonal and half of that beside it; the paper's scale on every entry."""
+    for name in ("gaussian", "gaussian_paper"):
+        law = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, delta=1e-4)
+        law.noise(9, np.random.default_rng(0))
+        diagonal = 1 / math.sqrt(law.rho)
+        beside = diagonal / math.sqrt(2) if name == "gaussian" else diagonal
+        assert scales[-2:] == pytest.approx([3 * x * law.grid / GRID for x in (diagonal, beside)], rel=1e-9)
+    assert diagonal == pytest.approx(math.sqrt(2 * math.log(1.25e4)) / EPSILON)
+
+
+def test_local_bits():
+    """The shares of epsilon for the direction and the trace, and the coins that they toss."""
+    for name in ("double_cap", "one_bit"):
+        law = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, trace_share=0.1)
+        assert (law.direction_epsilon, law.trace_epsilon) == pytest.approx((0.9 * EPSILON, 0.1 * EPSILON), rel=1e-12)
+        unit = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, trace_share=0.1, row_norms="unit")
+        assert unit.direction_epsilon == pytest.approx(EPSILON, rel=1e-12)
+        truths = [(law.trace_coin, 0.1 * EPSILON)]
+        truths += [(law.direction_coin, 0.9 * EPSILON)] if name == "one_bit" else []
+        for coin, epsilon in truths:
+            assert int(coin._sure) / 2**64 == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-9)
+    caps = LOCAL_LAWS["double_cap"](n_features=D, epsilon=EPSILON, trace_share=0.1).caps
+    assert caps.hit / caps.mass / ((1 - caps.hit) / (1 - caps.mass)) == pytest.approx(math.exp(0.9 * EPSILON))
+
+
+def test_a_count_alone(scales):
+    central.noisy_count(100, Fraction(1, 5), np.random.default_rng(0))
+    assert scales == pytest.approx([5 / GRID], rel=1e-12)
