@@ -1,6 +1,7 @@
 """The first call on raw tables: what `PrivatePCA(2).fit(table)` and its relatives lose, with no word about the columns.
 
-Run `python benchmarks/raw_tables.py [--tables wine airfoil] [--epsilon 0.1 1 3] [--delta 0 1e-6] [--runs 20]`.
+Run `python benchmarks/raw_tables.py [--tables wine airfoil] [--epsilon 0.1 1 3] [--delta 0 1e-6] [--runs 20]
+[--targets correlations covariance ridge]`.
 
 Columns of numbers as they are, in the order of the file. The loss of k = 2 directions V is 1 - tr(V'CV)/tr(best): with
 C the covariance for the target of scikit-learn's `PCA`, the correlation matrix for that of
@@ -8,9 +9,10 @@ C the covariance for the target of scikit-learn's `PCA`, the correlation matrix 
 
 - plain: nothing but epsilon and delta, and for correlations `standardize=True`
 - ranges: an expert's, each end wrong by up to half of the width, so that widths are wrong by up to 2; for correlations
-  with the rescaling (`standardize=True`) and without ("ranges, as they are")
+  with the rescaling (`standardize=True`), and by hand without it ("ranges, as they are": features mapped to [-1, 1])
 - private bound: `rows="clip"`, what version 0.1 did, centred
-- diffprivlib, with its own scaler, where it is installed
+- diffprivlib, with the expert's ranges and its own scaler, where it can be imported (it wants scikit-learn below 1.8);
+  "no end" where a fit took more than `PATIENCE` seconds, and nothing for a delta above 0, since it is pure
 - random: two random directions; the non-private answer has loss 0 by definition
 
 For `PrivateRidge` the last column is predicted from the others, and R² is on the same rows. Ranges of the expert and
@@ -18,10 +20,10 @@ losses are computed **without privacy**.
 """
 
 import argparse
-import importlib.util
+import signal
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -45,7 +47,10 @@ FILES = {
 }
 BUNDLED = ("wine", "breast_cancer", "diabetes", "digits")
 NAMES = (*BUNDLED, *FILES, "covertype")
+TARGETS = ("correlations", "covariance", "ridge")
 PEER = "diffprivlib"
+PATIENCE = 8
+"""Seconds for one fit of the peer, whose sampler may not end."""
 
 Fit = Callable[[np.ndarray, float, float, int], np.ndarray | None]
 
@@ -96,10 +101,40 @@ def fitted(make: Callable[..., PrivatePCA]) -> Fit:
     return fit
 
 
+def mapped_by_hand(X: np.ndarray, epsilon: float, delta: float, seed: int) -> np.ndarray:
+    """Return the components of features that were mapped to [-1, 1] before."""
+    low, high = experts_ranges(X, seed)
+    model = PrivatePCA(K, bounds=(-1, 1), epsilon=epsilon, delta=delta, random_state=seed)
+    return model.fit(2 * (X - low) / (high - low) - 1).components_
+
+
+@contextmanager
+def _patience(seconds: int) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def why_no_peer() -> str | None:
+    """Return why the peer is left out; None where it is there."""
+    try:
+        import diffprivlib.models  # noqa: F401
+    except ImportError as error:
+        return f"{PEER} is left out: {error}"
+    return None
+
+
 def peer(standardize: bool) -> Fit:
     def fit(X: np.ndarray, epsilon: float, delta: float, seed: int) -> np.ndarray | None:
         from diffprivlib.models import PCA, StandardScaler
 
+        del delta
         bounds, share = experts_ranges(X, seed), 0.5 if standardize else 1.0
         if standardize:
             scaler = StandardScaler(epsilon=epsilon / 2, bounds=bounds, random_state=seed)
@@ -107,41 +142,25 @@ def peer(standardize: bool) -> Fit:
             bounds = (bounds[0] - scaler.mean_) / scaler.scale_, (bounds[1] - scaler.mean_) / scaler.scale_
         norm = float(np.linalg.norm(np.maximum(np.abs(bounds[0]), np.abs(bounds[1]))))
         model = PCA(K, epsilon=epsilon * share, bounds=bounds, data_norm=norm, random_state=seed)
-        return np.asarray(model.fit(X).components_)
+        with _patience(PATIENCE):
+            return np.asarray(model.fit(X).components_)
 
     return fit
 
 
 def ways(standardize: bool) -> dict[str, Fit]:
     """Return the ways to fit, by name."""
-    ranges = {
-        "ranges": fitted(lambda X, seed, **o: PrivatePCA(K, bounds=experts_ranges(X, seed), standardize=True, **o)),
-        "ranges, as they are": fitted(lambda X, seed, **o: PrivatePCA(K, bounds=experts_ranges(X, seed), **o)),
-    }
     found = {"plain": fitted(lambda X, seed, **o: PrivatePCA(K, standardize=standardize, **o))}
-    found |= ranges if standardize else {"ranges": fitted(in_raw_units)}
+    found["ranges"] = fitted(
+        lambda X, seed, **o: PrivatePCA(K, bounds=experts_ranges(X, seed), standardize=standardize, **o)
+    )
+    if standardize:
+        found["ranges, as they are"] = mapped_by_hand
     found["private bound"] = fitted(lambda X, seed, **o: PrivatePCA(K, rows="clip", standardize=standardize, **o))
-    if importlib.util.find_spec(PEER):
+    if why_no_peer() is None:
         found[PEER] = peer(standardize)
     found["random"] = random_directions
     return found
-
-
-def in_raw_units(X: np.ndarray, seed: int, **options: Any) -> PrivatePCA:
-    """Return a model for the covariance in raw units of an expert: ranges about a public middle give the norm."""
-    low, high = experts_ranges(X, seed)
-    return OfRanges(K, (low + high) / 2, float(np.linalg.norm(high - low) / 2), options)
-
-
-class OfRanges:
-    """PCA of rows about the middle of ranges, with the norm that these imply; features keep their units."""
-
-    def __init__(self, k: int, middle: np.ndarray, norm: float, options: dict[str, Any]) -> None:
-        self.middle, self.model = middle, PrivatePCA(k, norm_bound=norm, **options)
-
-    def fit(self, X: np.ndarray) -> PrivatePCA:
-        """Fit about the middle."""
-        return self.model.fit(X - self.middle)
 
 
 def random_directions(X: np.ndarray, epsilon: float, delta: float, seed: int) -> np.ndarray:
@@ -153,7 +172,10 @@ def measured(fit: Fit, X: np.ndarray, truth: np.ndarray, epsilon: float, delta: 
     """Return the mean loss of some runs, or that it was refused."""
     losses = []
     for seed in range(runs):
-        components = fit(X, epsilon, delta, seed)
+        try:
+            components = fit(X, epsilon, delta, seed)
+        except TimeoutError:
+            return "no end"
         if components is None:
             return "refused"
         losses.append(loss(truth, components))
@@ -161,9 +183,9 @@ def measured(fit: Fit, X: np.ndarray, truth: np.ndarray, epsilon: float, delta: 
 
 
 def r_squared(X: np.ndarray, epsilon: float, delta: float, runs: int, ranges: bool) -> str:
-    """Return the mean and the least R² of `PrivateRidge`, and in how many runs it warned; or that it was refused."""
+    """Return the mean and the least R² of `PrivateRidge`, and the least of the runs without a warning, if any."""
     features, target = X[:, :-1], X[:, -1]
-    scores, warned = [], 0
+    scores, silent = [], []
     for seed in range(runs):
         given = {"bounds": experts_ranges(X, seed)} if ranges else {}
         model = PrivateRidge(epsilon=epsilon, delta=delta, random_state=seed, **given)
@@ -173,8 +195,10 @@ def r_squared(X: np.ndarray, epsilon: float, delta: float, runs: int, ranges: bo
                 scores.append(float(model.fit(features, target).score(features, target)))
             except EigenveilError:
                 return "refused"
-        warned += any(issubclass(warning.category, NoiseWarning) for warning in caught)
-    return f"{np.mean(scores):.3f} (least {min(scores):.3f}, warned {warned}/{runs})"
+        if not any(issubclass(warning.category, NoiseWarning) for warning in caught):
+            silent.append(scores[-1])
+    told = f"{min(silent):.3f} of {len(silent)} not warned of" if silent else "all warned of"
+    return f"{np.mean(scores):.3f} (least {min(scores):.3f}; {told})"
 
 
 def main() -> None:
@@ -184,21 +208,30 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 3.0])
     parser.add_argument("--delta", nargs="+", type=float, default=[0.0, 1e-6])
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--targets", nargs="+", default=TARGETS, choices=TARGETS)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
     console = Console(width=150)
-    if not importlib.util.find_spec(PEER):
-        console.print(f"{PEER} is not installed, and left out.")
+    console.print(why_no_peer() or f"{PEER} has {PATIENCE} seconds for a fit.")
     settings = [(epsilon, delta) for delta in asked.delta for epsilon in asked.epsilon]
     tables = {name: load(name) for name in asked.tables}
-    for standardize, title in ((True, "Loss against StandardScaler + PCA"), (False, "Loss against PCA")):
+    titles = {"correlations": "Loss against StandardScaler + PCA", "covariance": "Loss against PCA"}
+    for target, title in titles.items():
+        if target not in asked.targets:
+            continue
+        standardize = target == "correlations"
         grid = Table("table", "n", "d", "epsilon", "delta", *ways(standardize), title=title)
         for name, X in tables.items():
             truth = np.corrcoef(X.T) if standardize else np.cov(X.T)
             for epsilon, delta in settings:
-                found = [measured(fit, X, truth, epsilon, delta, asked.runs) for fit in ways(standardize).values()]
+                found = [
+                    "" if way == PEER and delta else measured(fit, X, truth, epsilon, delta, asked.runs)
+                    for way, fit in ways(standardize).items()
+                ]
                 grid.add_row(name, f"{len(X):,}", str(X.shape[1]), f"{epsilon:g}", f"{delta:g}", *found)
         console.print(grid)
+    if "ridge" not in asked.targets:
+        return
     grid = Table("table", "epsilon", "delta", "not private", "plain", "ranges", title="R² of PrivateRidge")
     for name, X in tables.items():
         best = LinearRegression().fit(X[:, :-1], X[:, -1]).score(X[:, :-1], X[:, -1])

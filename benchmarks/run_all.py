@@ -28,6 +28,7 @@ def main() -> None:
         "moments": ["--rounds", "3" if arguments.quick else "9"],
         "out_of_core": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],
+        "reading": quick,
         "samplers": ["--timeout", "5" if arguments.quick else "20"],
     }
     failed = []

@@ -24,3 +24,8 @@ ORDER_CAVEAT = (
     "values; shuffle a sorted one first, by no fixed seed."
 )
 """What holds of rows that are compared: a row is replaced where it stands, and moves no other."""
+IDENTIFIER_CAVEAT = (
+    "Persons are compared with one another in the order of their identifiers, so the promise is about what the rows "
+    "of a person say, and not about which identifiers there are."
+)
+"""What holds of persons who are compared: their rows are replaced, and their identifier stays."""

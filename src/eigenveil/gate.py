@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
-from .caveats import ORDER_CAVEAT
 from .errors import InvalidDataError, InvalidParameterError
-from .guarantee import Guarantee, Relation
+from .guarantee import Guarantee, Relation, Unit
 from .laws.above_threshold import first_at_most
 from .laws.base import Integers
 from .laws.central import CentralLaw
@@ -75,9 +74,9 @@ def release(
     generator = secure_generator() if generator is None else generator
     ledger = opened_ledger(ledger)
     check(law, moments)
-    promise = law.guarantee()
+    promise = law.guarantee().for_unit(moments.bound.unit)
     if moments.bound.compares:
-        promise = promise.with_caveat(ORDER_CAVEAT)
+        promise = promise.of_compared_units()
     payment = pay(law, promise, generator, ledger, f"{law.name} release")
     return draw(moments, generator, payment)
 
@@ -90,7 +89,11 @@ def check(law: CentralLaw, moments: SecondMoments) -> None:
     check_rule(law, moments.bound)
     # Under add/remove, whether there are any rows at all is private and gets no error of its own.
     if law.relation is Relation.REPLACE and moments.n_samples == 0:
-        raise InvalidDataError("There are no rows to release anything about; update the moments first.")
+        raise InvalidDataError(
+            f"There are no {moments.bound.unit.counted} to release anything about; update the moments first."
+        )
+    if moments.total_weight == 0:
+        raise InvalidDataError("All weights are 0, or vanish beside the largest that is allowed.")
 
 
 def check_rule(law: CentralLaw, rule: RowRule) -> None:
@@ -104,6 +107,12 @@ def check_rule(law: CentralLaw, rule: RowRule) -> None:
         raise InvalidParameterError(
             f"{law.name} hides one integer row, and rows='{rule.rows}' makes several of each; choose another law."
         )
+    if rule.unit is Unit.PERSON and law.needs_rank_one:
+        raise InvalidParameterError(
+            f"{law.name} hides one integer row, and a person may have several; choose another law, or leave person out."
+        )
+    if rule.most_weight is not None and law.relation is not Relation.REPLACE:
+        raise InvalidParameterError("Weights of rows need relation='replace', since they tell how many rows there are.")
     if rule.needs_matrix and law.releases == "subspace":
         about = "about the mean" if rule.constant is not None else "of a correlation matrix"
         raise InvalidParameterError(
@@ -146,10 +155,13 @@ class Drawn:
         What leaves beside the matrix, each with the value of one.
     first : Look, optional
         A first release of the same moments, to be averaged with the second.
+    mean_sd : float, optional
+        The noise on each entry of a mean that was measured first.
     """
 
     also: Mapping[str, tuple[NDArray[np.int64], float]] = field(default_factory=dict)
     first: Look | None = None
+    mean_sd: float | None = None
 
 
 NOTHING = Drawn()
@@ -172,6 +184,11 @@ def draw(
     law = payment.law if budget is None else budget.law(budget.left)
     check(law, moments)
     rule = moments.bound.rule
+    if rule.unit is not payment.guarantee.unit:
+        raise InvalidParameterError(
+            f"What was paid for is about {payment.guarantee.unit.in_words}, and these moments are about "
+            f"{rule.unit.in_words}; nothing was drawn."
+        )
     integers = law.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
     units = law.units(rule.limit_squared, rule.unit_squared)
     if drawn.first is not None and isinstance(law, Gaussian):
@@ -192,6 +209,8 @@ def draw(
         chosen_privately=chosen_privately,
         schema=schema,
         without_range=without_range,
+        total_weight=moments.total_weight,
+        mean_sd=drawn.mean_sd,
         ledger_entry=payment.entry,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         package_version=__version__,
@@ -208,9 +227,9 @@ def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) 
     """Return a first release of moments, and the second moment that it tells for rows of norm at most 1."""
     check(law, moments)
     grid = moments.bound.limit_squared
-    integers = law.draw(moments.gram, grid, moments.n_rows, generator)
+    integers = law.draw(moments.gram, grid, moments.n_samples, generator)
     values = {name: np.asarray(value / grid) for name, value in integers.items()}
-    return Look(law, integers, law.second_moment(values, moments.n_rows))
+    return Look(law, integers, law.second_moment(values, moments.n_samples))
 
 
 def noisy_sum(sums: RowSums, portion: Portion, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -269,8 +288,7 @@ def choose_places(
 
     Formal guarantee
     ----------------
-    Pure epsilon over all columns together where a row is replaced: like `choose_magnitudes`, with points of each
-    column's own in place of the ladder.
+    Pure epsilon over all columns together where a row is replaced: `choose_magnitudes` with each column's own points.
 
     Examples
     --------

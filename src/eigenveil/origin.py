@@ -25,7 +25,7 @@ class Request:
         release tells them. It was not before it could be.
     own_units : bool
         Whether it is asked of the features in their own units, although rows were scaled for the release: by ranges
-        that were found privately.
+        that are public, or were found privately. It was not of public ones before it could be.
     """
 
     kind: ClassVar[str] = "matrix"
@@ -139,8 +139,9 @@ class Origin:
     rows : RowRule
         How rows became integers.
     n_rows : int, optional
-        The number of rows or of reports, where it is public; of pairs, in older files whose rows were compared once.
-        Where it is private, a noisy "count" is among the integers of the release, or nothing is told.
+        The number of rows, of persons where these are the unit, or of reports, where it is public; of pairs, in older
+        files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
+        or nothing is told.
     feature_names : tuple of str, optional
     model : {"central", "local"}
         Who was trusted with rows: a custodian, or nobody.
@@ -156,6 +157,11 @@ class Origin:
         What was declared of the columns in public, and by whom; none before it could be.
     without_range : tuple of int
         Features for which no range was found privately, mostly since nearly all rows agree; read as if all did.
+    total_weight : float, optional
+        The sum of public case weights, in units of the largest that was allowed; none where each row counts once.
+    mean_sd : float, optional
+        Where a mean was measured first: the standard deviation of the noise on each of its entries, in the units of the
+        scaled rows. Older files do not tell it.
     ledger_entry : int, optional
         Where it was paid for.
     created, package_version : str
@@ -176,6 +182,8 @@ class Origin:
     package_version: str = ""
     schema: Schema | None = None
     without_range: tuple[int, ...] = ()
+    total_weight: float | None = None
+    mean_sd: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))

@@ -80,7 +80,7 @@ class Release(Reading):
         facts = {
             **{name: " x ".join(map(str, value.shape)) or "number" for name, value in sorted(self.integers.items())},
             "law": self.origin.law,
-            "rows": self.n_rows,
+            self.guarantee.unit.counted: self.n_rows,
             "created": self.origin.created or None,
         }
         rows = "".join(

@@ -80,6 +80,7 @@ def test_the_places_are_drawn_by_the_enumerated_law_with_a_share_of_epsilon_each
         assert np.abs(seen - wrong).max() > 6 * np.sqrt(0.25 / draws)
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
 def test_three_searches_share_what_was_paid(monkeypatch):
     spent = []
     original = gate.choose_places

@@ -245,7 +245,8 @@ def test_control_float_norms_depend_on_the_batch():
 
 
 def ring_gram(read, rows, kind="pairs", scale=None):
-    preparation = prepared(PrivateCovariance(rows=kind, feature_scale=scale), Features.of(D))
+    model = PrivateCovariance(rows=kind, feature_scale=scale)
+    preparation = prepared(model, Features.of(D, model))
     moments = whole_moments(read(rows), preparation)
     return moments.n_samples, tuple(map(int, moments.gram.ravel()))
 

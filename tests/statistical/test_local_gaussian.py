@@ -49,6 +49,7 @@ def test_noise_of_the_secure_client_has_the_same_law():
     assert not follows(noise * (1 + 8 * PERTURB), stats.norm.cdf)  # fewer draws, a larger flaw
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", LAWS)
 def test_simulation_has_the_law_of_real_clients(name):
     """The noise of n clients, summed report by report and drawn at once."""

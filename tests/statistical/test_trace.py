@@ -12,7 +12,7 @@ from eigenveil import Relation, RowBound, SecondMoments, load_release, release
 from eigenveil.accounting.calibration import DISCRETE_SHARE
 from eigenveil.errors import EigenveilError
 from eigenveil.laws import LAWS
-from eigenveil.laws.gaussian import TYPICAL_VARIANCE, free_count_suffices
+from eigenveil.laws.free_count import TYPICAL_VARIANCE, free_count_suffices
 from eigenveil.randomness import seeded_generator
 from statistical.constants import EXACT_FACTOR, SIGMAS
 from statistical.laws import follows
@@ -173,6 +173,7 @@ def test_old_laws_read_as_they_did():
     assert_variance(np.trace(noise, axis1=1, axis2=2), FREE * law.noise_scale() ** 2)
 
 
+@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
 def test_the_trace_is_what_shares_refer_to(tmp_path):
     law, moments = made(epsilon=4.0), some_moments(n=500)
     one = release(law, moments, generator=seeded_generator(1))

@@ -54,6 +54,7 @@ def test_help_waits_for_nothing_slow():
     assert not set(done.stdout.split()) & {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
 
 
+@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
 def test_demo_goes_from_nothing_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     output = invoke("demo").output
@@ -71,6 +72,7 @@ def test_demo_goes_from_nothing_to_a_report(tmp_path, monkeypatch):
     assert PrivacyLedger("eigenveil-demo/study.ledger").spent == (0.5, 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
 def test_demo_for_machines(tmp_path):
     result = invoke("demo", "--json", "--output", tmp_path / "deep" / "folder", "-k", 2)
     told = json.loads(result.stdout)

@@ -42,7 +42,20 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
     release = load_release("release.npz")
     assert release.guarantee.epsilon == 5.0
     assert release.feature_names == ("age", "income")
-    assert np.abs(release.components[0]).min() > 0.3
+    assert np.abs(release.components[0]).argmax() == 1  # in their own units
+    invoke("pca", "people.csv", "-k", 1, *NUMBERS, "--standardize", "--output", "correlation.npz")
+    assert np.abs(load_release("correlation.npz").components[0]).min() > 0.3
+
+
+def test_a_delta_of_one_over_the_rows_is_told_before_the_spend(folder):
+    large = ("pca", "people.csv", "-k", 1, *NUMBERS, "--law", "gaussian", "--delta", 0.01)
+    told = " ".join(invoke(*large, "--dry-run").stderr.replace("│", "").split())
+    assert "delta = 0.01 is at least 1/n" in told
+    assert "1/n" not in invoke(*large, "--dry-run", "--relation", "add_remove").stderr
+    assert (
+        "1/n"
+        not in invoke("pca", "people.csv", "-k", 1, *NUMBERS, "--law", "gaussian", "--delta", 1e-9, "--dry-run").stderr
+    )
 
 
 def test_json_is_all_there_is_on_stdout(folder):

@@ -30,7 +30,6 @@ from eigenveil.rows import RowBound
 
 ESTIMATORS = [
     PrivatePCA(1, norm_bound=10.0, random_state=0),
-    PrivatePCA(1, norm_bound=10.0, center=True, random_state=0),
     PrivatePCA(1, random_state=0),
     PrivateCovariance(norm_bound=10.0, random_state=0),
     PrivateSparsePCA(1, norm_bound=10.0, random_state=0),
@@ -39,8 +38,22 @@ ESTIMATORS = [
 ]
 
 
+def not_promised(estimator):
+    """Return which of scikit-learn's checks an estimator cannot pass, and why."""
+    of_weights = {
+        f"check_sample_weight_equivalence_on_{kind}_data": "A row is one unit of privacy whatever its weight, and two "
+        "rows are two: the noise is not the same."
+        for kind in ("dense", "sparse")
+    }
+    if estimator.get_params().get("norm_bound", 0) is not None:
+        return of_weights
+    few = "Rows with weights are not compared, and so few do not show a bound for them."
+    kinds = ("pandas_series", "not_an_array", "list", "shape", "not_overwritten")
+    return of_weights | {f"check_sample_weights_{kind}": few for kind in kinds}
+
+
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_promised)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)
 
@@ -204,6 +217,7 @@ def test_bounds_and_scales_map_there_and_back():
     scale = np.array([1, 10, 100, 1000, 1e4, 1e5])
     low, high = np.array([0, 50, 0, 0, 0, 1e6]) - 6 * scale, np.array([0, 50, 0, 0, 0, 1e6]) + 6 * scale
     for options in (
+        {"bounds": (low, high), "norm_bound": 15.0, "center": False},
         {"bounds": (low, high)},
         {"feature_scale": scale, "norm_bound": 20.0},
         {"bounds": (low, high), "standardize": True},
@@ -211,8 +225,10 @@ def test_bounds_and_scales_map_there_and_back():
         pca = PrivatePCA(epsilon=1e5, **options).fit(X)
         assert np.allclose(pca.inverse_transform(pca.transform(X)), X, rtol=1e-6, atol=1e-6)
         scores = pca.transform(X)
-        assert abs(np.corrcoef(scores[:, 0], X[:, 0])[0, 1]) > 0.5 or "standardize" in options
-        assert np.allclose(scores.mean(axis=0), 0, atol=0.05)
+        first = 5 if list(options) == ["bounds"] else 0  # in own units the last feature is the largest
+        assert abs(np.corrcoef(scores[:, 0], X[:, first])[0, 1]) > 0.5 or "standardize" in options
+        if pca.center:
+            assert np.allclose(scores.mean(axis=0) / scores.std(axis=0), 0, atol=0.1)
 
 
 def test_a_private_bound_leaves_as_many_rows_beyond_as_planned():
@@ -313,6 +329,7 @@ def test_subspace_laws_have_no_covariance(law):
         PrivatePCA(0.9, norm_bound=3.0, **accepted).fit(gaussian_rows(300))
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # the noise is meant
 def test_the_covariance_is_psd_and_closer_than_the_raw_release():
     X = load_wine().data
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -427,6 +444,7 @@ def test_what_cannot_be_interpreted_is_refused_before_it_is_paid_for(estimator, 
     assert ledger.entries() == []
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # the noise is meant
 def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     model = PrivateCovariance(rows="clip", ledger=ledger)

@@ -58,6 +58,9 @@ def test_discrete_and_rounded_gaussians_are_as_close_as_stated():
         assert divergence <= 1 / (140 * scale**4)
         assert divergence >= 0.4 / (140 * scale**4)  # and the bound is not idle
         assert 0.5 * math.sqrt(divergence) <= discrete_gaussian_excess(0.0, 1, scale)
+        # Half the root of n of them bounds the total variation, which is paid on both sides, once times e^epsilon.
+        paid = (1 + math.exp(0.7)) * 0.5 * math.sqrt(9 / (140 * scale**4))
+        assert 1 <= discrete_gaussian_excess(0.7, 9, scale) / paid < 1.05
 
 
 def test_a_grid_too_coarse_for_discrete_noise_is_refused():
@@ -126,6 +129,7 @@ def test_the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite
     epsilon = float(law.matrix_epsilon)
     assert wishart_delta(epsilon, degrees - 20 + 1, scale, relation) <= 1e-6
     assert wishart_delta(epsilon, degrees - 20 + 1, scale * 0.99, relation) > 1e-6
+    assert degrees - 20 + 1 in np.rint(np.geomspace(4, 8192, 34))  # the excess that the scale was found for
     drawn = release(law, some_moments(d=20, n=50)).integers["matrix"]
     assert np.linalg.eigvalsh(drawn.astype(float)).min() > 0
 

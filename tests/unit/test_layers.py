@@ -19,6 +19,7 @@ ALLOWED = {
     "errors": set(),
     "caveats": set(),
     "version": set(),
+    "with_error": set(),
     "lazy": set(),
     "whole_file": set(),
     "schema": {"errors", "whole_file"},
@@ -26,7 +27,7 @@ ALLOWED = {
     "guarantee": {"caveats", "errors", "odds"},
     "odds": set(),
     "metrics": {"errors"},
-    "row_rule": {"errors"},
+    "row_rule": {"errors", "guarantee"},
     "rows": {"errors", "row_rule"},
     "moments": {"errors", "row_rule", "rows"},
     "sources": {"errors", "row_rule", "rows", "moments", "schema"},
@@ -37,7 +38,13 @@ ALLOWED = {
     "origin": {"errors", "row_rule", "schema"},
     "matrix_reading": {"errors", "laws", "origin"},
     "scaled_reading": {"errors", "matrix_reading", "postprocess"},
-    "reading": {"errors", "laws", "matrix_reading", "origin", "postprocess", "scaled_reading"},
+    "variance_reading": {"laws", "matrix_reading", "origin", "postprocess", "scaled_reading"},
+    "component_reading": {"matrix_reading", "origin", "postprocess", "variance_reading"},
+    "noise_reading": {"component_reading", "errors", "laws", "matrix_reading", "origin", "postprocess"},
+    "share_reading": {"component_reading", "errors", "matrix_reading", "noise_reading"},
+    "uncertainty": {"errors", "laws", "matrix_reading", "postprocess", "scaled_reading"},
+    "regressing": {"errors", "matrix_reading", "origin", "postprocess", "uncertainty"},
+    "reading": {"errors", "matrix_reading", "origin", "postprocess", "regressing", "share_reading", "uncertainty"},
     "release_format_1": {"guarantee", "laws", "origin", "row_rule"},
     "release_file": {"errors", "guarantee", "origin", "release_format_1"},
     "releases": {"errors", "guarantee", "matrix_reading", "origin", "reading", "release_file", "whole_file"},
@@ -48,13 +55,13 @@ ALLOWED["gate"] = NUMBERS | {
 }  # fmt: skip
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
 ALLOWED["local"] = NUMBERS | {"accounting", "laws", "origin", "randomness", "releases", "row_rule", "rows"}
-# Planning knows laws by their public parameters.
-ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "randomness", "samplers"}
+# Planning knows laws and rules of rows by their public parameters.
+ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "randomness", "row_rule", "samplers"}
 # An audit makes its own neighbouring data sets, and runs laws on them.
 ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
-ALLOWED["report"] = NUMBERS | {"accounting", "origin", "reading", "releases", "schema"}
-ALLOWED["plots"] = {"errors", "releases", "report"}
+ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "with_error"}
+ALLOWED["plots"] = {"errors", "releases", "report", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}

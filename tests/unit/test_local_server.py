@@ -96,6 +96,22 @@ def test_merging_is_exact_and_refuses_overlap(law, tmp_path):
         first + 3
 
 
+def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
+    """One report is one person's: another one under their identifier counts for nothing, here or in a merge."""
+    protocol = protocol_for("double_cap")
+    reports = reports_for(protocol, 2)
+    batch = unpack(reports, protocol.tag, law_of(protocol).payload_bytes)
+    again = pack(protocol.tag, False, batch.ids[:1], batch.payloads[1:])[0]
+    assert again not in reports
+    collection = Aggregator(protocol)
+    assert [collection.add(report) for report in (reports[0], again)] == [None, Refusal.REPEATED]
+    assert (collection.n_reports, collection.refused) == (1, {"repeated": 1})
+    other = Aggregator(protocol)
+    other.add(again)
+    with refused(CollectionError):
+        collection.merge(other)
+
+
 @pytest.mark.parametrize("law", ALL)
 def test_every_refusal_has_its_reason_and_count(law):
     protocol = protocol_for(law)

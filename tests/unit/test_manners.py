@@ -15,6 +15,7 @@ from helpers import refused
 X = np.random.default_rng(0).normal(size=(200, 3))
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # the noise is meant
 def test_a_ledger_may_be_given_by_its_path(tmp_path):
     path = tmp_path / "x.ledger"
     book = PrivacyLedger.create(path, epsilon=4.0, data_set="x")
@@ -101,4 +102,4 @@ def test_what_the_noise_hides_is_a_note_for_readers():
     with pytest.warns(NoiseWarning, match="how much the target varies") as warned:
         drawn = PrivateRidge(target=0, epsilon=0.001, norm_bound=6.0, center=False).fit(X).release_
     again = Release(drawn.integers, drawn.unit, drawn.guarantee, drawn.origin)
-    assert str(warned[0].message) in read(again, with_intervals=False).notes
+    assert str(warned[0].message) in read(again).notes

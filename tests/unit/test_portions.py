@@ -17,6 +17,8 @@ from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.portions import Budget, Portion, at_share, averaged, bisections
 from eigenveil.postprocess import preconditioning
 
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
+
 EPSILON, DELTA = 1.0, 1e-6
 GENERATOR = np.random.default_rng(3)
 STEEP = GENERATOR.normal(size=(4000, 20)) * np.arange(1, 21) ** -1.5

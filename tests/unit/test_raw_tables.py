@@ -27,6 +27,9 @@ from eigenveil.schema import Column
 from eigenveil.sources import open_table
 from helpers import refused
 
+# Beside one column of millions, a second component in raw units is noise alone.
+pytestmark = pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
+
 
 def raw(n=40_000, seed=0):
     """Columns of unlike units, far from zero, sorted by one of them as files are; two of them belong together."""
@@ -57,6 +60,7 @@ def lost(truth, components):
         {"standardize": True, "bounds": RANGES},
         {"standardize": True, "rows": "signs"},
         {},
+        {"bounds": RANGES},
         {"rows": "pairs"},
     ],
     ids=str,
@@ -100,14 +104,87 @@ def test_with_a_large_epsilon_it_is_scikit_learns_pipeline(tmp_path):
     assert ((interval[:, 0] <= model.explained_variance_) & (model.explained_variance_ <= interval[:, 1])).all()
 
 
+SCHEMA = Schema(tuple(map(Column, raw(1), ["number"] * 4, zip(*RANGES, strict=True))))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bounds": RANGES},
+        {"schema": SCHEMA},
+        {"bounds": RANGES, "norm_bound": 2.0},
+        {"bounds": RANGES, "delta": 1e-6, "law": "gaussian", "epsilon": 20.0},
+        {"bounds": RANGES, "relation": "add_remove"},
+        {"bounds": RANGES, "law": "eigenvector_sampling", "n_components": 1},
+    ],
+    ids=lambda options: ", ".join(options),
+)
+@pytest.mark.parametrize("made_by", ["fit", "partial_fit", "moments"])
+def test_with_public_ranges_it_is_scikit_learns_pca(options, made_by, tmp_path):
+    frame = raw()
+    model = PrivatePCA(**{"n_components": 2, "epsilon": 1e4, **options})
+    plain = PCA(model.n_components).fit(frame)
+    if made_by == "fit":
+        model.fit(frame)
+    else:
+        model.partial_fit(frame[:15_000]).partial_fit(frame[15_000:])
+        model = model.fit_moments() if made_by == "partial_fit" else clone(model).fit_moments(model._collected)
+    assert model.release_.origin.request == ComponentsRequest(model.n_components, own_units=True)
+    assert np.array_equal(model.scale_, np.ones(4))
+    assert np.allclose(np.abs(np.diag(model.components_ @ plain.components_.T)), 1, atol=1e-3)
+    assert np.allclose(model.explained_variance_, plain.explained_variance_, rtol=1 / model.epsilon + 0.01)
+    assert np.allclose(model.mean_[3], plain.mean_[3], atol=0.01 * frame.std().iloc[3])
+    scores = np.abs(plain.transform(frame))
+    assert np.allclose(np.abs(model.transform(frame)), scores, atol=0.01 * scores.max())
+    loaded = load_release(model.release_.save(tmp_path / "r.npz"))
+    assert np.array_equal(loaded.transform(frame.to_numpy()), model.transform(frame))
+
+
+def test_what_was_asked_to_be_scaled_or_is_about_the_origin():
+    """A size that the user gives scales; about the origin rows are not scaled, so that directions can be drawn."""
+    X = raw().to_numpy()
+    low, high = map(np.array, RANGES)
+    middle, half = (low + high) / 2, (high - low) / 2
+    scaled = PrivatePCA(2, epsilon=1e4, feature_scale=half, norm_bound=200.0).fit(X)
+    assert not scaled.release_.origin.request.own_units
+    assert np.allclose(scaled.scale_, 1 / half)
+    for law in ("ppca", "matrix_laplace"):
+        origin = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, law=law).fit(X)
+        assert lost(np.cov((X - middle).T), origin.components_) < 0.01
+        assert origin.norm_bound_ == pytest.approx(np.linalg.norm(half))
+    mapped = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, norm_bound=2.0, law="ppca").fit(X)
+    assert lost(np.cov(((X - middle) / half).T), mapped.components_) < 0.01
+    sparse = PrivateSparsePCA(1, epsilon=1e4, bounds=RANGES).fit(X)
+    assert abs(sparse.components_[0, 3]) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_ranges_are_evened_half_way():
+    """The noise is least so, in own units: less than of rows that are mapped to [-1, 1], or not scaled at all."""
+    X, bounds = raw(3_000).to_numpy()[:, :2], ([0.0, 1.0], [90_000.0, 2.4])
+    half, law = np.array([45_000.0, 0.7]), {"law": "matrix_laplace", "random_state": 1}
+    release = PrivatePCA(1, bounds=bounds, **law).fit(X).release_
+    assert release.origin.rows.norm**2 == pytest.approx(half.sum() + half.mean() / 16, rel=1e-4)
+    assert np.allclose(release.row_scale, [half[0] ** -0.5, (half.mean() / 16) ** 0.5 / half[1]])
+    unscaled = PrivatePCA(1, norm_bound=float(np.linalg.norm(half)), **law).fit(X - X.mean(axis=0)).release_
+    mapped = PrivatePCA(1, bounds=bounds, norm_bound=2**0.5, **law).fit(X).release_
+    assert np.allclose(mapped.row_scale, 1 / half)
+
+    def noise(one):
+        return one.row_noise_sd * np.linalg.norm(np.outer(1 / one.row_scale, 1 / one.row_scale))
+
+    assert noise(release) < 0.6 * noise(mapped)
+    assert noise(release) < 0.6 * noise(unscaled)
+
+
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_correlations_cost_nothing_more():
     """The same draw, read in another way: the ledger, the guarantee and the integers are those of a covariance."""
     frame = raw(3_000)
-    fits = [PrivatePCA(2, bounds=RANGES, standardize=flag, random_state=3).fit(frame) for flag in (False, True)]
+    fits = [PrivateCovariance(bounds=RANGES, standardize=flag, random_state=3).fit(frame) for flag in (False, True)]
     assert np.array_equal(*(fit.release_.integers["matrix"] for fit in fits))
     assert fits[0].guarantee_ == fits[1].guarantee_
-    assert not np.allclose(fits[0].components_, fits[1].components_)
+    assert not np.allclose(fits[0].release_.components, fits[1].release_.components)
 
 
 def test_a_file_without_the_word_asks_for_no_correlations():
@@ -241,6 +318,16 @@ def test_a_constant_harms_no_other_feature_wherever_it_lies(constant):
         assert pca.release_.noise_sd < 1
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_few_rows_beyond_their_ranges_may_have_most_of_the_variance(delta):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 3)) * [100.0, 150.0, 150.0]
+    X[::200, 0] *= 100.0
+    model = PrivatePCA(1, epsilon=1.0, delta=delta, random_state=1).fit(X)
+    assert model.release_.origin.chosen_privately == ("bounds", "norm_bound")
+    assert lost(np.cov(X.T), model.components_) < 0.1
+
+
 @pytest.mark.parametrize("unit", [1e-29, 4.7e-12, 1e25])
 def test_a_feature_in_any_unit_has_a_range(unit):
     rng = np.random.default_rng(0)
@@ -290,6 +377,36 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
     assert np.allclose(sharp.location_[1:5], 1 / 4, atol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_truth_values_are_not_searched_either(tmp_path):
+    """Their range is public by their type, or by the schema."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 2_000), "member": rng.random(2_000) < 0.3})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    schema, said = Schema.from_frame_types(frame), frame.assign(member=np.where(frame.member, "yes", "no"))
+    half = open_table([tmp_path / "a.csv", tmp_path / "a.csv"])
+    model = PrivateCovariance(epsilon=1e4, random_state=1)
+    for data, of_fit in ((frame, None), (tmp_path / "a.csv", None), (half, None), (frame, schema), (said, schema)):
+        model.fit(data, schema=of_fit)
+        assert list(model.plan(open_table(data, schema=of_fit) if data is not half else half).choices) == [
+            "bounds",
+            "norm_bound",
+        ]
+        assert (model.release_.mean[1], model.scale_[1]) == (pytest.approx(0.3, abs=0.02), 2.0)
+        assert model.covariance_[1, 1] == pytest.approx(0.21, rel=0.1)
+    assert PrivateCovariance(schema=schema).plan(2).preparation.ranges == (0,)
+    with refused(InvalidDataError) as caught:
+        PrivateCovariance(epsilon=1.0).fit(frame[:999])
+    assert "takes 1,000" in str(caught.value)  # of one feature
+    only = frame.assign(old=frame.age > 40)[["member", "old"]]
+    public = PrivateCovariance(epsilon=50.0).fit(only)
+    assert public.release_.origin.chosen_privately == ()
+    assert public.norm_bound_ == pytest.approx(2**0.5)
+    assert np.allclose(public.covariance_, only.cov(), atol=0.01)
+    numbers = frame.assign(member=frame.member.astype(float))
+    assert PrivateCovariance().plan(open_table(numbers)).preparation.ranges == (0, 1)
+
+
 def test_a_prediction_goes_no_farther_out_than_the_fit():
     X = np.random.default_rng(0).uniform(-1, 1, size=(5_000, 2))
     model = PrivateRidge(epsilon=50.0, norm_bound=2.0).fit(X, X[:, 0])
@@ -318,11 +435,17 @@ def test_rows_that_come_once_are_planned_for_one_pass():
 
 def test_projections_are_refused_before_the_spend_where_no_units_are_told(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
-    frame = raw(3_000)
-    with refused(InvalidParameterError):
-        PrivatePCA(2, standardize=True, ledger=ledger).fit_transform(frame)
+    frame, many = raw(3_000), raw()
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    many.to_csv(tmp_path / "many.csv", index=False)
+    model = PrivatePCA(2, standardize=True, ledger=ledger)
+    for few in (frame, tmp_path / "few.csv", open_table(frame)):
+        with refused(InvalidParameterError):
+            model.fit_transform(few)
     with refused(InvalidDataError):
         PrivatePCA(2, ledger=ledger).fit_transform(iter([frame]))
     assert ledger.entries() == []
-    many = PrivatePCA(2, epsilon=9.0, standardize=True).fit_transform(raw())
-    assert many.std(axis=0).max() < 2
+    model.set_params(epsilon=9.0, ledger=None, random_state=1)
+    assert model.fit_transform(many).std(axis=0).max() < 2
+    assert np.allclose(model.fit_transform(tmp_path / "many.csv"), model.fit_transform(many))
+    assert model.fit(frame).law_  # which promises no projections

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.base import MomentsEstimator
 from eigenveil.estimators.collecting import with_ring_closed
+from eigenveil.estimators.parts import CollectsInParts
 from eigenveil.row_rule import RowRule
 from eigenveil.rows.differences import COMPARISONS, Ring
 from helpers import moments_on, refused
@@ -260,7 +260,7 @@ def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
 
         def trace(frame, event, _):
             nonlocal lines
-            if frame.f_code.co_name != "partial_fit" or frame.f_globals["__name__"] != MomentsEstimator.__module__:
+            if frame.f_code.co_name != "partial_fit" or frame.f_globals["__name__"] != CollectsInParts.__module__:
                 return None
             lines += event == "line"
             if event == "line" and lines == interrupted_at:

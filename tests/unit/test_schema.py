@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from eigenveil import Schema
-from eigenveil.errors import InvalidParameterError
+from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.schema import Column
 from eigenveil.sources import draft_schema
 from helpers import refused
@@ -263,6 +263,26 @@ def test_a_draft_loads_and_is_refused_until_it_is_filled_in(tmp_path):
     assert Schema.load(draft.save(tmp_path / "a.yaml")) == draft
     with refused(InvalidParameterError):
         draft.check_complete()
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "is_header"),
+    [
+        ("city,mass", "Rome,2.5", True),
+        ("city,member", "Rome,true", True),
+        ("city,day", "Rome,2020-01-31", True),
+        ("city,land", "Rome,Italy", False),  # which may be a row
+        ("Oslo,false", "Rome,true", False),
+        ("Oslo,2020-02-01", "Rome,2020-01-31", False),
+    ],
+)
+def test_a_first_line_is_taken_for_names_where_it_cannot_be_a_row(header, row, is_header, tmp_path):
+    (tmp_path / "a.csv").write_text(f"{header}\n{row}\n{row}\n")
+    if is_header:
+        assert [one.name for one in draft_schema(tmp_path / "a.csv").columns] == header.split(",")
+    else:
+        with refused(InvalidDataError, "Oslo", "2020"):
+            draft_schema(tmp_path / "a.csv")
 
 
 def test_a_draft_of_an_array_and_of_what_is_no_frame():

@@ -82,6 +82,14 @@ def test_quadratic_form(grid, relation):
 
 
 @pytest.mark.parametrize("relation", Relation)
+def test_sum_of_rows(relation):
+    """Of every pair of rows of a tiny grid; reached by opposite rows, or by one that comes or goes."""
+    rows = grid_rows(2, 2)
+    moved = rows if relation is Relation.ADD_REMOVE else (rows[:, None] - rows[None]).reshape(-1, 2)
+    assert (moved**2).sum(axis=1).max() == sensitivity.sum_squared(relation) * 4**2
+
+
+@pytest.mark.parametrize("relation", Relation)
 def test_diagonal_in_any_basis_and_eigenvalues(relation):
     rng = np.random.default_rng(11)
     bound, worst_diagonal, worst_eigenvalues = float(sensitivity.diagonal_l1(relation)), 0.0, 0.0
@@ -197,3 +205,30 @@ def test_one_number_about_the_trace_is_free(d, bits, constant, relation):
     # And under add/remove the trace itself would not be: it moves together with the matrix.
     if relation is Relation.ADD_REMOVE:
         assert ((made**2).sum(axis=(1, 2)) + np.trace(made, axis1=1, axis2=2) ** 2).max() > 1.5 * bound
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(("d", "bits"), [(1, 2), (2, 1), (2, 2), (3, 1)])
+def test_persons_of_two_rows_cost_what_rows_cost(d, bits, relation):
+    """Every entry of the table, for all that two rows add together; the entry is reached by a unit of rank one."""
+    made, grid = blocks(d, bits), 4**bits
+    change = made if relation is Relation.ADD_REMOVE else (made[:, None] - made[None, :]).reshape(-1, d, d)
+    change = np.unique(change, axis=0)
+    values = np.linalg.eigvalsh(change.astype(float)) / grid
+    assert (change**2).sum(axis=(1, 2)).max() <= sensitivity.frobenius_squared(relation) * grid**2
+    assert upper_l1(change).max() ** 2 <= sensitivity.upper_triangle_l1_squared(relation, d) * grid**2
+    limits = {
+        "nuclear norm": (np.abs(values).sum(axis=1), sensitivity.nuclear(relation)),
+        "positive part": (np.maximum(values, 0).sum(axis=1), sensitivity.quadratic_form(relation)),
+        "negative part": (np.maximum(-values, 0).sum(axis=1), 1 if relation is Relation.REPLACE else 0),
+        "quadratic form": (np.abs(values).max(axis=1), sensitivity.quadratic_form(relation)),
+        "diagonal": (np.abs(np.einsum("nii->ni", change)).sum(axis=1) / grid, sensitivity.diagonal_l1(relation)),
+    }
+    for name, (found, most) in limits.items():
+        assert found.max() <= float(most) + 1e-12, name
+        if d > 1 or relation is Relation.ADD_REMOVE or most == 1:
+            assert found.max() >= float(most) - 1e-12, name
+    # The control: two rows that are shortened one by one, each to the bound.
+    rows = grid_rows(d, bits)
+    longest = rows[(rows**2).sum(axis=1) == grid][0]
+    assert (np.square(2 * np.outer(longest, longest)).sum()) > sensitivity.frobenius_squared(relation) * grid**2

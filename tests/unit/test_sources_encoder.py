@@ -169,6 +169,7 @@ def test_missing_entries_of_a_sparse_matrix():
     assert np.isnan(rows.data[0])  # the caller's matrix is left alone
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_estimators_take_a_source(columns):
     source = open_table(tables("pandas", columns, None), categories=CATEGORIES)
     model = PrivatePCA(2, epsilon=100.0, norm_bound=110.0).fit(source)

@@ -14,14 +14,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import persons_by_hand
 from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EngineError, InvalidDataError
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound
 from eigenveil.schema import Column, Schema
-from eigenveil.sources import open_source, open_table, open_with_engine, second_moments
+from eigenveil.sources import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.sources.on_engine import raise_failure
 from eigenveil.sources.on_spark import _arrays, _vectors, spark_session
+from eigenveil.sources.persons_on_spark import blocks_of
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -55,6 +57,7 @@ def spark(tmp_path_factory):
         for name, value in options.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
+        session.sparkContext.addPyFile(persons_by_hand.__file__)  # whose statistic the workers collect
         yield session
         session.stop()
 
@@ -313,6 +316,43 @@ def test_arrays_decode_missing_entries_and_missing_arrays():
     np.testing.assert_array_equal(_arrays(flags, 2), [[1.0, 0.0]])
     with refused(InvalidDataError):
         _arrays(column, 3)
+
+
+# Persons
+
+
+def test_persons_are_whole_wherever_their_rows_lie(spark):
+    """Blanks around identifiers, which to Spark are others, and vectors beside numbers."""
+    rows = persons_by_hand.ROWS
+    ids = [f"{identifier}" + "\t" * (place % 2) for place, identifier in enumerate(persons_by_hand.IDS)]
+    cells = [(one, float(row[0]), row[1:].tolist()) for one, row in zip(ids, rows, strict=True)]
+    frame = spark.createDataFrame(cells, "`the.id` string, age double, others array<double>").repartition(5)
+    source = open_table(frame, person="the.id")
+    assert source.by_person
+    assert source.feature_names == ("age", "others[0]", "others[1]")
+    assert collect(source, persons_by_hand.Persons).found == persons_by_hand.REFERENCE
+
+
+def test_a_missing_identifier_is_one_sentence(frame):
+    source = open_table(frame.selectExpr("height", "nullif(height, height) as id"), person="id")
+    with refused(InvalidDataError) as caught:
+        collect(source, persons_by_hand.Persons)
+    assert "'id'" in str(caught.value)
+
+
+def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("a,the`id\n1.5,007\n2.5,7\n3.5,007\n")
+    collection = open_with_engine([tmp_path / "a.csv"], "spark", ["a", "the`id"], person="the`id")
+    found = collect(open_table(collection, ["a"], person="the`id"), persons_by_hand.Persons).found
+    assert found == persons_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
+
+
+def test_rows_that_are_not_sorted_by_person_are_refused():
+    keys = [bytes(15) + bytes([place]) for place in (2, 3, 2)]
+    batches = [(pa.RecordBatch.from_pydict({"person": keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)]
+    assert sum(block.n_persons for block in blocks_of(batches[:2], "The column")) == 2
+    with refused(InvalidDataError):
+        list(blocks_of(batches, "The column"))
 
 
 # Files, and starting Spark

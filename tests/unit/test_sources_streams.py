@@ -11,7 +11,7 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, RowBound, Schema
 from eigenveil.errors import InvalidDataError
 from eigenveil.schema import Column
-from eigenveil.sources import TableSource, held, open_source, open_table, second_moments
+from eigenveil.sources import TableSource, draft_schema, held, open_source, open_table, second_moments
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -184,14 +184,53 @@ def test_chunks_are_encoded_one_by_one():
     assert rows.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
 
 
+MIXED = FRAME.assign(sex=["F", "M", "X", None] * 50, member=[True, False] * 100, day=pd.Timestamp("2020-01-02"))
+MIXED_SCHEMA = Schema(
+    (
+        *SCHEMA.columns,
+        Column("sex", "category", categories=("F", "M"), missing="indicator"),
+        Column("member", "boolean"),
+        Column("day", "date", range=("2020-01-01", "2020-12-31")),
+    )
+)
+
+
+def check_mixed(data):
+    """Compare fits and projections of a table that a library holds with those of the frame it was made from."""
+    for model in (PrivatePCA(2, epsilon=9.0, random_state=1), PrivateCovariance(random_state=1)):
+        expected = model.fit(MIXED, schema=MIXED_SCHEMA).release_.integers["matrix"]
+        assert np.array_equal(model.fit(data, schema=MIXED_SCHEMA).release_.integers["matrix"], expected)
+    pca = PrivatePCA(2, schema=MIXED_SCHEMA, random_state=1)
+    assert np.allclose(np.sort(pca.fit_transform(data), axis=0), np.sort(pca.fit_transform(MIXED), axis=0))
+    kinds = [column.kind for column in draft_schema(data).columns]
+    assert kinds == ["number", "number", "number", "category", "boolean", "date"]
+
+
 def test_duckdb():
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
-    frame = FRAME
-    assert len(frame) == 200
-    assert second_moments(duckdb.sql("select * from frame"), BOUND) == EXPECTED
+    with closing(duckdb.connect()) as connection:
+        connection.register("frame", MIXED)
+        relation = connection.sql("select * from frame")
+        source = open_table(relation, schema=MIXED_SCHEMA)
+        assert (source.reads_once, source.in_order) == (False, False)
+        assert connection.sql("select 1").fetchall() == [(1,)]  # what was opened blocks nothing
+        check_mixed(relation)
+        assert second_moments(connection.sql("select a, b, c from frame"), BOUND) == EXPECTED
+        whole = connection.sql("select a::decimal(18, 10) as a, 7::hugeint as b, 1::utinyint as c from frame")
+        assert second_moments(whole, BOUND) == second_moments(np.c_[ROWS[:, :1], np.full(200, 7), np.ones(200)], BOUND)
+        secret = "select (case when a > -9 then 'SECRET' else '1' end)::double as a, b from frame"
+        with refused(InvalidDataError) as caught:
+            PrivateCovariance(bounds=(-5, 5)).fit(connection.sql(secret))
+        assert "SECRET" not in str(caught.value)
 
 
 def test_hugging_face():
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    data = datasets.Dataset.from_pandas(FRAME).select(range(100))
-    assert second_moments(data, BOUND) == second_moments(ROWS[:100], BOUND)
+    datasets.disable_progress_bars()
+    data = datasets.Dataset.from_pandas(MIXED)
+    for form in (data, data.with_format("numpy"), data.to_iterable_dataset()):
+        check_mixed(form)
+    chosen = data.select_columns(["a", "b", "c"]).select(range(100))
+    assert second_moments(chosen, BOUND) == second_moments(ROWS[:100], BOUND)
+    with refused(InvalidDataError):
+        open_source(datasets.DatasetDict(train=chosen))

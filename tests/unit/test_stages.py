@@ -11,6 +11,8 @@ from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_
 from eigenveil.report import render_report
 from helpers import refused
 
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
+
 GENERATOR = np.random.default_rng(8)
 D = 20
 STEEP = GENERATOR.normal(size=(5000, D)) * np.arange(1, D + 1) ** -1.5
@@ -137,6 +139,7 @@ def test_two_stages_that_cannot_be_are_refused(parameters, tmp_path):
     assert not ledger.entries()
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_rows_that_are_read_once_say_so():
     twice = PrivatePCA(2, **BUDGET, norm_bound=3.0, stages=2)
     with refused(InvalidParameterError) as info:

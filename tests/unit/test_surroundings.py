@@ -141,13 +141,18 @@ def test_every_fit_of_a_search_is_in_the_ledger(tmp_path):
     model = ridge(ledger=book)
     assert clone(model).ledger.path == book.path
     search = GridSearchCV(model, {"alpha": [0.1, 1.0]}, cv=2, error_score="raise")
-    told = said(lambda: search.fit(X, Y))
-    assert "scores" in told[0]
+    (told,) = said(lambda: search.fit(X, Y))  # once, and not for every fit
+    assert "scores" in told
     assert len(book.entries()) == 5  # two values, two folds, and the last fit on all rows
     assert book.spent == (1.25, 0.0)
     by_path = ridge(ledger=str(book.path))
-    assert len(said(lambda: cross_val_score(by_path, X, Y, cv=3, error_score="raise"))) > 0
+    assert len(said(lambda: cross_val_score(by_path, X, Y, cv=3, error_score="raise"))) == 1
     assert book.spent == (2.0, 0.0)
+    piped = make_pipeline(StandardScaler(), ridge(ledger=str(book.path)))
+    scaled, scores = said(lambda: cross_val_score(piped, X, Y, cv=3, error_score="raise"))
+    assert "StandardScaler" in scaled
+    assert "scores" in scores
+    assert len(said(lambda: cross_val_score(clone(piped), X, Y, cv=3, error_score="raise"))) == 2  # another search
 
 
 def test_fits_in_other_processes_and_threads_are_seen_too(tmp_path):

@@ -1,13 +1,18 @@
 """`eigenveil demo`: from nothing to a report, on real data that ship with scikit-learn."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from eigenveil.with_error import marked, with_error
+
 from .common import AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
+from .fitting import told_notes
 from .spending import guarantee_fields
+from .values import plain, print_legend
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +47,11 @@ def demo(
     for file in (release, page, table):
         check_output(file, force)
     digits = load_digits().data
-    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, center=False, law="matrix_laplace").fit(digits)
+    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, center=False, law="matrix_laplace")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pca.fit(digits)
+    notes = told_notes(caught, quiet)
     pca.release_.save(release)
     write_report(pca.release_, page)
     _write_csv(table, digits)
@@ -58,6 +67,9 @@ def demo(
                 "guarantee": guarantee_fields(pca.guarantee_),
                 "law": pca.law_,
                 "captured_variance": {"private": shares[0], "not_private": shares[1]},
+                "running_ratio": plain(pca.release_.running_ratio),
+                "running_ratio_interval": plain(pca.release_.running_ratio_interval),
+                "warnings": notes,
                 "next": commands,
             }
         )
@@ -116,11 +128,14 @@ def _show(
     console.print(f"Released: {pca.n_components_} components and the second moment, by {pca.law_}")
     console.print(f"Guarantee: {pca.guarantee_}")
     table = Table(title="Variance captured, share of the total")
-    for heading in ("components", "private", "not private"):
+    for heading in ("components", "told by the release", "truly, private", "truly, not private"):
         table.add_column(heading, justify="right")
-    for k, pair in enumerate(zip(*shares, strict=True), start=1):
-        table.add_row(str(k), *(f"{share:.1%}" for share in pair))
+    told, ends, lost = pca.release_.running_ratio, pca.release_.running_ratio_interval, pca.may_be_noise_
+    for k, pair in enumerate(zip(*shares, strict=True)):
+        count = marked(str(k + 1), bool(lost[k]))
+        table.add_row(count, with_error(told[k], ends[k], percent=True), *(f"{100 * share:.1f} %" for share in pair))
     console.print(table)
+    print_legend(console, pca.release_)
     release, page, data = files
     console.print(f"Release: {release}\nReport: {page} (open it in a browser)\nData: {data}", soft_wrap=True)
     console.print("\nTry next:")

@@ -5,15 +5,15 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table as Grid
 
-from eigenveil.errors import NoiseWarning, PrivacyWarning
+from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
 
 from .common import check_output, note_console, output_console, print_json
 from .options import FitOptions, with_options
 from .progress import one_bar
-from .spending import confirm_spend, guarantee_fields, open_ledger
+from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
+from .values import component_fields, covariance_fields, print_components, print_features, print_legend
 
 Data = Annotated[
     list[str],
@@ -26,8 +26,6 @@ Rows = Annotated[
         "directions between rows; signs those of the differences between rows, for the correlation matrix."
     ),
 ]
-_SHOWN_FEATURES = 20
-_SHOWN_LOADINGS = 3
 
 
 def number_of_components(text: str) -> int | float | str:
@@ -94,25 +92,11 @@ def sparse_pca(
 
 
 def _show_components(command: str, model: Any, table: Table, options: FitOptions, notes: list[str]) -> None:
-    variances, shares = model.explained_variance_, model.explained_variance_ratio_
     if options.as_json:
-        result = facts(command, model, options, notes)
-        result["components"] = model.components_.tolist()
-        result["explained_variance"] = None if variances is None else variances.tolist()
-        result["explained_variance_ratio"] = None if shares is None else shares.tolist()
-        result["mean"] = model.mean_.tolist()
-        print_json(result)
+        print_json({**facts(command, model, options, notes), **component_fields(model.release_)})
         return
-    grid = Grid(title=f"Principal components of {len(table.names)} features")
-    for heading in ("component", "variance", "share"):
-        grid.add_column(heading, justify="right")
-    grid.add_column("largest loadings")
-    for number, direction in enumerate(model.components_):
-        values = ("", "")  # a sampled subspace comes without eigenvalues
-        if variances is not None and shares is not None:
-            values = (f"{variances[number]:.4g}", f"{shares[number]:.1%}")
-        grid.add_row(str(number + 1), *values, loadings(direction, table.names))
-    _print(grid, model, options)
+    print_components(output_console(), model.release_, table.names)
+    _print_promise(model, options)
 
 
 @with_options(FitOptions)
@@ -126,19 +110,10 @@ def covariance(data: Data, options: FitOptions, rows: Rows = "auto") -> None:
     if notes is None:
         return
     if options.as_json:
-        result = facts("covariance", model, options, notes)
-        print_json({**result, "covariance": model.covariance_.tolist(), "location": model.location_.tolist()})
-    else:
-        grid = Grid(title="Released covariance" if options.center else "Released second moment")
-        grid.add_column("feature")
-        grid.add_column("location", justify="right")
-        grid.add_column("root of the diagonal", justify="right")
-        roots = model.covariance_.diagonal() ** 0.5
-        for name, location, root in list(zip(table.names, model.location_, roots, strict=True))[:_SHOWN_FEATURES]:
-            grid.add_row(name, f"{location:.4g}", f"{root:.4g}")
-        if len(table.names) > _SHOWN_FEATURES:
-            grid.add_row(f"and {len(table.names) - _SHOWN_FEATURES} more", "", "")
-        _print(grid, model, options)
+        print_json({**facts("covariance", model, options, notes), **covariance_fields(model.release_)})
+        return
+    print_features(output_console(), model.release_, table.names)
+    _print_promise(model, options)
 
 
 def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> dict[str, Any]:
@@ -148,20 +123,33 @@ def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> d
     if not options.dry_run:
         ledger = [] if options.ledger is None else [str(options.ledger)]
         check_output(options.output, options.force, table.paths + ledger)
-    # The schema is that of the table, which was opened with it.
-    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)} - {"schema"}
+    # The schema and the persons are those of the table, which was opened with them.
+    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
+    handed_on -= {"schema", "person", "weight"}
     return {
         **{name: getattr(options, name) for name in handed_on},
+        **_weight(table, options),
         "ledger": open_ledger(options.ledger),
         "law_options": {"accept_inexact": True} if options.accept_inexact else None,
         **public_bounds(table, options),
     }
 
 
+def _weight(table: Table, options: FitOptions) -> dict[str, str]:
+    """Return what counts once, where persons are the unit and it was said."""
+    if options.weight is None:
+        return {}
+    if not table.source.by_person:
+        raise InvalidParameterError(
+            "Without a column that tells persons apart every row is one person's; give --person, or leave out --weight."
+        )
+    return {"weight": options.weight}
+
+
 def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
     plan = model.plan(table.source)
-    shown = confirm_spend(plan, model.ledger, options)
+    shown = confirm_spend(plan, model.ledger, options, table.source.n_rows_hint)
     if options.dry_run:
         if options.as_json:
             print_json(shown)
@@ -174,17 +162,17 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         finally:  # whatever became of reading it: it has been paid for
             if hasattr(model, "release_"):
                 model.release_.save(options.output)
-    notes = told_notes(caught, options)
+    notes = told_notes(caught, options.quiet)
     return None if options.quiet and not options.as_json else notes
 
 
-def told_notes(caught: list[warnings.WarningMessage], options: FitOptions) -> list[str]:
+def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
     """Print our warnings, and return their sentences."""
     # Those of other packages are not ours to vouch for: they could quote a cell.
     ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning | PrivacyWarning))
     notes = list(dict.fromkeys(str(warning.message) for warning in ours))
     for note in notes:
-        note_console(options.quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
+        note_console(quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
     return notes
 
 
@@ -196,7 +184,7 @@ def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> di
         "release": str(options.output),
         "guarantee": guarantee_fields(model.guarantee_),
         "law": model.law_,
-        "n_rows": model.n_samples_,
+        **count_fields(model.guarantee_, model.n_samples_),
         "norm_bound": model.norm_bound_,
         "scale": model.scale_.tolist(),
         "feature_names": None if origin.feature_names is None else list(origin.feature_names),
@@ -205,15 +193,9 @@ def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> di
     }
 
 
-def loadings(direction: Any, names: tuple[str, ...]) -> str:
-    """Return the features with the largest weights in a direction."""
-    order = sorted(range(len(names)), key=lambda position: -abs(direction[position]))[:_SHOWN_LOADINGS]
-    return ", ".join(f"{names[position]} {direction[position]:+.2f}" for position in order)
-
-
-def _print(grid: Grid, model: Any, options: FitOptions) -> None:
+def _print_promise(model: Any, options: FitOptions) -> None:
     console = output_console()
-    console.print(grid)
+    print_legend(console, model.release_)
     console.print(f"Guarantee: {model.guarantee_}", soft_wrap=True)
     console.print(f"Law: {model.law_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
     for caveat in model.guarantee_.caveats:

@@ -7,13 +7,16 @@ from typing import Any, TypeVar
 
 import typer
 
-from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.errors import EigenveilError, InvalidParameterError, probability_below_one
+from eigenveil.guarantee import Guarantee, Unit
+from eigenveil.odds import odds_factor
 from eigenveil.schema import Column, Schema
 
 from .common import REFUSED, note_console
 from .tables import split_list
 
 T = TypeVar("T")
+_FAMILIAR = (0.1, 0.5, 1.0, 3.0)
 
 
 class NoAnswer(typer.Exit):
@@ -73,6 +76,26 @@ def public_schema(draft: Schema) -> Schema:
     return replace(schema, declared_by=who or None)
 
 
+def weight_of_persons(schema: Schema) -> str | None:
+    """Return what counts once where persons are told apart: their averages, or all of their rows."""
+    if schema.person is None:
+        return None
+    return ask(
+        "What counts once? 1: every person's average (Enter). 2: every row, so that persons with many rows count more.",
+        one_of_these(("persons", "rows"), "persons"),
+    )
+
+
+def odds_question(unit: Unit) -> str:
+    """Return the question for epsilon, with what some answers mean."""
+    says = "a person's row says" if unit is Unit.ROW else "all rows of a person say"
+    lines = "\n".join(f"  epsilon {value:g}: at most {odds_factor(value)} to 1" for value in _FAMILIAR)
+    return (
+        f"Which epsilon? Let somebody hold odds of 1 to 1 on what {says}. After the release, whatever else they know, "
+        f"these odds become\n{lines}\nEnter for 1."
+    )
+
+
 def _ranged(columns: Sequence[Column], used: Sequence[str]) -> list[Column]:
     """Return the columns, with one range for all numbers where there is one."""
     numbers = [column.name for column in columns if column.name in used and column.kind == "number"]
@@ -118,6 +141,25 @@ def _with_missing(columns: Sequence[Column]) -> list[Column]:
     if rule == "nothing":
         return list(columns)
     return [replace(column, missing=rule) if column.name in fillable else column for column in columns]
+
+
+def ask_delta(n: int | None, unit: Unit) -> float:
+    """Ask for delta, far below one over the number of rows or persons where that was told."""
+    return ask(
+        "Which delta? With 0 (Enter) these odds hold always. With a small one, such as 1e-8, they may fail, with about "
+        "that probability, and the noise is less where there are many columns. It must be far below one over the "
+        f"number of {unit.counted}.",
+        lambda text: _delta(float(text or 0), n or 0, unit),
+    )
+
+
+def _delta(delta: float, n: int, unit: Unit) -> float:
+    from eigenveil.estimators.surroundings import delta_of_a_unit
+
+    large = delta_of_a_unit(Guarantee(1.0, probability_below_one("delta", delta), unit=unit), n)
+    if large is not None:
+        raise InvalidParameterError(large)
+    return delta
 
 
 def _column(text: str, names: Sequence[str]) -> str:

@@ -8,13 +8,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
 from .common import AsJson, Force, Quiet, Relation
 
 _Options = TypeVar("_Options")
+Weight = Literal["persons", "rows"]
 
 Delimiter = Annotated[str | None, typer.Option(help="Character between the fields of a file of text; `tab` is one.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of the numbers in a file of text, such as a comma.")]
@@ -86,6 +87,21 @@ class FitOptions:
     ] = None
     missing: Annotated[
         float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
+    ] = None
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that tells persons apart, where they have several rows: the promise is then made to a person "
+            "with all of their rows, and the column is no feature.",
+        ),
+    ] = None
+    weight: Annotated[
+        Weight | None,
+        typer.Option(
+            help="With persons: every person's average counts once (persons, the default), or rows are pooled, so that "
+            "persons with many rows count more (rows)."
+        ),
     ] = None
     schema: Annotated[
         Path | None, typer.Option(help="Schema file of the table, which says columns, ranges, categories and missing.")

@@ -36,11 +36,13 @@ class Watched:
 
     def batches(self) -> Iterator[Any]:
         """Yield the batches of the source."""
+        from eigenveil.sources.progress import units_in
+
         self._bar.reset(self._task, description=self._purpose, total=self._source.n_rows_hint)
         seen = 0
         for batch in self._source.batches():
             yield batch
-            seen += batch.shape[0]
+            seen += units_in(batch)
             self._bar.update(self._task, completed=seen)
         # The hint may have been a guess.
         self._bar.update(self._task, description=self._afterwards, total=seen, completed=seen)
@@ -59,10 +61,12 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
 
         from eigenveil.sources.on_engine import EngineSource
 
+        # Of persons it is their number that is counted: that of their rows is private.
+        counted = "persons" if getattr(source, "by_person", False) else "rows"
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f} rows"),
+            TextColumn(f"{{task.completed:,.0f}} {counted}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(file=screen), redirect_stdout=False, redirect_stderr=False) as bar:

@@ -4,15 +4,15 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table as Grid
 
 from eigenveil.errors import InvalidParameterError
 
 from .common import output_console, print_json
 from .fitting import Data, estimator_parameters, facts, fit_and_save, told_notes
 from .options import FitOptions, RidgeOptions, with_options
-from .spending import guarantee_fields
+from .spending import count_fields, guarantee_fields
 from .tables import Table, open_data
+from .values import feature_names, print_legend, print_regression, regression_fields
 
 
 @with_options(RidgeOptions)
@@ -35,7 +35,7 @@ def ridge(
     model = PrivateRidge(alpha, target=chosen, **estimator_parameters(PrivateRidge, table, options))
     notes = fit_and_save(model, table, options)
     if notes is not None:
-        _show(model.release_.regression, table.names, target, options, facts("ridge", model, options, notes))
+        _show(model.release_, model.release_.regression, options, facts("ridge", model, options, notes))
 
 
 def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:
@@ -44,7 +44,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
     if len(data) > 1 or options.epsilon is not None:
         raise InvalidParameterError("A regression from a release takes that one file, and costs no epsilon.")
     release = load_release(data[0])
-    names = release.feature_names or tuple(map(str, range(release.n_features)))
+    names = feature_names(release)
     if target not in names:
         raise InvalidParameterError(f"There is no feature {target!r} in {data[0]}.")
     with warnings.catch_warnings(record=True) as caught:
@@ -55,10 +55,10 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
         "release": data[0],
         "guarantee": guarantee_fields(release.guarantee),
         "law": release.origin.law,
-        "n_rows": release.n_rows,
-        "warnings": told_notes(caught, options),
+        **count_fields(release.guarantee, release.n_rows),
+        "warnings": told_notes(caught, options.quiet),
     }
-    _show(fit, names, target, options, known)
+    _show(release, fit, options, known)
 
 
 def _target(target: str, table: Table) -> str | int:
@@ -67,21 +67,13 @@ def _target(target: str, table: Table) -> str | int:
     return target if table.source.feature_names is not None else int(target)
 
 
-def _show(fit: Any, names: tuple[str, ...], target: str, options: FitOptions, known: dict[str, Any]) -> None:
-    features = [name for name in names if name != target]
+def _show(release: Any, fit: Any, options: FitOptions, known: dict[str, Any]) -> None:
+    names = feature_names(release)
     if options.as_json:
-        coefficients = dict(zip(features, fit.coef.tolist(), strict=True))
-        result = {"coefficients": coefficients, "intercept": fit.intercept, "r2": fit.r2, "alpha": fit.alpha}
-        print_json({**known, "target": target, **result})
+        print_json({**known, "target": names[fit.target], **regression_fields(fit, names)})
     elif not options.quiet:
-        grid = Grid(title=f"Ridge regression of {target}")
-        grid.add_column("feature")
-        grid.add_column("coefficient", justify="right")
-        for name, value in zip(features, fit.coef, strict=True):
-            grid.add_row(name, f"{value:.4g}")
-        grid.add_row("intercept", f"{fit.intercept:.4g}")
         console = output_console()
-        console.print(grid)
-        console.print(f"R² {fit.r2:.3f}, alpha {fit.alpha:.4g}, from the same release")
+        print_regression(console, fit, names)
+        print_legend(console, release)
         console.print(f"Guarantee: {known['guarantee']['text']}", soft_wrap=True)
         console.print(f"Release: {known['release']}", soft_wrap=True)

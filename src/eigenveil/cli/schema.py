@@ -68,4 +68,7 @@ def check(
         by, on = schema.declared_by or "nobody yet", schema.declared_on or "no date"
         console.print(f"{schema.n_features} features; declared by {by}, {on}.", soft_wrap=True)
         if schema.person is not None:
-            console.print(f"Persons are told apart by {schema.person}; fits of one row as the unit refuse it.")
+            console.print(
+                f"Persons are told apart by {schema.person}: fits protect one person with all of their rows.",
+                soft_wrap=True,
+            )

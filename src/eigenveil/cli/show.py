@@ -7,8 +7,17 @@ import typer
 from rich.table import Table as Grid
 
 from .common import AsJson, Quiet, output_console, print_json
-from .fitting import loadings
-from .spending import guarantee_fields
+from .spending import count_fields, guarantee_fields
+from .values import (
+    component_fields,
+    covariance_fields,
+    plain,
+    print_components,
+    print_features,
+    print_legend,
+    print_regression,
+    regression_fields,
+)
 
 if TYPE_CHECKING:
     from eigenveil.releases import Release
@@ -23,7 +32,7 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     from eigenveil.report.shown import SHOWN_COMPONENTS, read
 
     opened = load_release(release)
-    shown = read(opened, with_intervals=False)
+    shown = read(opened)
     if as_json:
         print_json({"command": "show", **_facts(release, opened), **_values(opened, shown), "notes": list(shown.notes)})
     elif not quiet:
@@ -32,10 +41,13 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
         for name, value in _told(opened).items():
             table.add_row(name, value)
         console.print(table)
+        if shown.correlations is not None and shown.regression is None:
+            print_features(console, opened, shown.names)
         if shown.components.shape[0]:
-            console.print(_components(shown, SHOWN_COMPONENTS))
+            print_components(console, opened, shown.names, SHOWN_COMPONENTS)
         if shown.regression is not None:
-            console.print(_coefficients(shown))
+            print_regression(console, shown.regression, shown.names, _SHOWN_COEFFICIENTS)
+        print_legend(console, opened)
         for note in shown.notes:
             console.print(f"Note: {note}", soft_wrap=True)
         console.print(f"`eigenveil report {release}` writes a page with all of it.", soft_wrap=True)
@@ -53,7 +65,8 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
             "command": "compare",
             "releases": [_facts(path, one) for path, one in zip((first, second), releases, strict=True)],
             "affinity": found.affinity,
-            "cosines": None if found.cosines is None else found.cosines.tolist(),
+            "cosines": plain(found.cosines),
+            "cosines_by_noise": plain(found.cosines_by_noise),
             "distance": found.distance,
             "together": None if found.together is None else guarantee_fields(found.together),
             "notes": list(found.notes),
@@ -71,7 +84,9 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
         if found.affinity is not None:
             console.print(f"Subspaces: {found.affinity:.1%} in common (100 % is the same).", soft_wrap=True)
         if found.cosines is not None:
-            console.print("Components: cosines " + ", ".join(f"{value:.3f}" for value in found.cosines), soft_wrap=True)
+            least = [None] * len(found.cosines) if found.cosines_by_noise is None else found.cosines_by_noise
+            cosines = ", ".join(_cosine(*pair) for pair in zip(found.cosines, least, strict=True))
+            console.print(f"Components: cosines {cosines}", soft_wrap=True)
         if found.distance is not None:
             console.print(
                 f"Matrices: {found.distance:.2g} standard deviations of the noise apart (about 1 is noise alone).",
@@ -83,6 +98,13 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
             console.print(f"Note: {note}", soft_wrap=True)
 
 
+def _cosine(value: float, least: float | None) -> str:
+    """Return a cosine, and which ones the noise on both releases alone leads to."""
+    if least is None:
+        return f"{value:.3f}"
+    return f"{value:.3f} (noise alone: {f'{least:.3f} to 1' if least > 0 else 'any'})"
+
+
 def _facts(path: Path, release: "Release") -> dict[str, Any]:
     origin = release.origin
     return {
@@ -90,7 +112,7 @@ def _facts(path: Path, release: "Release") -> dict[str, Any]:
         "guarantee": guarantee_fields(release.guarantee),
         "law": origin.law,
         "model": origin.model,
-        "n_rows": release.n_rows,
+        **count_fields(release.guarantee, release.n_rows),
         "n_features": release.n_features,
         "feature_names": None if origin.feature_names is None else list(origin.feature_names),
         "estimator": origin.estimator,
@@ -104,7 +126,7 @@ def _told(release: "Release") -> dict[str, str]:
     told = {
         "guarantee": str(release.guarantee),
         "law": origin.law,
-        "rows": None if release.n_rows is None else f"{release.n_rows:,}",
+        release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
         "features": str(release.n_features),
         "made by": origin.estimator,
         "made on": origin.created,
@@ -116,44 +138,11 @@ def _told(release: "Release") -> dict[str, str]:
 
 
 def _values(release: "Release", shown: Any) -> dict[str, Any]:
-    variances, regression = release.explained_variance if len(shown.components) else None, shown.regression
-    return {
-        "components": shown.components.tolist(),
-        "explained_variance": None if variances is None else variances.tolist(),
-        "mean": release.mean.tolist(),
-        "coefficients": None
-        if regression is None
-        else {
-            shown.names[position]: value
-            for position, value in zip(regression.features, regression.coef.tolist(), strict=True)
-        },
-    }
-
-
-def _components(shown: Any, most: int) -> Grid:
-    count = len(shown.components)
-    grid = Grid(title=f"{count} components of {len(shown.names)} features")
-    for heading in ("component", "variance", "share"):
-        grid.add_column(heading, justify="right")
-    grid.add_column("largest loadings")
-    for number, direction in enumerate(shown.components[:most]):
-        values = ("", "")  # a sampled subspace comes without eigenvalues
-        if shown.eigenvalues is not None and not shown.sparse:
-            values = (f"{shown.eigenvalues[number]:.4g}", f"{shown.shares[number]:.1%}")
-        elif shown.sparse:
-            values = ("", f"{shown.shares[number]:.1%}")
-        grid.add_row(str(number + 1), *values, loadings(direction, shown.names))
-    if count > most:
-        grid.add_row(f"{count - most} more", "", "", "")
-    return grid
-
-
-def _coefficients(shown: Any) -> Grid:
-    fit = shown.regression
-    grid = Grid(title=f"Ridge regression of {shown.names[fit.target]}, R² {fit.r2:.3f}")
-    grid.add_column("feature")
-    grid.add_column("coefficient", justify="right")
-    for position, value in list(zip(fit.features, fit.coef, strict=True))[:_SHOWN_COEFFICIENTS]:
-        grid.add_row(shown.names[position], f"{value:.4g}")
-    grid.add_row("intercept", f"{fit.intercept:.4g}")
-    return grid
+    """Return the fields that the command which made the release prints."""
+    regression = shown.regression
+    values = {"components": shown.components.tolist(), "mean": release.mean.tolist(), "coefficients": None}
+    if len(shown.components):
+        values |= component_fields(release)
+    if shown.correlations is not None and regression is None:
+        values |= covariance_fields(release)
+    return values if regression is None else {**values, **regression_fields(regression, shown.names)}

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from eigenveil.guarantee import Guarantee
 
 
+# Those of `row_rule`, which loads NumPy.
+_COMPARED = ("pairs", "signs")
+_INSTEAD = {
+    "unit": "rows are brought to length 1 in place of that, which is free",
+    **dict.fromkeys(_COMPARED, "rows are compared with one another in place of that, which is free"),
+    "clip": "there are no ranges, and the norm bound alone is chosen",
+}
+
+
 def open_ledger(path: Path | None) -> "PrivacyLedger | None":
     """Open the ledger that was named; it must be there."""
     if path is None:
@@ -38,16 +47,24 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "relation": guarantee.relation.value,
+        "unit": guarantee.unit.value,
         "numerics": guarantee.numerics.value,
         "caveats": list(guarantee.caveats),
         "text": str(guarantee),
     }
 
 
-def confirm_spend(plan: "SpendPlan", ledger: "PrivacyLedger | None", options: FitOptions) -> dict[str, Any]:
+def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]:
+    """Return n for JSON, by what it counts: that of rows is told to nobody where persons are the unit."""
+    return {name: n if name == f"n_{guarantee.unit.counted}" else None for name in ("n_rows", "n_persons")}
+
+
+def confirm_spend(
+    plan: "SpendPlan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
+) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    Returns the plan for JSON. Nothing has been read but the schema.
+    `about_rows` is how many the table seems to have. Returns the plan for JSON. Nothing has been read but the schema.
     """
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
@@ -59,7 +76,7 @@ def confirm_spend(plan: "SpendPlan", ledger: "PrivacyLedger | None", options: Fi
     asks = not (options.yes or options.dry_run) and somebody_answers()
     # --json --dry-run prints the plan as its result.
     if asks or not (options.quiet or (options.dry_run and options.as_json)):
-        _show(plan, options, accounts)
+        _show(plan, options, accounts, about_rows)
     if asks:
         ask()
     few, instead = _few(plan)
@@ -68,7 +85,7 @@ def confirm_spend(plan: "SpendPlan", ledger: "PrivacyLedger | None", options: Fi
         "laws": list(guarantees),
         "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
         "unit_rows_below": few if instead == "unit" else None,
-        "compared_rows_below": few if instead != "unit" else None,
+        "compared_rows_below": few if instead in _COMPARED else None,
         "n_features": plan.n_features,
         "ledger": accounts,
     }
@@ -95,6 +112,7 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
         "relation": ledger.relation.value,
+        "unit": ledger.unit.value,
         "composition": ledger.composition,
         "entries": len(ledger.entries()),
         "spent": list(ledger.spent),
@@ -132,27 +150,33 @@ def _few(plan: "SpendPlan") -> tuple[int | None, str | None]:
     return below, other.preparation_for(plan.n_features).rows
 
 
-def _show(plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None) -> None:
+def _show(
+    plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None
+) -> None:
     from eigenveil.estimators.preparation import CHOICES
+    from eigenveil.estimators.surroundings import delta_of_a_unit
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))
     names = {law.name: rows for rows, law in reversed(plan.laws)}  # the first place of each
-    told = (f"{name} from {names[name]:,} rows on" if names[name] else name for name in reversed(names))
+    counted = plan.unit.counted
+    told = (f"{name} from {names[name]:,} {counted} on" if names[name] else name for name in reversed(names))
     table.add_row("law", ", ".join(told))
     for name, part in plan.choices.items():
         table.add_row("of which", f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately")
     few, instead = _few(plan)
     if few is not None:
-        done = "brought to length 1" if instead == "unit" else "compared with one another"
-        table.add_row("", f"below {few:,} rows they are {done} in place of that, which is free")
+        table.add_row("", f"below {few:,} {counted} {_INSTEAD[str(instead)]}")
     for rows, parts in plan.stages:
         if parts.in_words():
-            table.add_row("in stages", parts.in_words() + (f", from {rows:,} rows on" if rows else ""))
+            table.add_row("in stages", parts.in_words() + (f", from {rows:,} {counted} on" if rows else ""))
     for caveat in plan.guarantee.caveats:
         table.add_row("caveat", caveat)
+    large = delta_of_a_unit(plan.guarantee, about_rows or 0)
+    if large is not None:
+        table.add_row("warning", large)
     if accounts is None:
-        table.add_row("ledger", "none: nothing adds up what is spent on these rows")
+        table.add_row("ledger", f"none: nothing adds up what is spent on these {counted}")
     else:
         table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
         spent, after, limit = (

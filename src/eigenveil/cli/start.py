@@ -14,16 +14,16 @@ from typing import Annotated, Any
 import typer
 
 from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
+from eigenveil.guarantee import Unit
 
 from .common import REFUSED, Force, check_output, note_console, output_console
 from .fitting import number_of_components
-from .interview import NoAnswer, ask, one_of_these, public_schema
+from .interview import NoAnswer, ask, ask_delta, odds_question, one_of_these, public_schema, weight_of_persons
 from .options import Decimal, Delimiter, Encoding
 from .spending import somebody_answers
 from .tables import text_format
 
 _PURPOSES = ("components", "covariance", "prediction")
-_FAMILIAR = (0.1, 0.5, 1.0, 3.0)
 
 
 @dataclass
@@ -35,9 +35,16 @@ class Study:
     written: dict[str, Any] = field(default_factory=dict)
     purpose: str = "components"
     wanted: Any = None  # components or the column to predict
+    weight: str | None = None  # what counts once, where persons are the unit
     epsilon: float = 1.0
+    delta: float = 0.0
     n_rows: int | None = None
     limit: float | None = None  # of a new ledger
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data the promise is about."""
+        return Unit.ROW if self.schema.person is None else Unit.PERSON
 
     def file(self, suffix: str) -> str:
         """Return a file beside the others of this study, in the folder where the command runs."""
@@ -50,20 +57,30 @@ class Study:
             "covariance": ["covariance"],
             "prediction": ["ridge", "--target", str(self.wanted)],
         }[self.purpose]
-        fit = [name, str(self.table), *goal, "--epsilon", _digits(self.epsilon), "--schema", self.file(".yaml")]
-        for option, value in self.written.items():
-            fit += [f"--{option}", value]
-        fit += [*(["--ledger", self.file(".ledger")] if ledger else []), "--output", self.file(".npz")]
+        fit = [name, str(self.table), *goal, *_options(self._budget()), "--schema", self.file(".yaml")]
+        fit += [] if self.weight is None else ["--weight", self.weight]
+        fit += [
+            *_options(self.written),
+            *(["--ledger", self.file(".ledger")] if ledger else []),
+            "--output",
+            self.file(".npz"),
+        ]
         book = [
             "ledger",
             "create",
             self.file(".ledger"),
-            "--epsilon",
-            _digits(self.limit or 0),
+            *_options(self._budget(self.limit or 0)),
             "--data-set",
             self.file(""),
+            *(["--unit", self.unit.value] if self.schema.person is not None else []),
         ]
         return [*([book] if ledger and self.limit else []), fit, ["report", self.file(".npz")]]
+
+    def _budget(self, limit: float | None = None) -> dict[str, str]:
+        """Return epsilon and delta of one release, or of so many as a limit of epsilon has room for."""
+        releases = 1 if limit is None else int(limit / self.epsilon + 1e-9)
+        epsilon, delta = self.epsilon if limit is None else limit, releases * self.delta
+        return {"epsilon": _digits(epsilon), **({"delta": _digits(delta)} if delta else {})}
 
     def estimator(self) -> Any:
         """Return the estimator that the commands use."""
@@ -75,7 +92,8 @@ class Study:
             "prediction": (PrivateRidge, {"target": self.wanted}),
         }
         kind, goal = kinds[self.purpose]
-        return kind(epsilon=self.epsilon, schema=self.schema, **goal)
+        weight = {} if self.weight is None else {"weight": self.weight}
+        return kind(epsilon=self.epsilon, delta=self.delta, schema=self.schema, **goal, **weight)
 
     def python(self) -> str:
         """Return the same as a program."""
@@ -84,21 +102,28 @@ class Study:
         ledger, schema = repr(self.file(".ledger")), f"Schema.load({self.file('.yaml')!r})"
         lines = [f"from eigenveil import PrivacyLedger, {name}, Schema"]
         data = repr(str(self.table))
-        options = [f"epsilon={_digits(self.epsilon)}", f"ledger={ledger}"]
+        options = [f"{name}={value}" for name, value in self._budget().items()] + [f"ledger={ledger}"]
+        options += [] if self.weight is None else [f"weight={self.weight!r}"]
         if self.written:  # how a file of text is written is said where it is opened
             lines.append("from eigenveil.sources import open_table")
             given = ", ".join(f"{key}={value!r}" for key, value in self.written.items())
             data = f"open_table({data}, schema={schema}, {given})"
         else:
-            options.insert(1, f"schema={schema}")
+            options.insert(-1, f"schema={schema}")
         if self.limit:
-            lines.append(f"PrivacyLedger.create({ledger}, epsilon={_digits(self.limit)}, data_set={self.file('')!r})")
+            unit = "" if self.schema.person is None else f"unit={self.unit.value!r}, "
+            limits = ", ".join(f"{name}={value}" for name, value in self._budget(self.limit).items())
+            lines.append(f"PrivacyLedger.create({ledger}, {limits}, {unit}data_set={self.file('')!r})")
         lines += [
             f"model = {name}({', '.join([*([goal] if goal else []), *options])})",
             f"model.fit({data})",
             f"model.release_.save({self.file('.npz')!r})",
         ]
         return "\n".join(lines)
+
+
+def _options(given: dict[str, str]) -> list[str]:
+    return [word for name, value in given.items() for word in (f"--{name}", value)]
 
 
 def _digits(number: float) -> str:
@@ -160,11 +185,13 @@ def _answered(study: Study, force: bool) -> None:
     elif study.purpose == "prediction":
         numbers = [column.name for column in schema.used if column.features == (column.name,)]
         study.wanted = ask("Which column is to be predicted?", lambda text: _target(text, numbers))
+    study.weight, counted = weight_of_persons(schema), study.unit.counted
     study.n_rows = ask(
-        "About how many rows are there? It is for the forecast; Enter leaves it out.",
-        lambda text: integer_between("The number of rows", int(text.replace(",", "")), 1) if text else None,
+        f"About how many {counted} are there? It is for the forecast; Enter leaves it out.",
+        lambda text: integer_between(f"The number of {counted}", int(text.replace(",", "")), 1) if text else None,
     )
-    study.epsilon = ask(_odds_question(), lambda text: positive_number("epsilon", float(text or 1)))
+    study.epsilon = ask(odds_question(study.unit), lambda text: positive_number("epsilon", float(text or 1)))
+    study.delta = ask_delta(study.n_rows, study.unit)
     if not Path(study.file(".ledger")).exists():
         study.limit = ask(
             f"A ledger, {study.file('.ledger')}, will add up what is spent on this table. Which epsilon may all "
@@ -202,47 +229,36 @@ def _limit(limit: float, epsilon: float) -> float:
     return limit
 
 
-def _odds_question() -> str:
-    from eigenveil.odds import odds_factor
-
-    lines = "\n".join(f"  epsilon {value:g}: at most {odds_factor(value)} to 1" for value in _FAMILIAR)
-    return (
-        "Which epsilon? Let somebody hold odds of 1 to 1 on what a person's row says. After the release, whatever else "
-        f"they know, these odds become\n{lines}\nEnter for 1."
-    )
-
-
 def _forecast(study: Study) -> str:
     """Return what the release will be worth, from public numbers and an assumed spectrum."""
-    from eigenveil.guarantee import Relation
-    from eigenveil.theory.forecast import Scenario
-    from eigenveil.theory.spectra import normalized_spectrum
+    from eigenveil.estimators.forecasting import forecast_of_fit
 
-    d, n = study.schema.n_features, study.n_rows
+    d, n, counted = study.schema.n_features, study.n_rows, study.unit.counted
     assert n is not None
     try:
         plan = study.estimator().plan(d, n)
     except EigenveilError as error:  # the number may be a guess, and rows are asked for it again
-        return f"Forecast: {n:,} rows would be refused. {error}"
-    law, rule = plan.law(n), plan.preparation_for(d).bound.rule
-    reach = rule.reach_squared / rule.norm**2  # what is hidden of one row, over what it can have in the matrix
+        return f"Forecast: {n:,} {counted} would be refused. {error}"
     if study.purpose != "components":
+        law, rule = plan.law(n), plan.preparation_for(d).bound.rule
+        reach = rule.reach_squared / rule.norm**2  # what is hidden of one row, over what it can have in the matrix
         return (
-            f"Forecast: with {n:,} rows the noise on an entry of the matrix has a standard deviation of about "
+            f"Forecast: with {n:,} {counted} the noise on an entry of the matrix has a standard deviation of about "
             f"{100 * reach * (law.noise_sd(n) or 0):.2g} % of the largest that it can be."
         )
     k = study.wanted if isinstance(study.wanted, int) else min(3, d)
-    spectrum = tuple(float(value) for value in normalized_spectrum(None, d, 0.5))
-    scenario = Scenario(d, k, 0.0, Relation.REPLACE, spectrum, 20, 0)
-    loss = scenario.forecast(law.name, max(1, int(n / reach)), law.epsilon).mean
+    expected = forecast_of_fit(study.estimator().set_params(n_components=k), d, n)
     what = f"{k} components" if k > 1 else "1 component"
     told = (
-        f"Forecast: with {n:,} rows, and variances that fall like 1, 1/2, 1/3, ..., {what} would miss about "
-        f"{100 * loss:.2g} % of what PCA without privacy captures"
+        f"Forecast: with {n:,} {counted}, and variances that fall like 1, 1/2, 1/3, ..., {what} would miss about "
+        f"{100 * expected.mean:.2g} % of what PCA without privacy captures"
     )
-    if k < d and loss > 0.8 * scenario.random_loss:
-        return f"{told}, which is hardly better than directions at random: more rows or a larger epsilon are needed."
-    return f"{told}; `eigenveil plan` tells more."
+    if k < d and expected.mean > 0.8 * expected.random_loss:
+        return (
+            f"{told}, which is hardly better than directions at random: more {counted} or a larger epsilon are needed."
+        )
+    above = "" if expected.above_noise is None else f", and {expected.above_noise:.1f} components rise above the noise"
+    return f"{told}{above}; `eigenveil plan` tells more."
 
 
 def _agreed() -> bool:

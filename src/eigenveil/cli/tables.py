@@ -38,7 +38,8 @@ def open_data(data: list[str], options: FitOptions, target: str | None = None) -
     written = text_format(options.delimiter, options.decimal, options.encoding)
     files: Any = read_from(paths, options.quiet) if options.engine is None else None
     if options.engine is not None:
-        files = open_with_engine(paths, options.engine, Declared(**declared).named)
+        meant = Declared(**declared)
+        files = open_with_engine(paths, options.engine, meant.named, meant.person_column)
     return Table(paths, open_table(files, **declared, **written))
 
 
@@ -75,7 +76,7 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
     """Return the schema of the table, which no other option may contradict."""
     from eigenveil.schema import Schema
 
-    for name in ("columns", "categories", "missing", "bounds", "feature_scale"):
+    for name in ("columns", "categories", "missing", "bounds", "feature_scale", "person"):
         if getattr(options, name) is not None:
             raise InvalidParameterError(f"The schema says it all; leave out --{name.replace('_', '-')}.")
     assert options.schema is not None
@@ -83,15 +84,19 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
 
 
 def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str, Any]:
-    """Return the columns, categories and missing number that were given one by one."""
+    """Return the columns, categories, missing number and persons that were given one by one."""
     from eigenveil.sources.files import has_numbered_columns
 
     declared: dict[str, Any] = {}
     columns: list[Any] | None = split_list(options.columns)
+    numbered = has_numbered_columns(path)
     if columns is not None:
         columns = columns if target is None or target in columns else [*columns, target]
-        numbered = has_numbered_columns(path)
         declared["columns"] = [_position(column, path) for column in columns] if numbered else columns
+    if options.person is not None:
+        if options.person in (target, *(columns or ())):
+            raise InvalidParameterError(f"The column {options.person!r} tells persons apart, so it is no feature.")
+        declared["person"] = _position(options.person, path) if numbered else options.person
     categories = {}
     for given in options.categories or []:
         column, labels = _named("--categories", given)

@@ -13,6 +13,7 @@ _PHRASES = {
     "columns=": "--columns",
     " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
     " (of an estimator in law_options)": "",
+    "by memory= of open_table": "in Python, by memory= of open_table",
     "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
     "open it with PrivacyLedger(path), or name another": "name another file",
     "; Schema.from_dict takes a mapping": "",

@@ -18,21 +18,21 @@ from ..origin import Request
 from ..randomness import generator_from
 from ..releases import Release
 from ..row_rule import RowRule
-from ..rows.mixing import MixedRing
 from ..schema import Schema
 from ..sources import Source
-from .availability import available_where
-from .collecting import collected_moments, with_ring_closed
+from .asked import has_own_units, told
+from .collecting import with_ring_closed
+from .opening import opened
+from .parts import CollectsInParts
 from .planning import planned
-from .public_facts import Features, check_fits, opened, prepared, prepared_for_many, prepared_once, rows_pass_once, told
+from .public_facts import Features, check_fits, prepared, prepared_for_many
 from .ranging import CORRELATIONS_FROM, COVARIANCE_FROM, warn_of_features_without_range
 from .spend_plan import SpendPlan, asked_by
-from .stages import check_read_once, stages_asked
 from .staging import StagedFit
 from .surroundings import check_delta, check_surroundings
 
 
-class MomentsEstimator(BaseEstimator):
+class MomentsEstimator(CollectsInParts, BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _needs: ClassVar[str] = "matrix"
@@ -41,8 +41,6 @@ class MomentsEstimator(BaseEstimator):
     """Whether the lengths of rows matter, or directions will do."""
     _maps: ClassVar[bool] = True
     """Whether what is made of the matrix can do with noise that differs between directions."""
-    _ring: MixedRing
-    _collected: SecondMoments
 
     def __init__(
         self,
@@ -56,6 +54,8 @@ class MomentsEstimator(BaseEstimator):
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
+        person: str | int | None = None,
+        weight: str = "persons",
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
@@ -72,6 +72,8 @@ class MomentsEstimator(BaseEstimator):
         self.bounds = bounds
         self.feature_scale = feature_scale
         self.schema = schema
+        self.person = person
+        self.weight = weight
         self.law = law
         self.law_options = law_options
         self.relation = relation
@@ -91,12 +93,13 @@ class MomentsEstimator(BaseEstimator):
         n_rows : int, optional
             Number of rows, where it is known and public; without it the plan tells how the law depends on it.
         """
-        features = Features.of(n_features, self.schema)
+        features = Features.of(n_features, self)
         d, once = features.n_features, features.reads_once
         preparation = prepared(self, features)
         self._request(d, None)
         plan = planned(self, d, preparation, preparation.bound.rule, n_rows, reads_once=once)
-        if "norm_bound" in plan.choices and plan.relation is Relation.REPLACE and not (self._lengths or self.center):
+        directions = not (self._lengths or self.center or preparation.person_weight == "rows")
+        if "norm_bound" in plan.choices and plan.relation is Relation.REPLACE and directions:
             unit = preparation.of_unit_rows()
             plan = plan.unless_few(planned(self, d, unit, unit.bound.rule, n_rows, reads_once=once))
         many = prepared_for_many(self, features)
@@ -105,7 +108,16 @@ class MomentsEstimator(BaseEstimator):
             plan = plan.from_many(planned(self, d, many, many.bound.rule, n_rows), times)
         return plan.checked(n_rows) if n_rows is None else plan.at(n_rows).checked(n_rows)
 
-    def fit(self, X: Any, y: Any = None, *, plan: SpendPlan | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        plan: SpendPlan | None = None,
+        schema: Schema | None = None,
+        person: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Fit from rows and spend the budget; a second call spends it again.
 
         Parameters
@@ -116,39 +128,16 @@ class MomentsEstimator(BaseEstimator):
             For scikit-learn's pipelines.
         plan : SpendPlan, optional
             What `plan` gave for these features, where it was asked before; by default it is made now.
+        schema : Schema, optional
+            What is publicly known of the columns, where the estimator was not told.
+        person : str, int, list or array, optional
+            What tells persons apart, where the estimator was not told: a column, or the identifiers, one a row.
+        sample_weight : array of shape (n_samples,), optional
+            **Public** weights of the rows, such as those of a survey's design: they are not protected, and a row may
+            have as much influence as the largest of them.
         """
         del y
-        return self._fit_source(X, plan)
-
-    @available_where(rows_pass_once)
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Collect rows and spend nothing; `fit_moments()` then draws the release and spends.
-
-        There only where nothing about the rows is found privately, which takes another pass: with a public `norm_bound`
-        or `bounds`, or with rows that are compared.
-        """
-        del y
-        Relation.parse(self.relation)
-        check_read_once(stages_asked(self.stages))
-        source = opened(X, self.schema)
-        collected: SecondMoments | None = getattr(self, "_collected", None)
-        if collected is not None and source.n_features != collected.n_features:
-            raise InvalidDataError(
-                f"X has {source.n_features} features, but {type(self).__name__} is expecting "
-                f"{collected.n_features} features as input."
-            )
-        # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
-        # cannot count a row twice, which would double what one person changes.
-        preparation = prepared_once(self, Features.of(source))
-        ring = MixedRing(preparation.bound) if collected is None else self._ring.branch()
-        added = collected_moments(source, preparation, ring)
-        self.n_features_in_ = source.n_features
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-        # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
-        whole, schema = added if collected is None else collected + added, Features.of(source).schema
-        self.__dict__.update(_collected=whole, _ring=ring, _collected_schema=schema)
-        return self
+        return self._fit_source(X, plan, schema=schema, person=person, sample_weight=sample_weight)
 
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
         """Release from moments collected elsewhere, or by `partial_fit`; spends the budget like `fit`."""
@@ -166,9 +155,11 @@ class MomentsEstimator(BaseEstimator):
         self._check_size(law, moments.bound.rule, moments.n_samples)
         payment = self._pay(plan, moments.n_samples, generator)
         schema = self.__dict__.get("_collected_schema") if collected else None
+        # Directions that a law draws are those of the rows as they were scaled; about the mean there is a matrix.
+        own_units = moments.bound.needs_matrix and has_own_units(self, schema or self.schema)
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
-        return self._release(plan, moments, request, generator, payment, schema=schema)
+        return self._release(plan, moments, replace(request, own_units=own_units), generator, payment, schema=schema)
 
     def _check_rows(self, rule: RowRule) -> None:
         """Refuse rows that this estimator has no use for; asked before every spend."""
@@ -198,22 +189,21 @@ class MomentsEstimator(BaseEstimator):
         del d
         return None
 
-    def _fit_source(self, X: Any, plan: SpendPlan | None = None) -> Self:
+    def _fit_source(self, X: Any, plan: SpendPlan | None, **of_fit: Any) -> Self:
         self._forget_collected()
         check_surroundings(self)
-        source = opened(X, self.schema)
+        source = opened(self, X, **of_fit)
         plan = self.plan(source) if plan is None else plan
         plan.check_made_for(asked_by(self))
         check_fits(self, source, plan)
         request = self._request(source.n_features, source.feature_names or ())
         fit = StagedFit(source, plan, generator_from(self.random_state), self._check_size, self._pay)
         moments = fit.moments(self._directions_wanted())
-        if "bounds" in fit.plan.choices and not (self._lengths or self.standardize):
-            request = replace(request, own_units=True)
+        own_units = fit.plan.preparation_for(source.n_features).own_units
         self._release(
             fit.plan,
             moments,
-            request,
+            replace(request, own_units=own_units),
             fit.generator,
             fit.payment,
             schema=Features.of(source).schema,
@@ -230,8 +220,9 @@ class MomentsEstimator(BaseEstimator):
     def _pay(self, plan: SpendPlan, n_rows: int, generator: np.random.Generator) -> gate.Payment:
         """Record the whole fit in the ledger, once, before the first draw."""
         law = plan.law(n_rows)
-        check_delta(law, n_rows)
-        return gate.pay(law, plan.guarantee_of(law), generator, self.ledger, f"{type(self).__name__}.fit")
+        promise = plan.guarantee_of(law)
+        check_delta(promise, n_rows)
+        return gate.pay(law, promise, generator, self.ledger, f"{type(self).__name__}.fit")
 
     def _release(
         self,
@@ -246,7 +237,7 @@ class MomentsEstimator(BaseEstimator):
         drawn: gate.Drawn = gate.NOTHING,
         without_range: tuple[int, ...] = (),
     ) -> Self:
-        self.release_ = release = gate.draw(
+        release = gate.draw(
             moments,
             generator,
             payment,
@@ -258,10 +249,14 @@ class MomentsEstimator(BaseEstimator):
             drawn=drawn,
             without_range=without_range,
         )
-        self.guarantee_, self.law_, self.n_samples_ = release.guarantee, release.origin.law, release.n_rows
-        self.n_features_in_ = moments.n_features
-        if moments.feature_names is not None:
-            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        return self._fitted_by(release)
+
+    def _fitted_by(self, release: Release) -> Self:
+        """Set the fitted attributes to what a release says; return the estimator."""
+        self.release_, self.guarantee_, self.law_ = release, release.guarantee, release.origin.law
+        self.n_samples_, self.n_features_in_ = release.n_rows, release.n_features
+        if release.feature_names is not None:
+            self.feature_names_in_ = np.asarray(release.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.scale_, self.norm_bound_ = release.scale, release.origin.rows.row_norm
@@ -271,19 +266,6 @@ class MomentsEstimator(BaseEstimator):
     def _interpret(self, release: Release) -> None:
         """Set the fitted attributes to what the release reads of itself."""
         raise NotImplementedError
-
-    def _forget_collected(self) -> None:
-        for name in ("_ring", "_collected", "_collected_schema"):
-            self.__dict__.pop(name, None)
-
-    def __getstate__(self) -> Any:
-        # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
-        if "_collected" in self.__dict__ or "_ring" in self.__dict__:
-            raise InvalidDataError(
-                f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
-                "fit_moments first, or fit."
-            )
-        return super().__getstate__()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -58,10 +58,10 @@ def balanced_rows(law: CentralLaw, rule: RowRule) -> Fraction:
     return CLIPPED_PER_NOISE * law.n_features * noise
 
 
-def check_enough(n_rows: int, epsilon: Fraction, takes: Fraction, what: str, instead: str) -> None:
-    """Refuse, before anything is spent, to look for what so few rows do not show at this epsilon."""
-    if n_rows < takes:
+def check_enough(n: int, counted: str, epsilon: Fraction, takes: Fraction, what: str, instead: str) -> None:
+    """Refuse, before anything is spent, to look for what so few rows or persons do not show at this epsilon."""
+    if n < takes:
         raise InvalidDataError(
-            f"{n_rows:,} rows are too few to find {what} privately: the share of epsilon for it, {float(epsilon):.3g}, "
+            f"{n:,} {counted} are too few to find {what} privately: the share of epsilon for it, {float(epsilon):.3g}, "
             f"takes {math.ceil(takes):,}; give {instead}, or more epsilon."
         )

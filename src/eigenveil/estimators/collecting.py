@@ -13,9 +13,8 @@ from ..rows.column_counts import ColumnCounts
 from ..rows.mixing import MixedRing
 from ..rows.norm_counts import RowSizes
 from ..sources import collect
-from ..sources.progress import tracked_batches
 from .preparation import CHOICES, FloatArray, RowPreparation
-from .ranging import found_ranges
+from .ranging import found_ranges, rows_to_compare
 from .spend_plan import SpendPlan
 
 ADDING = "adding up rows"
@@ -33,7 +32,7 @@ def collected_moments(source: Any, preparation: RowPreparation, ring: MixedRing)
 
 
 def _comparisons(source: Any, ring: MixedRing) -> Iterator[FloatArray]:
-    for batch in tracked_batches(source, purpose=ADDING):
+    for batch in rows_to_compare(source, ADDING):
         yield from (part for part in ring.push(batch) if part.shape[0])
 
 
@@ -53,7 +52,7 @@ def with_ring_closed(moments: SecondMoments, ring: MixedRing) -> SecondMoments:
 
 def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
     """Return counts of the norms of rows."""
-    make = partial(RowSizes, preparation.shift, preparation.scale)
+    make = partial(RowSizes, preparation.shift, preparation.scale, person_weight=preparation.person_weight)
     sizes: RowSizes = collect(source, make, progress, f"finding {CHOICES['norm_bound']}")
     return sizes
 

@@ -1,6 +1,6 @@
 """What estimators with components share: everything about them is read off the release, in one place."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError
 from ..releases import Release
+from ..uncertainty import HIDDEN_ROWS
 from .checking import checked_array
 from .readable import readable_rows
 
 FloatArray = NDArray[np.float64]
+_Told = TypeVar("_Told")
 
 
 class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -33,7 +35,7 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def explained_variance_(self) -> FloatArray | None:
-        """Variances of the components, of the scaled features; None where none were released."""
+        """Variances along the components, of the scaled features; None where none were released."""
         return self.release_.explained_variance
 
     @property
@@ -43,12 +45,58 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def explained_variance_interval_(self) -> FloatArray:
-        """95 % intervals for the eigenvalues, by simulation of the public noise law."""
-        intervals = self.release_.explained_variance_interval
-        if intervals is None:
+        """95 % intervals for the variances along the components, from the public law of the noise."""
+        return self._told(self.release_.explained_variance_interval)
+
+    @property
+    def explained_variance_interval_kind_(self) -> tuple[str, ...]:
+        """What each of these intervals rests on: "exact law", or "approximate"."""
+        return self._told(self.release_.explained_variance_interval_kind)
+
+    @property
+    def captured_variance_(self) -> float | None:
+        """Variance along all components together; None where no variances were released."""
+        return self.release_.captured_variance
+
+    @property
+    def captured_variance_ratio_(self) -> float | None:
+        """Its share of the total; None where no variances were released."""
+        return self.release_.captured_variance_ratio
+
+    @property
+    def captured_variance_interval_(self) -> FloatArray:
+        """95 % interval for the variance along all components together."""
+        return self._told(self.release_.captured_variance_interval)
+
+    @property
+    def explained_variance_ratio_interval_(self) -> FloatArray:
+        """95 % intervals for the shares of the components, with the error of the total."""
+        return self._told(self.release_.explained_variance_ratio_interval)
+
+    @property
+    def captured_variance_ratio_interval_(self) -> FloatArray:
+        """95 % interval for the share of all components together."""
+        return self._told(self.release_.captured_variance_ratio_interval)
+
+    @property
+    def above_noise_(self) -> NDArray[np.bool_]:
+        """Which components are above the noise, and surely have more than an average share of the variance."""
+        return self._told(self.release_.above_noise)
+
+    @property
+    def may_be_noise_(self) -> NDArray[np.bool_]:
+        """Which components may be noise alone: not `above_noise_`, and of no known direction."""
+        return self._told(self.release_.may_be_noise)
+
+    def _told(self, value: _Told | None) -> _Told:
+        if value is None:
             law = self.release_.origin.law
-            raise AttributeError(f"{law} releases no matrix with a known noise law to draw intervals from.")
-        return intervals
+            raise AttributeError(
+                HIDDEN_ROWS
+                if self.release_.rows_hidden
+                else f"{law} releases no variances with noise of a known law, so nothing tells their error."
+            )
+        return value
 
     def transform(self, X: Any) -> FloatArray:
         """Project rows, of whatever `fit` takes, on the components.

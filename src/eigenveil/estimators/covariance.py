@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..reading import Regression
+from ..regressing import Regression
 from ..releases import Release
 from .base import MomentsEstimator
 from .preparation import FloatArray
@@ -27,13 +27,18 @@ class PrivateCovariance(MomentsEstimator):
         The same with its diagonal brought to 1.
     location_ : ndarray of shape (n_features,)
         The released mean with ``center=True``, else the middle of the bounds or zero.
+    entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
+        95 % intervals for every covariance and correlation of the rows as they were used, from the raw release and the
+        known noise. `release_.entry_interval(level, of="population")` asks for others; None without a noise law.
+    location_interval_ : ndarray of shape (n_features, 2) or None
+        The same for the mean; None where none was released.
     scale_, norm_bound_, guarantee_, release_, law_, n_samples_
         As in `PrivatePCA`; `release_` holds the raw matrix.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> model = PrivateCovariance(epsilon=5.0, norm_bound=10.0).fit(load_iris().data)
+    >>> model = PrivateCovariance(epsilon=50.0, bounds=(0, 8)).fit(load_iris().data)
     >>> model.covariance_.shape, bool(np.linalg.eigvalsh(model.covariance_).min() > -1e-12)
     ((4, 4), True)
     """
@@ -41,13 +46,36 @@ class PrivateCovariance(MomentsEstimator):
     def _interpret(self, release: Release) -> None:
         self.location_ = release.mean
         self.covariance_ = np.asarray(release.covariance)
+        release.warn_of_features()
 
     @property
     def correlation_(self) -> FloatArray | None:
         """`covariance_` with its diagonal brought to 1."""
         return self.release_.correlation
 
-    def regress(self, target: int | str, features: Sequence[int | str] | None = None) -> Regression:
+    @property
+    def entry_interval_(self) -> FloatArray | None:
+        """95 % intervals for the entries of the covariance of this data set."""
+        return self.release_.entry_interval()
+
+    @property
+    def correlation_interval_(self) -> FloatArray | None:
+        """95 % intervals for the correlations of this data set."""
+        return self.release_.correlation_interval()
+
+    @property
+    def location_interval_(self) -> FloatArray | None:
+        """95 % intervals for the means of this data set."""
+        return self.release_.location_interval()
+
+    def regress(
+        self,
+        target: int | str,
+        features: Sequence[int | str] | None = None,
+        *,
+        level: float = 0.95,
+        of: str = "data",
+    ) -> Regression:
         """Regress one column on others, from the released matrix and at no further privacy cost.
 
         Parameters
@@ -56,6 +84,10 @@ class PrivateCovariance(MomentsEstimator):
             The column to predict, by position or name.
         features : sequence, optional
             The columns to predict from; all others by default.
+        level : float
+            Coverage of each interval.
+        of : {"data", "population"}
+            Whether intervals are about the rows of this data set, or about the population that they come from.
         """
         check_is_fitted(self)
-        return self.release_.regress(target, features)
+        return self.release_.regress(target, features, level=level, of=of)

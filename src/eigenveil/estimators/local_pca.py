@@ -67,7 +67,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), idealized numerics
+    4-differentially private (replace one row), idealized numerics; see caveats
     """
 
     def __init__(

@@ -1,21 +1,24 @@
 """`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ..accounting.ledger import LedgerOrPath
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
+from ..errors import InvalidParameterError, integer_between, one_of
 from ..laws import CentralLaw
 from ..origin import ComponentsRequest, Request
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..reading import NO_UNITS
 from ..releases import Release
+from ..row_rule import RowRule
 from ..schema import Schema
+from .asked import told
 from .base import MomentsEstimator
 from .components import ComponentsMixin
-from .public_facts import opened, told
+from .opening import opened
+from .readable import check_read_again
 
 
 class PrivatePCA(ComponentsMixin, MomentsEstimator):
@@ -24,9 +27,9 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     Parameters
     ----------
     n_components : int, float, "above_noise" or None
-        Number of components; or the share of variance they should explain, chosen from released eigenvalues only;
-        or those that rise above the noise, at least one (more of them than the rank of the rows with a probability of
-        at most 5 %); or all features.
+        Number of components; or the share of variance they should explain: the least number that captures it, by the
+        variances along released directions; or those that rise above the noise, at least one (more of them than the
+        rank of the rows with a probability of at most 5 %); or all features.
     epsilon : float
         The budget of one fit. Every call of `fit` spends it again.
     delta : float
@@ -49,14 +52,22 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         privately with a tenth of epsilon, or with ``center=False`` takes ``rows="unit"`` where it would clip more than
         half of the rows. It must not be computed from the rows.
     bounds : (low, high) or dict, optional
-        Public range of the features, mapped to [-1, 1]: components are those of the mapped features, not of the raw
-        units of scikit-learn's ``PCA``. Numbers, or one for each feature, or (low, high) by name. Where all ranges have
-        one width, the components are the same.
+        Public range of the features: numbers, or one for each feature, or (low, high) by name. They bound the rows, and
+        components are those of the features in their own units all the same, as scikit-learn's ``PCA`` has them. Beside
+        them a `norm_bound` is that of features mapped to [-1, 1]; with ``center=False`` and one, components are those
+        of the mapped features.
     feature_scale : float, sequence or dict, optional
-        Public sizes of the features, to divide by, or sizes by name.
+        Public sizes of the features, to divide by, or sizes by name: components are those of the divided features.
     schema : Schema, optional
         What is publicly known of the columns, in place of `bounds` and `feature_scale`: raw tables are encoded by it,
-        and its ranges are mapped as `bounds` are.
+        and its ranges are used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes.
+        Where it has a column of kind person, persons are the unit.
+    person : str or int, optional
+        The column that tells persons apart, where a person may have many rows: the promise is then made to one person
+        with all of their rows, and the column is no feature. Identifiers beside the table go to `fit`.
+    weight : {"persons", "rows"}
+        What counts once where persons are the unit: every person's average, whatever the number of their rows; or every
+        row, up to the bound on all rows of a person together (docs/explanation/persons.md).
     standardize : bool
         Components of the correlation matrix, as after scikit-learn's ``StandardScaler``: nothing is spent on scales,
         which are read off the release.
@@ -81,12 +92,18 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Directions, most important first (in no order for "ppca"), of the scaled features.
+        Directions, most important first (in no order for "ppca"): of the features times `scale_`.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,) or None
-        Eigenvalues, freed of the bias that the noise has, and their share of the total. None where the law releases
-        no eigenvalues.
+        Variances of the rows, as they were used, along the components, and their share of the total: not the
+        eigenvalues, which the noise raises. None where the law releases no variances.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
-        95 % intervals for the eigenvalues of the rows as they were used, from the known noise; free of privacy cost.
+        95 % intervals for these variances, from the known noise; free of privacy cost.
+    explained_variance_interval_kind_ : tuple of str
+        For each component "exact law" or "approximate"; docs/explanation/uncertainty.md has the coverage of both.
+    captured_variance_, captured_variance_ratio_, captured_variance_interval_ : float, float, ndarray of shape (2,)
+        The same for all components together, which near ties do not blur.
+    above_noise_ : ndarray of bool, of shape (n_components,)
+        Whether a component rises above the noise, and surely has more than an average share of the variance.
     covariance_, correlation_ : ndarray of shape (n_features, n_features) or None
         The released matrix, shrunk to be positive semidefinite, in the units of the features; and the same with its
         diagonal brought to 1.
@@ -96,26 +113,27 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         What `transform` multiplies by: one over the sizes of the features, with `standardize` over their released
         standard deviations, or ones.
     norm_bound_ : float
-        The bound that was used.
+        The bound that was used, on rows as they were scaled for the release.
     guarantee_ : Guarantee
     release_ : Release
     law_ : str
         The law that drew the release.
     n_samples_ : int or None
-        Number of rows; under "add_remove" its released noisy value.
+        Number of rows, or of persons where these are the unit; under "add_remove" its released noisy value.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> pca = PrivatePCA(2, epsilon=1.0).fit(load_breast_cancer().data)
+    >>> pca = PrivatePCA(1, epsilon=1.0).fit(load_breast_cancer().data)
     >>> pca.components_.shape
-    (2, 30)
+    (1, 30)
     >>> print(pca.guarantee_)
-    1-differentially private (replace one row), exact numerics
+    1-differentially private (replace one row), exact numerics; see caveats
     """
 
     _needs = "directions"
     _lengths = False
+    _projects: bool
 
     def __init__(
         self,
@@ -130,6 +148,8 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
+        person: str | int | None = None,
+        weight: str = "persons",
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
@@ -147,6 +167,8 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
             bounds=bounds,
             feature_scale=feature_scale,
             schema=schema,
+            person=person,
+            weight=weight,
             law=law,
             law_options=law_options,
             relation=relation,
@@ -155,6 +177,22 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
             random_state=random_state,
         )
         self.n_components = n_components
+
+    @classmethod
+    def from_release(cls, release: Release) -> Self:
+        """Return an estimator that is fitted by a release, as of a file: it projects whatever its `fit` took.
+
+        Raw tables are encoded by the schema of the release. Nothing is spent, and parameters are the default ones.
+
+        Examples
+        --------
+        >>> from eigenveil import load_release
+        >>> rows = np.random.default_rng(0).normal(size=(500, 3))
+        >>> path = PrivatePCA(1, epsilon=9.0).fit(rows).release_.save(getfixture("tmp_path") / "rows.npz")
+        >>> PrivatePCA.from_release(load_release(path)).transform(rows).shape
+        (500, 1)
+        """
+        return cls()._fitted_by(release)
 
     def _read_off(self) -> float | str | None:
         """Return n_components where it says how the number is to be read off the release: a share, or above noise."""
@@ -197,14 +235,17 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows, which are private data; see `fit` and `transform`."""
-        source = opened(X, self.schema)
-        plan = self.plan(source)
-        shape = getattr(X, "shape", (0,))
-        if plan.at(shape[0] if isinstance(shape[0], int) else 0).preparation_for(source.n_features).rows == "signs":
-            raise InvalidParameterError(NO_UNITS)  # before it is paid for
-        if getattr(source, "reads_once", False):
-            raise InvalidDataError("These rows come once only, and fit_transform reads them twice; call fit.")
-        return super().fit_transform(X, y, **options)
+        check_read_again(opened(self, X, schema=options.get("schema"), person=options.get("person")), X)
+        self._projects = True
+        try:
+            return super().fit_transform(X, y, **options)
+        finally:
+            del self._projects
+
+    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
+        super()._check_size(law, rule, n_rows)
+        if rule.rows == "signs" and hasattr(self, "_projects"):  # how rows are made may depend on their number
+            raise InvalidParameterError(NO_UNITS)
 
     def _interpret(self, release: Release) -> None:
         self.components_, self.mean_ = release.components, release.mean

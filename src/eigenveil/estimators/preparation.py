@@ -1,5 +1,6 @@
 """From the parameters of an estimator to the rule of the rows, and what finding it out will cost."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -25,7 +26,16 @@ CHOICES = {"bounds": "the ranges of the features", "norm_bound": "the norm bound
 """What may be chosen privately, in words."""
 INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a public norm_bound, or bounds"}
 """What to give in place of it."""
+LEAST_REACH = 0.25
+"""How far a feature reaches at least, beside features in the mean, where they are read in their own units."""
+POOLED_CONSTANT = 0.125
+"""The constant of pooled rows in units of a person's norm: half of what a row has where a person has sixteen."""
 _SMALLEST_UNIT = 1e-140
+
+
+def euclidean(reach: FloatArray) -> float:
+    """Return the norm of a row whose features all are as far out as they reach."""
+    return float(np.linalg.norm(reach))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +57,12 @@ class RowPreparation:
         A norm that is found need not be larger.
     without_range : tuple of int
         Features for which none was found.
+    own_units : bool
+        Whether what is asked for is asked of the features in their own units, and ranges serve to bound rows alone.
+    person_weight : {None, "persons", "rows"}
+        What counts once where persons are the unit, as in `RowRule`.
+    most_weight : float, optional
+        The largest public weight of a row, where rows have weights.
     """
 
     rows: str = "clip"
@@ -57,6 +73,9 @@ class RowPreparation:
     ranges: tuple[int, ...] = ()
     longest: float | None = None
     without_range: tuple[int, ...] = ()
+    own_units: bool = False
+    person_weight: str | None = None
+    most_weight: float | None = None
 
     def choices(self, epsilon: Fraction, relation: Relation) -> dict[str, Guarantee]:
         """Return what the private choices cost, by what is chosen."""
@@ -74,7 +93,10 @@ class RowPreparation:
 
     def within(self, middle: FloatArray, half: FloatArray, without: tuple[int, ...]) -> "RowPreparation":
         """Return the preparation with ranges that were found, which are mapped to [-1, 1]."""
-        longest = float(middle.size**0.5)
+        # Rows far beyond their ranges are few, but in own units they may have most of the variance.
+        # How many rows are pooled, a range does not say.
+        unknown = self.own_units or self.person_weight == "rows"
+        longest = None if unknown else float(middle.size**0.5)
         return replace(self, shift=middle, scale=1 / half, ranges=(), longest=longest, without_range=without)
 
     def with_norm(self, norm: float) -> "RowPreparation":
@@ -98,10 +120,17 @@ class RowPreparation:
             norm,
             shift=None if self.shift is None else tuple(self.shift),
             scale=None if self.scale is None else tuple(self.scale),
-            constant=norm / 2 if self.center else None,
+            constant=norm * self._constant_share if self.center else None,
             rows=self.rows,
             comparisons=COMPARISONS if self.rows in COMPARED else 1,
+            person_weight=self.person_weight,
+            most_weight=self.most_weight,
         )
+
+    @property
+    def _constant_share(self) -> float:
+        """The constant in units of the norm, which pooled rows of a person share, their constants with them."""
+        return POOLED_CONSTANT if self.person_weight == "rows" else 0.5
 
 
 def public_preparation(
@@ -114,8 +143,15 @@ def public_preparation(
     standardize: bool,
     center: bool,
     ranges: tuple[int, ...] = (),
+    own_units: bool = False,
+    longest: Callable[[FloatArray], float] = euclidean,
+    **counted_as: Any,
 ) -> RowPreparation:
-    """Read the public bounds for rows of d features; without any, `ranges` of these features may be found privately."""
+    """Read the public bounds for rows of d features; without any, `ranges` of these features may be found privately.
+
+    `longest` tells the norm that no row is beyond where features reach so far from the middle of their ranges, and
+    `counted_as` what a row or a person counts.
+    """
     _check_target(rows, standardize, center)
     if rows != "clip":
         if norm_bound is not None or bounds is not None:
@@ -123,16 +159,34 @@ def public_preparation(
         if rows == "signs" and feature_scale is not None:
             raise InvalidParameterError("rows='signs' is the same in any units; leave feature_scale out.")
         norm = d**0.5 if rows == "signs" else 1.0
-        return RowPreparation(rows, scale=_feature_scale(feature_scale, d), norm=norm)
+        return RowPreparation(rows, scale=_feature_scale(feature_scale, d), norm=norm, **counted_as)
     norm = None if norm_bound is None else positive_number("norm_bound", norm_bound)
     if bounds is None:
-        return RowPreparation(rows, None, _feature_scale(feature_scale, d), norm, bool(center), ranges)
+        scale = _feature_scale(feature_scale, d)
+        return RowPreparation(rows, None, scale, norm, bool(center), ranges, **counted_as)
     if feature_scale is not None:
         raise InvalidParameterError("bounds already scale the features; leave out feature_scale.")
     low, high = _bounds(bounds, d)
-    # Features map to [-1, 1], so no row is longer than sqrt(d).
-    norm = d**0.5 if norm is None else norm
-    return RowPreparation(rows, (low + high) / 2, 2 / (high - low), norm, bool(center))
+    half = (high - low) / 2
+    scale = 1 / half if norm is not None or not own_units else own_scale(half, center)
+    if (
+        norm is None and counted_as.get("person_weight") != "rows"
+    ):  # of pooled rows a range says nothing about how many there are
+        norm = longest(half * scale)
+    middle = (low + high) / 2
+    return RowPreparation(rows, middle, scale, norm, bool(center), own_units=own_units, **counted_as)
+
+
+def own_scale(half: FloatArray, center: bool) -> FloatArray:
+    """Return what features with these half widths are multiplied by where they are read in their own units.
+
+    By nothing about the origin, where a law may draw directions, which stay what they are only in rows that are not
+    scaled. About the mean so that they reach as far out as the root of the half width, which is where the noise is
+    least, in own units (docs/explanation/raw_tables.md); the narrow ones a little farther, which costs little.
+    """
+    if not center:
+        return np.ones_like(half)
+    return np.asarray(np.sqrt(np.maximum(half, half.mean() * LEAST_REACH**2)) / half)
 
 
 def _check_target(rows: str, standardize: bool, center: bool) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of, truth_value
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
 from ..guarantee import Relation
 from ..laws import LAWS
-from ..row_rule import COMPARED, ROW_RULES
+from ..row_rule import COMPARED, PERSON_WEIGHTS, ROW_RULES
 from ..schema import Schema
-from ..sources import Source, is_source, open_table
+from ..sources import is_source
+from .asked import TRUTH_VALUES, has_own_units, told
+from .opening import checked_schema, names_persons
 from .preparation import RowPreparation, public_preparation
 from .spend_plan import SpendPlan
 from .stages import stages_asked
 
-_TRUTH_VALUES = {"standardize": "; give public sizes by feature_scale", "center": "; give a public middle by bounds"}
-"""Parameters that are true or false, with what to do for who means numbers."""
 AUTO = "auto"
 """The rule of rows that is chosen by what is public."""
 _ANOTHER_PASS = (
@@ -43,6 +43,12 @@ class Features:
         Whether rows come in a public order, so that neighbours can be compared.
     reads_once : bool
         Whether rows come once only.
+    by_person : bool
+        Whether the unit is a person with all of their rows.
+    most_weight : float, optional
+        The largest of the public weights of rows, where they have such.
+    truths : tuple of bool
+        Which of them are truth values, 0 or 1 each by itself; none by default.
     """
 
     n_features: int
@@ -52,26 +58,53 @@ class Features:
     schema: Schema | None = None
     in_order: bool = True
     reads_once: bool = False
+    by_person: bool = False
+    most_weight: float | None = None
+    truths: tuple[bool, ...] = ()
 
     @classmethod
-    def of(cls, given: Any, schema: Schema | None = None) -> Self:
-        """Return the features of a source, or so many of which nothing is known but by a schema."""
+    def of(cls, given: Any, estimator: Any = None) -> Self:
+        """Return the features of a source, or so many of which nothing is known but by an estimator's parameters."""
         if not is_source(given):
-            d = integer_between("n_features", given, 1)
+            d, schema = integer_between("n_features", given, 1), checked_schema(estimator.schema)
             if schema is not None and d != schema.n_features:
                 raise InvalidParameterError(
                     f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
                 )
-            return cls(d, None, (False,) * d, 0, checked_schema(schema))
+            by_person = names_persons(estimator, schema)
+            if schema is None:
+                return cls(d, None, (False,) * d, by_person=by_person)
+            kinds = [column.kind for column in schema.columns for _ in column.features]
+            one_hot = tuple(fixed for column in schema.columns for fixed in column.one_hot)
+            truths = tuple(kind == "boolean" and not fixed for kind, fixed in zip(kinds, one_hot, strict=True))
+            n_categorical = sum(column.kind == "category" for column in schema.columns)
+            facts = d, schema.feature_names, one_hot, n_categorical, schema
+            return cls(*facts, by_person=by_person, truths=truths)
         one_hot = getattr(given, "one_hot", (False,) * given.n_features)
-        facts = given.n_features, given.feature_names, one_hot, getattr(given, "n_categorical", 0)
-        order = getattr(given, "in_order", True), getattr(given, "reads_once", False)
-        return cls(*facts, checked_schema(getattr(given, "schema", None)), *order)
+        schema, n_categorical = checked_schema(getattr(given, "schema", None)), getattr(given, "n_categorical", 0)
+        optional = ("in_order", "reads_once", "by_person", "most_weight", "truths")
+        known = {name: getattr(given, name) for name in optional if hasattr(given, name)}
+        return cls(given.n_features, given.feature_names, one_hot, n_categorical, schema, **known)
+
+    def person_weight(self, estimator: Any) -> str | None:
+        """Return what counts once where persons are the unit; None where rows are."""
+        weight = one_of("weight", estimator.weight, PERSON_WEIGHTS)
+        return weight if self.by_person else None
+
+    def counted_as(self, estimator: Any) -> dict[str, Any]:
+        """Return what a row or a person counts, as the rule of rows takes it."""
+        return {"person_weight": self.person_weight(estimator), "most_weight": self.most_weight}
 
     @property
     def without_public_range(self) -> tuple[int, ...]:
         """Features that are not 0 or 1 by construction."""
-        return tuple(position for position, fixed in enumerate(self.one_hot) if not fixed)
+        truths = self.truths or (False,) * self.n_features
+        return tuple(at for at, known in enumerate(zip(self.one_hot, truths, strict=True)) if not any(known))
+
+    def longest(self, reach: Sequence[float]) -> float:
+        """Return the norm that no row is beyond whose features reach so far; a one-hot block has a single 1."""
+        squares = sum(far**2 for far, fixed in zip(reach, self.one_hot, strict=True) if not fixed)
+        return math.sqrt(squares + self.n_categorical)
 
     def by_name(self, parameter: str, given: Mapping[Any, Any], default: Any) -> list[Any]:
         """Return the values of a mapping in the order of the features; what is 0 or 1 anyway gets the default."""
@@ -90,22 +123,18 @@ def rows_for(estimator: Any, features: Features | None = None) -> str:
     """Return the rule of rows that was asked for, or that which suits what is public.
 
     Rows are clipped where a bound is public, where their lengths matter, and where they cannot be compared: under
-    add/remove, on an engine or from a query, about the origin, and in two stages that were asked for. Else they are
-    compared, and nothing about them need be known.
+    add/remove, on an engine or from a query, about the origin, where all rows of persons are pooled, and in two stages
+    that were asked for. Else they are compared, and nothing about them need be known.
     """
     asked = one_of("rows", estimator.rows, (AUTO, *ROW_RULES))
     if asked != AUTO:
         return asked
     if _needs_lengths(estimator) or not _comparable(estimator, features) or _has_public_bound(estimator, features):
         return "clip"
-    if stages_asked(estimator.stages) == 2:
+    pooled = features is not None and features.person_weight(estimator) == "rows"
+    if pooled or stages_asked(estimator.stages) == 2:
         return "clip"
     return "signs" if told(estimator, "standardize") else "pairs"
-
-
-def told(estimator: Any, name: str) -> bool:
-    """Return a parameter that is true or false, or refuse it."""
-    return truth_value(name, getattr(estimator, name), _TRUTH_VALUES[name])
 
 
 def _may_find_ranges(estimator: Any, features: Features) -> bool:
@@ -124,7 +153,10 @@ def _needs_lengths(estimator: Any) -> bool:
 
 
 def _comparable(estimator: Any, features: Features | None) -> bool:
-    in_order = features is None or features.in_order
+    # Persons stand in the order of their identifiers, each with one of their rows.
+    in_order = features is None or features.in_order or features.by_person
+    if features is not None and features.most_weight is not None:  # which a comparison of two rows has no place for
+        return False
     return in_order and told(estimator, "center") and Relation.parse(estimator.relation) is Relation.REPLACE
 
 
@@ -136,7 +168,10 @@ def _has_public_bound(estimator: Any, features: Features | None) -> bool:
 
 
 def _only_indicators(estimator: Any, features: Features) -> bool:
-    return all(features.one_hot) and estimator.bounds is estimator.feature_scale is estimator.norm_bound is None
+    return (
+        not features.without_public_range
+        and estimator.bounds is estimator.feature_scale is estimator.norm_bound is None
+    )
 
 
 def rows_pass_once(estimator: Any) -> bool:
@@ -148,8 +183,10 @@ def rows_pass_once(estimator: Any) -> bool:
 
 def prepared(estimator: Any, features: Features) -> RowPreparation:
     """Return how an estimator's parameters and the public facts of a table prepare its rows."""
-    rows, more = rows_for(estimator, features), {name: told(estimator, name) for name in _TRUTH_VALUES}
-    known = {**_bounds_of(estimator, features, rows), **more}
+    rows = rows_for(estimator, features)
+    more = {name: told(estimator, name) for name in TRUTH_VALUES}
+    more["own_units"] = has_own_units(estimator, features.schema)
+    known = {**_bounds_of(estimator, features, rows), **more, **features.counted_as(estimator)}
     ranges = (
         features.without_public_range if _may_find_ranges(estimator, features) and _needs_lengths(estimator) else ()
     )
@@ -158,6 +195,11 @@ def prepared(estimator: Any, features: Features) -> RowPreparation:
 
 def prepared_once(estimator: Any, features: Features) -> RowPreparation:
     """Return how rows are prepared that come once; an engine has no public order, and may need a bound after all."""
+    if features.by_person:
+        raise InvalidDataError(
+            "partial_fit cannot tell whether a person has rows in another call, and would count them twice; give all "
+            "rows to fit."
+        )
     preparation = prepared(estimator, features)
     if preparation.norm is None:
         raise InvalidDataError(_ANOTHER_PASS)
@@ -169,7 +211,14 @@ def prepared_for_many(estimator: Any, features: Features) -> RowPreparation | No
     named = estimator.law in LAWS and LAWS[estimator.law].releases == "subspace"  # which tells nothing about the mean
     if named or features.reads_once or _needs_lengths(estimator) or not _may_find_ranges(estimator, features):
         return None
-    return RowPreparation("clip", center=True, ranges=features.without_public_range)
+    own_units = not told(estimator, "standardize")
+    return RowPreparation(
+        "clip",
+        center=True,
+        ranges=features.without_public_range,
+        own_units=own_units,
+        **features.counted_as(estimator),
+    )
 
 
 def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
@@ -189,9 +238,7 @@ def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
                     "for every number and date, or for none of them, and ranges are found privately."
                 )
             return {"norm_bound": norm, "bounds": None, "feature_scale": sizes}
-        return {"norm_bound": schema.norm if norm is None else norm, "bounds": schema.bounds, "feature_scale": None}
-    # A one-hot block keeps its zeros and its one: m of them have norm sqrt(m), and a range maps to [-1, 1].
-    longest = math.sqrt(features.one_hot.count(False) + features.n_categorical)
+        return {"norm_bound": norm, "bounds": schema.bounds, "feature_scale": None, "longest": schema.longest}
     if isinstance(feature_scale, Mapping):
         feature_scale = features.by_name("feature_scale", feature_scale, 1.0)
     if isinstance(bounds, Mapping):
@@ -199,27 +246,13 @@ def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
         if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
             raise InvalidParameterError("bounds by name must be (low, high) for every feature.")
         bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        norm = longest if norm is None else norm
-    elif _only_indicators(estimator, features):
-        norm = longest if rows == "clip" else None
+        return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale, "longest": features.longest}
+    if rows == "clip" and _only_indicators(estimator, features):
+        if not any(features.truths):
+            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None, "feature_scale": None}
+        bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
+        return {"norm_bound": None, "bounds": bounds, "feature_scale": None, "longest": features.longest}
     return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale}
-
-
-def opened(data: Any, schema: Any) -> Source:
-    """Return the source of data, encoded by the schema of an estimator where it has one."""
-    if schema is not None and is_source(data):
-        if getattr(data, "schema", None) != schema:
-            raise InvalidParameterError(
-                "The table was opened without the schema of the estimator; give it to one of them."
-            )
-        return open_table(data)
-    checked = checked_schema(schema)
-    try:
-        return open_table(data, schema=checked)
-    except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
-        # An estimator has no columns=; its caller opens the table.
-        error.args = (str(error).replace(" columns=", " sources.open_table(data, columns=...)"),)
-        raise
 
 
 def check_fits(estimator: Any, source: Any, plan: SpendPlan) -> None:
@@ -247,18 +280,3 @@ def _ways_to_prepare(estimator: Any, features: Features) -> Iterator[RowPreparat
         yield many
     if preparation.norm is None and not preparation.center:
         yield preparation.of_unit_rows()
-
-
-def checked_schema(schema: Any) -> Schema | None:
-    """Return the schema of an estimator, or refuse what cannot be promised or read with it."""
-    if schema is None:
-        return None
-    if not isinstance(schema, Schema):
-        raise InvalidParameterError("schema must be a Schema; Schema.load reads one from a file.")
-    if schema.person is not None:
-        raise InvalidParameterError(
-            f"The schema names the persons by {schema.person!r}, and what is promised here is for one row, not for all "
-            "rows of a person; declare that column ignored if every person has one row."
-        )
-    schema.check_complete()
-    return schema

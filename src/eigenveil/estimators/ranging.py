@@ -6,7 +6,7 @@ construction are not searched. docs/explanation/raw_tables.md derives the number
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .. import gate
 from ..errors import NoiseWarning, own_words, warn_caller
+from ..rows.chosen_rows import ChosenRows
 from ..rows.column_counts import ColumnCounts, half_differences
 from ..rows.mixing import mixed_blocks
 from ..sources import collect
@@ -26,7 +27,7 @@ SEARCHES = 3
 """Searches, which share what the ranges cost evenly."""
 LEAST_ROWS_EACH = 100
 """Rows times the epsilon of one search in one feature, below which some range goes astray too often."""
-COVARIANCE_FROM, CORRELATIONS_FROM = 2, 8
+COVARIANCE_FROM, CORRELATIONS_FROM = 2, 5
 """From so many times the rows that ranges take on, components of rows within them beat those of compared rows."""
 _PURPOSE = f"finding {CHOICES['bounds']}"
 # Half of a difference: steps of half an octave from 2^-1000 to 2^100. What is found below 2^-100 is no size: almost all
@@ -44,6 +45,14 @@ _OCTAVES, _OCTAVES_WITHOUT, _STEPS = 60, 230, 2**16
 _NO_RANGE = 2.0**300
 
 
+def rows_to_compare(source: Any, purpose: str) -> Iterator[Any]:
+    """Yield the rows that stand on the ring in batches: all of a table, or one of every person by their identifiers."""
+    if getattr(source, "by_person", False):
+        chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
+        return chosen.batches()
+    return tracked_batches(source, purpose=purpose)
+
+
 def rows_for_ranges(epsilon: Fraction, n_features: int) -> Fraction:
     """Return how many rows it takes to find ranges of so many features at this epsilon.
 
@@ -55,11 +64,22 @@ def rows_for_ranges(epsilon: Fraction, n_features: int) -> Fraction:
     return LEAST_ROWS_EACH * SEARCHES * n_features / epsilon
 
 
+def pairs_beyond(n_pairs: int, n_features: int, epsilon: Fraction) -> Fraction:
+    """Return how many of so many pairs of rows should differ by more than a size that a search of this epsilon finds.
+
+    Examples
+    --------
+    >>> pairs_beyond(10_000, 5, Fraction(1, 10))
+    Fraction(600, 1)
+    """
+    return min(_BEYOND * n_features / epsilon, Fraction(3 * n_pairs, 4))
+
+
 @own_words
 def pair_sizes(source: Any, features: Sequence[int]) -> tuple[int, ColumnCounts]:
     """Return the number of rows, and counts of half the distances of disjoint pairs of them in these features."""
     counts, n_rows = ColumnCounts([_SIZES] * len(features), features), 0
-    for block in mixed_blocks(tracked_batches(source, purpose=_PURPOSE)):
+    for block in mixed_blocks(rows_to_compare(source, _PURPOSE)):
         counts.update_from(half_differences([block]))
         n_rows += block.shape[0]
     return n_rows, counts
@@ -70,7 +90,7 @@ def found_ranges(
 ) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
     """Return middles and half widths of ranges, and the features that have none; what they cost has been paid.
 
-    A feature of which no pairs were counted is 0 or 1, and keeps that.
+    A feature of which no pairs were counted is 0 or 1, and keeps that; a truth value has the range [0, 1].
     """
     each = epsilon / SEARCHES
     sizes, known = _sizes(pairs, each, generator)
@@ -85,6 +105,8 @@ def found_ranges(
     chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
     medians, widths = np.array(chosen).T
     middles, half = np.zeros(source.n_features), np.ones(source.n_features)
+    truths = np.flatnonzero(getattr(source, "truths", ()))
+    middles[truths] = half[truths] = 0.5
     middles[searched] = medians - widths / 2
     # A median that is known up to a step only needs a range that is no narrower than that.
     half[searched] = np.where(known, np.maximum(sizes, widths), _NO_RANGE)
@@ -108,8 +130,7 @@ def _sizes(
     pairs: ColumnCounts, epsilon: Fraction, generator: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return a distance that most pairs of rows do not pass, for every feature, and of which it was found."""
-    seen = _BEYOND * len(pairs.points) / epsilon
-    beyond = min(seen, Fraction(3 * pairs.n_rows, 4))
+    beyond = pairs_beyond(pairs.n_rows, len(pairs.points), epsilon)
     places = gate.choose_places(pairs, math.floor(beyond), epsilon, generator)
     return 2 * _SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
 

@@ -59,6 +59,15 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     intercept_ : float
     r2_ : float
         Share of the target's variation that the fit explains, from the same release.
+    coef_interval_ : ndarray of shape (n_features, 2)
+        95 % intervals for the least-squares coefficients of the rows as they were used; `coef_` is drawn to 0 by the
+        ridge and may lie outside. Infinite where the noise leaves them open.
+    r2_interval_ : ndarray of shape (2,)
+        The same for the share of variation that least squares explain.
+    intercept_error_ : float
+        Standard error of their intercept.
+    determined_ : bool
+        Whether the features' smallest variance in any direction rises above the noise, as such coefficients ask for.
     alpha_ : float
     guarantee_, release_, law_, norm_bound_
         As in `PrivatePCA`.
@@ -86,6 +95,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
+        person: str | int | None = None,
+        weight: str = "persons",
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
@@ -101,6 +112,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             bounds=bounds,
             feature_scale=feature_scale,
             schema=schema,
+            person=person,
+            weight=weight,
             law=law,
             law_options=law_options,
             relation=relation,
@@ -111,7 +124,16 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         self.alpha = alpha
         self.target = target
 
-    def fit(self, X: Any, y: Any = None, *, plan: SpendPlan | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        plan: SpendPlan | None = None,
+        schema: Schema | None = None,
+        person: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Fit from rows and targets and spend the budget; a second call spends it again.
 
         Parameters
@@ -122,23 +144,32 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             The targets.
         plan : SpendPlan, optional
             What `plan` gave for these rows [x, y], where it was asked before.
+        schema : Schema, optional
+            What is publicly known of the columns, where the estimator was not told.
+        person : str, int, list or array, optional
+            What tells persons apart, where the estimator was not told: a column, or beside `y` the identifiers.
+        sample_weight : array of shape (n_samples,), optional
+            **Public** weights of the rows, as in `PrivatePCA.fit`.
         """
+        of_rows = {"person": person, "sample_weight": sample_weight}
         if y is None:
             if self.target is None:
                 raise InvalidDataError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None; give y, or the "
                     "target column by target=."
                 )
-            return self._fit_source(X, plan)
+            return self._fit_source(X, plan, schema=schema, **of_rows)
         if self.target is not None:
             raise InvalidParameterError("Give either y or target, not both.")
-        if self.schema is not None:
+        if self.schema is not None or schema is not None:
             raise InvalidParameterError("A schema is for the whole table; name the column to predict by target=.")
+        if self.person is not None:
+            raise InvalidParameterError("A column of persons is for the whole table; name that to predict by target=.")
         names = getattr(X, "columns", None)
         X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
         column = y[:, None]
         table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
-        self._fit_source(table, plan)
+        self._fit_source(table, plan, **of_rows)
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
@@ -192,8 +223,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             factor = math.ceil(10 * noise / most) / 10
             raise InvalidDataError(
                 "The noise would hide even the mean of the target, and with it all that could be learned about it: "
-                f"{factor:g} times the rows (there are {n_rows}) or the epsilon (the release has {law.epsilon:g}) "
-                "would do, or fewer features."
+                f"{factor:g} times the {rule.unit.counted} (there are {n_rows}) or the epsilon (the release has "
+                f"{law.epsilon:g}) would do, or fewer features."
             )
 
     def _check_rows(self, rule: RowRule) -> None:
@@ -204,6 +235,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         fit = release.regression
         assert fit is not None
         self.coef_, self.intercept_, self.r2_, self.alpha_ = fit.coef, fit.intercept, fit.r2, fit.alpha
+        self.coef_interval_, self.r2_interval_ = fit.coef_interval, fit.r2_interval
+        self.intercept_error_, self.determined_ = fit.intercept_error, fit.determined
         # From here on the estimator is about the features alone.
         features = list(fit.features)
         self.n_features_in_ = len(features)

@@ -13,8 +13,9 @@ from ..releases import Release
 from ..row_rule import RowRule
 from ..schema import Schema
 from .base import MomentsEstimator
+from .opening import opened
 from .preparation import FloatArray
-from .readable import readable_rows
+from .readable import check_read_again, readable_rows
 
 # A variance below so many standard deviations of its noise is not told from none.
 _TOLD = 2.0
@@ -58,6 +59,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
         delta: float = 0.0,
         bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
         schema: Schema | None = None,
+        person: str | int | None = None,
+        weight: str = "persons",
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
@@ -72,6 +75,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
             center=True,
             bounds=bounds,
             schema=schema,
+            person=person,
+            weight=weight,
             law=law,
             law_options=law_options,
             relation=relation,
@@ -94,6 +99,11 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
                 NoiseWarning,
             )
         self.scale_ = np.sqrt(np.maximum(self.var_, hidden))
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
+        """Fit and return the scaled rows, which are private data; see `fit` and `transform`."""
+        check_read_again(opened(self, X, schema=options.get("schema"), person=options.get("person")), X)
+        return super().fit_transform(X, y, **options)
 
     def transform(self, X: Any) -> FloatArray:
         """Return the scaled rows, of whatever `fit` takes; they are private data as the rows are."""

@@ -33,7 +33,7 @@ class PrivateSparsePCA(PrivatePCA):
     support_ : ndarray of int
         Features that take part in some component.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the shrunk release along the components.
+        Variance of the shrunk release along the components; the intervals are about that of the rows.
 
     Examples
     --------
@@ -64,6 +64,8 @@ class PrivateSparsePCA(PrivatePCA):
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
+        person: str | int | None = None,
+        weight: str = "persons",
         law: str = "auto",
         law_options: Mapping[str, Any] | None = None,
         relation: str = "replace",
@@ -81,6 +83,8 @@ class PrivateSparsePCA(PrivatePCA):
             bounds=bounds,
             feature_scale=feature_scale,
             schema=schema,
+            person=person,
+            weight=weight,
             law=law,
             law_options=law_options,
             relation=relation,

@@ -188,7 +188,11 @@ def in_stages(
         harm.
     """
     laws = laws_for(rule)
-    if asked == 1:
+    if not rule.knows_corner and asked == 2:
+        raise InvalidParameterError(
+            "Pooled rows of persons and rows with weights are read in one stage; leave out stages."
+        )
+    if asked == 1 or not rule.knows_corner:
         return laws, ()
     plain = replace(rule, constant=None)
     try:

@@ -165,6 +165,7 @@ class StagedFit:
             portion = budget.take(self.stages.norm / len(MEANS))
             preparation = preparation.with_norm(self._norm(budget, counts, top, NORM_PLACES, portion, preparation))
             sums = None
+        self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
         return preparation
 
     def _norm(

@@ -9,17 +9,19 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
-from ..guarantee import Relation
-from ..laws import CentralLaw
+from ..guarantee import Guarantee, Relation
 
 # Packages that fit an estimator many times on the same rows. (Ensembles seed what they fit, which a release tells.)
 _REFITTING = ("sklearn.model_selection", "sklearn.feature_selection._rfe", "sklearn.multioutput")
+# What was said of a search, for as long as its object is there.
+_SAID: WeakKeyDictionary[BaseEstimator, set[str]] = WeakKeyDictionary()
 # Steps that scikit-learn wants fitted, and that learn nothing from rows for these parameters.
 _LEARNS_NOTHING: dict[str, dict[str, Any]] = {
     "PolynomialFeatures": {},
@@ -39,37 +41,56 @@ def check_surroundings(estimator: Any) -> None:
     ledger = opened_ledger(estimator.ledger)
     frames = list(_stack(sys._getframe(1)))
     learned = list(_learned_before(estimator, frames))
+    search = next((frame for frame in reversed(frames) if _refits(frame)), None)
     if learned:
-        warn_caller(
+        _warn_once(
+            search,
             f"The guarantee of {type(estimator).__name__} does not hold for the rows before "
             f"{' and '.join(dict.fromkeys(learned))}, which learned from them: leave it out, give public ranges or a "
             "schema, or put PrivateScaler in its place.",
-            PrivacyWarning,
         )
     # A seeded fit is marked as not private anyway.
-    if estimator.random_state is not None or not any(_refits(frame) for frame in frames):
+    if estimator.random_state is not None or search is None:
         return
     if ledger is None:
         raise InvalidParameterError(
             "A search or cross-validation fits many times, and every fit spends epsilon again; give a ledger= that "
             "counts them, or on data that are public a random_state=."
         )
-    warn_caller(
+    _warn_once(
+        search,
         "The ledger counts every fit of this search or cross-validation, but scores are computed from the rows "
         "themselves: neither they nor what is chosen by them is private.",
-        PrivacyWarning,
     )
 
 
-def check_delta(law: CentralLaw, n_rows: int) -> None:
-    """Warn, before the spend, of a delta that promises nothing to single persons; n is public under replace alone."""
-    delta = law.guarantee().delta
-    if law.relation is Relation.REPLACE and delta * n_rows >= 1:
-        warn_caller(
-            f"delta = {delta:g} is at least 1/n for these {n_rows:,} rows, which even the publication of a row taken "
-            "at random would satisfy; choose one far below 1/n.",
-            PrivacyWarning,
-        )
+def _warn_once(search: FrameType | None, sentence: str) -> None:
+    """Warn; within a search, which fits many times, once for the object that searches or is searched."""
+    known = {} if search is None else search.f_locals
+    around = next((known[name] for name in ("self", "estimator") if isinstance(known.get(name), BaseEstimator)), None)
+    if around is not None and sentence in _SAID.setdefault(around, set()):
+        return
+    if around is not None:
+        _SAID[around].add(sentence)
+    warn_caller(sentence, PrivacyWarning)
+
+
+def check_delta(promise: Guarantee, n: int) -> None:
+    """Warn, before the spend, of a delta that promises nothing to single persons."""
+    large = delta_of_a_unit(promise, n)
+    if large is not None:
+        warn_caller(large, PrivacyWarning)
+
+
+def delta_of_a_unit(promise: Guarantee, n: int) -> str | None:
+    """Return a sentence about a delta of at least 1/n, or None; n is public under replace alone."""
+    delta, unit = promise.delta, promise.unit
+    if promise.relation is not Relation.REPLACE or delta * n < 1:
+        return None
+    return (
+        f"delta = {delta:g} is at least 1/n for these {n:,} {unit.counted}, which even the publication of "
+        f"{unit.in_words}, taken at random, would satisfy; choose one far below 1/n."
+    )
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -64,7 +64,7 @@ class LocalProtocol:
     >>> protocol.report_bytes, protocol == LocalProtocol.from_json(protocol.to_json())
     (114, True)
     >>> print(protocol.guarantee())
-    1-differentially private (replace one row), idealized numerics
+    1-differentially private (replace one row), idealized numerics; see caveats
     """
 
     n_features: int

@@ -44,7 +44,8 @@ def released(
     if totals.n_reports == 0:
         raise InvalidDataError("There are no accepted reports to release anything from.")
     guarantee = protocol.guarantee().with_caveat(
-        "Local model: the promise is made to every client for its one report, and holds against the server too."
+        "Local model: the promise is made to every person for their one report, and holds against the server too; "
+        "whoever reports twice spends twice."
     )
     if totals.n_seeded:
         guarantee = guarantee.marked_reproducible()

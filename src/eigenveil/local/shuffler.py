@@ -48,7 +48,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Examples
     --------
     >>> print(shuffled_guarantee(LocalProtocol(20, epsilon=1.0), 100_000))
-    (0.0725549, 1e-06)-differentially private (replace one row), idealized numerics
+    (0.0725549, 1e-06)-differentially private (replace one row), idealized numerics; see caveats
     """
     local = protocol.guarantee()
     if local.delta > 0:

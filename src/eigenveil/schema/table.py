@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from os import PathLike
@@ -98,12 +98,19 @@ class Schema:
 
     @property
     def norm(self) -> float:
-        """The longest row by construction, once ranges are mapped to [-1, 1].
+        """The longest row by construction, once ranges are mapped to [-1, 1]: every column adds 1 to its square."""
+        return self.longest([1.0] * self.n_features)
 
-        A column adds at most 1 to the square of the norm: one of its categories is 1, or its indicator is 1 and its
-        value is the middle of its range, which is mapped to 0.
+    def longest(self, reach: Sequence[float]) -> float:
+        """Return the norm that no row is beyond whose features reach so far from the middle of their ranges.
+
+        Of the features of a column at most one is not 0: one of its categories is 1, or its indicator is 1 and its
+        value the middle of its range.
         """
-        return math.sqrt(len(self.used))
+        of_feature = iter(reach)
+        return math.sqrt(
+            sum(max(next(of_feature) for _ in column.features) ** 2 for column in self.used if column.features)
+        )
 
     @property
     def sizes(self) -> list[float]:
