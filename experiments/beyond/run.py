@@ -46,7 +46,7 @@ def cells(quick: bool) -> list[tuple[Cell, int]]:
     names, sizes = (DATASETS, SIZES) if not quick else (("localization", "insurance"), SIZES[4::2])
     facts: list[tuple[Cell, int]] = [({"data": data, "mechanism": None, "all rows": not quick}, 1) for data in names]
     return facts + [
-        ({"data": data, "mechanism": name, "sizes": list(sizes), "all rows": not quick}, 20 if quick else REPEATS[data])
+        ({"data": data, "mechanism": name, "sizes": list(sizes), "all rows": not quick}, 40 if quick else REPEATS[data])
         for data in names
         for name in STYLES
     ]
