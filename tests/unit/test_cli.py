@@ -10,10 +10,11 @@ import sys
 import time
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, __version__, load_release
-from eigenveil.cli import app, common, local, main
+from eigenveil.cli import COMMANDS, app, common, local, main
 from eigenveil.errors import InvalidParameterError
 
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
@@ -44,14 +45,32 @@ def test_version():
     assert invoke("--version").output.strip() == f"eigenveil {__version__}"
 
 
+def loaded_by(code):
+    told = f"{code}; import sys; print(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
 def test_help_waits_for_nothing_slow():
-    done = subprocess.run(
-        [sys.executable, "-c", "import eigenveil.cli, sys; print(*{name.split('.')[0] for name in sys.modules})"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not set(done.stdout.split()) & {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
+    slow = {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
+    commands = loaded_by("import eigenveil.cli.commands")
+    assert not commands & slow
+    assert commands >= {"typer", "rich"}
+    overview = loaded_by("import sys; sys.argv = ['eigenveil', '--help']; from eigenveil.cli import main; main()")
+    assert not overview & (slow | {"typer", "rich"})
+
+
+@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
+def test_the_overview_lists_every_command_in_its_own_words(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["eigenveil", *words])
+    main()
+    told = " ".join(capsys.readouterr().out.split())
+    known = typer.main.get_command(app)
+    assert list(known.commands) == list(COMMANDS)
+    for name, command in known.commands.items():
+        assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name]
+        assert f"{name} {COMMANDS[name]}" in told
+    assert all(option in told for parameter in known.params for option in parameter.opts)
 
 
 @pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")

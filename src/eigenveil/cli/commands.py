@@ -1,0 +1,56 @@
+"""All commands together. Modules load what they need when a command runs, so that none waits for SciPy before."""
+
+from typing import Annotated
+
+import typer
+
+from ..version import __version__
+from .audit import audit
+from .common import Debug
+from .demo import demo
+from .fitting import covariance, pca, sparse_pca
+from .laws import laws
+from .ledger import ledger_app
+from .local import local_app
+from .plan import plan
+from .report import report
+from .ridge import ridge
+from .schema import schema_app
+from .show import compare, show
+from .start import start
+from .wording import Command
+
+app = typer.Typer(
+    help="Differentially private PCA with guarantees you can defend.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, start, pca, sparse_pca, covariance, ridge, plan, show, compare, report, audit, laws):
+    app.command()(command)
+for group, name in ((schema_app, "schema"), (ledger_app, "ledger"), (local_app, "local")):
+    app.add_typer(group, name=name)
+for part in (app, schema_app, ledger_app, local_app):
+    for registered in part.registered_commands:
+        registered.cls = Command
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eigenveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
+    ] = False,
+) -> None:
+    """Differentially private PCA with guarantees you can defend."""
+    del version
+    Debug.on = debug
