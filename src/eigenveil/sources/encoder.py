@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError
 from ..schema import Column
 from ..schema.columns import DATE_UNITS
+from .arrow import need_arrow
 
 Categories = Mapping[str, Sequence[Any]]
 NEED_NAMES = "Categories and dates need columns with names; give a data frame, or files of one."
@@ -96,6 +97,8 @@ class Encoder:
                 if rule.kind not in ("number", "boolean"):
                     raise InvalidDataError(NEED_NAMES)
                 continue
+            if rule.kind == "date":
+                need_arrow(f"Dates, as in the column {self._told(column)},")
             problem = _unfit(types[column], rule)
             if problem:
                 raise InvalidDataError(f"The column {self._told(column)} of {where} {problem}.")

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
+from .arrow import has_arrow
 
 Codes = NDArray[np.integer[Any]]
 Keys = NDArray[np.uint64]
@@ -114,7 +115,9 @@ rows that belong to nobody.
 
 
 def _dictionary(values: Any) -> Any:
-    """Return the dictionary-encoded Arrow array of identifiers, or None where Arrow has no such type."""
+    """Return the dictionary-encoded Arrow array of identifiers, or None without Arrow or where it has no such type."""
+    if not has_arrow():
+        return None
     import pyarrow as pa
 
     try:

@@ -17,6 +17,7 @@ class JsonLinesFile(FileReader):
     The columns are the keys of the first lines; a key that comes later only is not read.
     """
 
+    needs_arrow = True
     takes_text_format = True
 
     def _read_schema(self) -> Sequence[str]:
