@@ -62,9 +62,9 @@ def test_help_waits_for_nothing_slow():
 
 @pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
 def test_the_overview_lists_every_command_in_its_own_words(words, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["eigenveil", *words])
-    main()
-    told = " ".join(capsys.readouterr().out.split())
+    code, printed = run_main(monkeypatch, capsys, *words)
+    assert code == (0 if words else 2)
+    told = " ".join(printed.out.split())
     known = typer.main.get_command(app)
     assert list(known.commands) == list(COMMANDS)
     for name, command in known.commands.items():

@@ -71,7 +71,8 @@ def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
         next(open_table(path).batches())
     with pytest.raises(InvalidDataError) as told:
         read(PlainCsvFile, path, None)
-    assert not any(cell in str(told.value) for cell in ("Rome", "1_000", "34"))
+    said = str(told.value).replace(str(path), "")
+    assert not any(cell in said for cell in ("Rome", "1_000", "34"))
 
 
 @pytest.fixture

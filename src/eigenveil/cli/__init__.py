@@ -43,6 +43,8 @@ _OPTIONS = {
     "-h, --help": "Show this message, or that of a command.",
 }
 _WIDEST = 110
+WRONG_USAGE = 2
+"""The exit code of words that are no command, as typer has it."""
 
 __getattr__, __dir__ = lazily(__name__, {"app": "commands"})
 
@@ -72,7 +74,7 @@ def main() -> None:
     """Run the command line; docs/reference/command_line.md lists the exit codes."""
     if sys.argv[1:] in ([], ["-h"], ["--help"]):
         print(overview(min(shutil.get_terminal_size().columns, _WIDEST)))
-        return
+        raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
     from .commands import app
     from .common import run
 
