@@ -101,7 +101,7 @@ def check_rule(law: CentralLaw, rule: RowRule) -> None:
     law.check_accepted()
     if rule.compares and law.relation is not Relation.REPLACE:
         raise InvalidParameterError(
-            f"rows='{rule.rows}' needs relation='replace', since an added row would come between others."
+            f"rows='{rule.rows}' needs relation='replace', since an added {rule.unit} would come between others."
         )
     if rule.on_ring and law.needs_rank_one:
         raise InvalidParameterError(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..errors import InvalidParameterError, integer_between, probability_below_one
+from ..guarantee import Unit
 from ..randomness import secure_generator
 from .checkpoint import Checkpoint
 from .choice import Choice
@@ -168,6 +169,7 @@ def audit(
         n_searched=len(tried),
         impossible=bound.p_low if certain else 0.0,
         statistic=statistic or "score",
+        unit=Unit.ROW if tried[number].persons is None else Unit.PERSON,
     )
 
 

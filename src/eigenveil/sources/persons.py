@@ -33,7 +33,7 @@ IDS_NEED_MEMORY = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowKeys:
     """The key of the person of every row, where they were made before; errors call their column as `told`."""
 
