@@ -195,6 +195,13 @@ def test_errors_name_options_that_the_command_has(folder):
     assert in_options("give norm_bound.", {}) == "give norm_bound."
 
 
+def test_warnings_name_options_that_the_command_has(folder):
+    words = ("pca", "table.csv", "-k", 1, "--epsilon", 0.5, "--standardize", "--bounds", "-100:100", "--yes", "--json")
+    told = json.loads(invoke(*words, "-o", "wide.npz").stdout)["warnings"]
+    assert any("--rows signs" in one for one in told)
+    assert not any("rows='signs'" in one for one in told)
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -14,6 +14,7 @@ from .progress import one_bar
 from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
 from .values import component_fields, covariance_fields, print_components, print_features, print_legend
+from .wording import in_own_options
 
 Data = Annotated[
     list[str],
@@ -170,7 +171,7 @@ def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
     """Print our warnings, and return their sentences."""
     # Those of other packages are not ours to vouch for: they could quote a cell.
     ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning | PrivacyWarning))
-    notes = list(dict.fromkeys(str(warning.message) for warning in ours))
+    notes = list(dict.fromkeys(in_own_options(str(warning.message)) for warning in ours))
     for note in notes:
         note_console(quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
     return notes
