@@ -97,11 +97,10 @@ class Regressing(Uncertainty):
             raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
         position = self._position(target)
         positions = None if features is None else [self._position(feature) for feature in features]
-        if position in self.origin.without_range or len(self.origin.without_range) == self.n_features:
-            others = [other for other in range(self.n_features) if other != position]
-            known = tuple(others if positions is None else positions)
-            nothing, mean = vars(_nothing_known(len(known))), float(self.mean[position])
-            return Regression(np.zeros(len(known)), mean, 0.0, alpha or 0.0, position, known, **nothing)
+        others = [other for other in range(self.n_features) if other != position] if positions is None else positions
+        if position in self.origin.without_range or set(others) <= set(self.origin.without_range):
+            nothing, mean = vars(_nothing_known(len(others))), float(self.mean[position])
+            return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
         fit = ridge_from_covariance(self.scaled_matrix, position, positions, noise_draw=self.noise_draw, alpha=alpha)
         used, means = list(fit.features), self._mean_to_predict_from(fit)
         coef = fit.coef * self.scale[used] / self.scale[position]
