@@ -83,9 +83,16 @@ def half_widths(
     k, scale = n_components, noise_sd**2 / facts.off_variance
     noise = isotropic_noise(k, values.size - k, noise_sd**2, facts.shared_variance * scale)
     sd = math.sqrt(max(0.0, facts.trace_variance * scale))
-    others = values[k:], np.ones(values.size - k)
-    known = {"total_sd": sd, "excess": facts.excess, "exact": facts.gaussian}
-    found = variances_along(values[:k], *others, noise, total=max(total, values.sum()), **known)
+    found = variances_along(
+        values[:k],
+        values[k:],
+        np.ones(values.size - k),
+        noise,
+        total=max(total, float(values.sum())),
+        total_sd=sd,
+        excess=facts.excess,
+        exact=facts.gaussian,
+    )
     if untold:
         found = found.untold(total)
     each, together = (np.diff(ends)[:, 0] / 2 / total for ends in (found.interval, found.total_interval))
