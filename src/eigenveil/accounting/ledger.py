@@ -75,7 +75,8 @@ class PrivacyLedger:
             self.unit = Unit.ROW if head.unit is None else Unit.parse(head.unit)
             self.composition = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set = _name(head.data_set)
-        except (ValueError, TypeError) as error:
+            self._limits = self._counted_limits()
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
 
     @classmethod
@@ -160,7 +161,8 @@ class PrivacyLedger:
     @property
     def remaining(self) -> tuple[float, float]:
         """The largest pure epsilon, and the delta, that one more spend may have."""
-        left = [limit - total for limit, total in zip(self._limits, self._total(self.entries()), strict=True)]
+        spent = self._total(self.entries())
+        left = [max(limit - total, Fraction(0)) for limit, total in zip(self._limits, spent, strict=True)]
         if self.composition == "zcdp":
             return math.sqrt(2 * left[0]) * (1 - 1e-15), self.delta
         return decimal_below(left[0]), decimal_below(left[1])
@@ -185,8 +187,7 @@ class PrivacyLedger:
             )
         return (exact(rho),)
 
-    @property
-    def _limits(self) -> tuple[Fraction, ...]:
+    def _counted_limits(self) -> tuple[Fraction, ...]:
         if self.composition == "basic":
             return exact(self.epsilon), exact(self.delta)
         return (exact(zcdp_rho(self.epsilon, self.delta)),)
