@@ -21,7 +21,8 @@ from eigenveil.errors import InvalidParameterError
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
     "import os, sys; from eigenveil import whole_file; "
-    "whole_file.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
+    "whole_file.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), signal.pause(), "
+    "honest(*names)); "
 )
 
 
@@ -185,7 +186,7 @@ def open_writer(pipe, process):
     raise AssertionError(process.communicate())
 
 
-def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
+def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
     ledger, output = (
         PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study"),
         tmp_path / "out.npz",
@@ -211,9 +212,10 @@ def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
         process.send_signal(signal.SIGINT)
         printed = process.communicate()
     assert process.returncode == 130
-    assert printed[1].startswith("eigenveil: interrupted;")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.ledger", "table.csv"]
-    assert ledger.spent == (1.0, 0.0)  # recorded first: the safe side
+    assert "entry 1" in printed[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "study.ledger", "table.csv"]
+    assert load_release(output).origin.ledger_entry == 1
+    assert ledger.spent == (1.0, 0.0)
 
 
 def test_it_asks_on_a_terminal(tmp_path, table):

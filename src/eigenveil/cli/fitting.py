@@ -11,6 +11,7 @@ from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
 from .common import check_output, note_console, output_console, print_json
 from .options import FitOptions, with_options
 from .progress import one_bar
+from .signals import HeldSignals
 from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
 from .values import component_fields, covariance_fields, print_components, print_features, print_legend
@@ -155,7 +156,8 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         if options.as_json:
             print_json(shown)
         return None
-    with warnings.catch_warnings(record=True) as caught:
+    signals = HeldSignals() if model.ledger is None else model.ledger.signals
+    with signals, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with one_bar(table.source, "drawing the release", options.quiet) as source:
@@ -163,6 +165,7 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         finally:  # whatever became of reading it: it has been paid for
             if hasattr(model, "release_"):
                 model.release_.save(options.output)
+                signals.written = options.output
     notes = told_notes(caught, options.quiet)
     return None if options.quiet and not options.as_json else notes
 
