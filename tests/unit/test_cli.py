@@ -21,7 +21,7 @@ from eigenveil.errors import InvalidParameterError
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
     "import os, sys; from eigenveil import whole_file; "
-    "whole_file.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), signal.pause(), "
+    "whole_file.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), sys.stdin.readline(), "
     "honest(*names)); "
 )
 
@@ -206,11 +206,11 @@ def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
         output,
         "-q",
     )
-    with start(START + SLOW_SAVE + "main()", *words) as process:
+    with start(START + SLOW_SAVE + "main()", *words, stdin=subprocess.PIPE) as process:
         assert process.stdout.readline() == "saving\n"
         assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
         process.send_signal(signal.SIGINT)
-        printed = process.communicate()
+        printed = process.communicate("go on\n")
     assert process.returncode == 130
     assert "entry 1" in printed[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "study.ledger", "table.csv"]
