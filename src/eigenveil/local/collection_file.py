@@ -81,7 +81,11 @@ def connected(file: Path | None, mode: str = "rw") -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, uri=bool(name), timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
     )
-    connection.execute(_DURABLE)
+    try:
+        connection.execute(_DURABLE)
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -49,6 +49,17 @@ class Store:
         self._check_place()
         try:
             self.connection = content.connected(self._file)
+        except sqlite3.Error as error:
+            raise self._unopened() from error
+        try:
+            self.protocol = self._opened(protocol)
+        except BaseException:
+            self.connection.close()  # and leave no lock
+            raise
+
+    def _opened(self, protocol: LocalProtocol | None) -> LocalProtocol:
+        """Check everything there is, and return the protocol in the file."""
+        try:
             if self._file is None and protocol is not None:
                 content.fill(self.connection, protocol)
             # Looked at before anything is written: another program's database stays as it is.
@@ -57,11 +68,12 @@ class Store:
             if self._file is not None:
                 rows(self.connection, "PRAGMA journal_mode = WAL")
         except sqlite3.Error as error:
-            raise CollectionError(f"The collection {self.path} cannot be opened.") from error
-        self.protocol = self._read_protocol()
-        if protocol is not None and protocol != self.protocol:
+            raise self._unopened() from error
+        found = self._read_protocol()
+        if protocol is not None and protocol != found:
             raise CollectionError(f"The collection {self.path} was started for another protocol.")
         self.check_whole()
+        return found
 
     def _read_protocol(self) -> LocalProtocol:
         with self.snapshot():
@@ -224,6 +236,9 @@ class Store:
             yield
         except (ValueError, TypeError) as error:
             raise self._damaged() from error
+
+    def _unopened(self) -> CollectionError:
+        return CollectionError(f"The collection {self.path} cannot be opened.")
 
     def _damaged(self) -> CollectionError:
         return CollectionError(f"The collection {self.path} is damaged; restore it from a backup.")
