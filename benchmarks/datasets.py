@@ -8,7 +8,9 @@ The files are looked for in the folder that EIGENVEIL_DATA names, else in ../sha
 prepared rows are kept in EIGENVEIL_CACHE, else in a folder of the system's temporary directory.
 """
 
+import functools
 import hashlib
+import lzma
 import os
 import tempfile
 from dataclasses import dataclass, replace
@@ -71,7 +73,6 @@ _TABLES = {
         "localization/localization.csv.xz", 10, dropped=("timestamp", "date"), label="activity", label_is_feature=True
     ),
     "insurance": _Table("insurance/insurance_coil2000.csv.xz", 11, nominal=_INSURANCE_CODES, label="CARAVAN"),
-    "wine": _Table("wine/wine.csv.xz", 2, label="class"),
     "airfoil": _Table("airfoil/airfoil_self_noise.csv.xz", 2, label="scaled_sound_pressure_level_db"),
     "covertype": _Table("covertype/covertype.npz", 5),
 }
@@ -83,6 +84,9 @@ _WIDE = {
         "isolet5": "isolet/isolet5.npz",
         "colon": "colon/colon_alon1999.npz",
         "leukemia": "leukemia/leukemia_golub1999.npz",
+        # The collection that the paper cites, with features coded -2, 0 and 2.
+        "colon_skfeature": "colon/colon_skfeature.npz",
+        "leukemia_skfeature": "leukemia/leukemia_skfeature.npz",
         "lung_gordon2002": "lung_gordon2002/lung_gordon2002.npz",
         "lung": "lung/lung.npz",
         "cancer_rna_seq": "cancer_rna_seq/cancer_rna_seq.npz",
@@ -90,7 +94,7 @@ _WIDE = {
         "buzz": "buzz/buzz.npz",
     }.items()
 }
-_BUNDLED = {"synthetic": 2, "digits": 5, "breast_cancer": 2}
+_BUNDLED = {"synthetic": 2, "digits": 5, "breast_cancer": 2, "wine": 2}
 NAMES = (*_BUNDLED, *_TABLES)
 FILES = tuple(_TABLES)
 """The names that need the data folder."""
@@ -106,6 +110,31 @@ def available(name: str) -> bool:
     """Return whether `load(name)` has what it needs."""
     tables = _TABLES | _WIDE
     return name in _BUNDLED or (name in tables and (data_folder() / tables[name].file).exists())
+
+
+@functools.cache
+def checksum(name: str) -> str:
+    """Return the SHA-256 of what a data set says, the same however its file is compressed.
+
+    data_checksums.json has those of the files that our numbers were made from.
+    """
+    if name == "synthetic":  # made here, so its last bits may depend on the machine
+        return hashlib.sha256(np.round(_synthetic(), 9).tobytes()).hexdigest()
+    if name in _BUNDLED:
+        return _arrays_checksum(*_bundled(name))
+    path = data_folder() / (_TABLES | _WIDE)[name].file
+    if path.suffix == ".npz":
+        with np.load(path) as stored:
+            return _arrays_checksum(stored["X"], stored["y"])
+    with lzma.open(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _arrays_checksum(*arrays: np.ndarray) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def load(
@@ -128,10 +157,15 @@ def load(
     scale_features : bool
         Whether every feature is divided by its largest absolute value before the rows are by the largest norm.
 
-    `label_is_feature` applies to the sets that have files.
+    `label_is_feature` applies to the sets that have files, and to wine.
     """
+    if name == "synthetic":
+        return Rows(name, _synthetic(), _BUNDLED[name])
     if name in _BUNDLED:
-        return Rows(name, _bundled(name, scale_features), _BUNDLED[name])
+        X, y = _bundled(name)
+        if label_is_feature:
+            X = np.column_stack([X, y])
+        return Rows(name, _scaled(X, [], np.arange(len(X)), scale_features), _BUNDLED[name], y)
     tables = _TABLES | _WIDE
     if name not in tables:
         raise ValueError(f"There is no data set {name!r}; choose one of {', '.join((*NAMES, *_WIDE))}.")
@@ -166,14 +200,12 @@ def _cache_file(name: str, path: Path, choices: str) -> Path:
     return Path(os.environ.get("EIGENVEIL_CACHE", default)) / f"{name}-{key}.npz"
 
 
-def _bundled(name: str, scale_features: bool) -> np.ndarray:
-    if name == "synthetic":
-        return _synthetic()
-    from sklearn.datasets import load_breast_cancer, load_digits
+def _bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and the labels, counted from 1, of a set that ships with scikit-learn."""
+    from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-    X = {"digits": load_digits, "breast_cancer": load_breast_cancer}[name]().data
-    X = X / _sizes(X) if scale_features else X
-    return X / np.linalg.norm(X, axis=1).max()
+    loaded = {"digits": load_digits, "breast_cancer": load_breast_cancer, "wine": load_wine}[name]()
+    return loaded.data, loaded.target + 1
 
 
 def _synthetic() -> np.ndarray:

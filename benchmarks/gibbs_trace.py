@@ -11,7 +11,8 @@ import numpy as np
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from eigenveil.samplers.gibbs import BlockKernel, ColumnKernel, HoffKernel, haar_orthogonal
+from eigenveil.samplers.gibbs import BlockKernel, ColumnKernel, haar_orthogonal
+from eigenveil.samplers.hoff import HoffKernel
 
 D, K, CHAINS = 116, 4, 5
 # ε = 0.1 and n = 494,021 as in the kddcup99 experiment of Chaudhuri et al. (2013), with a spectrum of its kind.

@@ -6,12 +6,13 @@ README.md in this folder says what an experiment has to define.
 import hashlib
 import importlib
 import json
+import lzma
 import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,11 @@ from eigenveil import __version__
 from eigenveil.errors import NoiseWarning
 from eigenveil.laws import LAWS, CentralLaw
 
+from . import provenance
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # ignored by git
+RUNS = "runs.jsonl.xz"
 console = Console(stderr=True)
 
 Cell = dict[str, Any]
@@ -43,12 +47,28 @@ def experiment(name: str) -> Any:
     return importlib.import_module(f"{__package__}.{name}.run")
 
 
+def lacking(name: str) -> list[str]:
+    """Return the data sets that an experiment lacks here."""
+    return [needed for needed in experiment(name).DATASETS if not datasets.available(needed)]
+
+
+def data_of(name: str) -> tuple[str, ...]:
+    """Return the data sets of an experiment that are here."""
+    return tuple(needed for needed in experiment(name).DATASETS if datasets.available(needed))
+
+
+def cells_here(name: str, quick: bool) -> list[tuple[Cell, int]]:
+    """Return the cells of an experiment but for those whose data are not here."""
+    missing = lacking(name)
+    return [(cell, repeats) for cell, repeats in experiment(name).cells(quick) if cell.get("data") not in missing]
+
+
 def missing_data(name: str) -> str | None:
     """Return a sentence that names the data sets an experiment lacks here, or None."""
-    lacking = [needed for needed in experiment(name).DATASETS if not datasets.available(needed)]
-    if not lacking:
+    if not (missing := lacking(name)):
         return None
-    return f"{name} is skipped: {', '.join(lacking)} not found; name the folder with the data in EIGENVEIL_DATA."
+    what = "left out" if cells_here(name, quick=True) else "all that this experiment is about"
+    return f"{name}: {', '.join(missing)} not found, {what}; name the folder with the data in EIGENVEIL_DATA."
 
 
 def published_law(name: str, **parameters: Any) -> CentralLaw:
@@ -75,7 +95,8 @@ def _measure(name: str, cell: Cell, repeat: int, entropy: int) -> dict[str, Any]
         warnings.simplefilter("ignore", NoiseWarning)  # experiments go where noise swamps the signal, on purpose
         found = experiment(name).measure(cell, generator_for(name, cell, repeat, entropy))
     values = {metric: float(value) for metric, value in found.items()}
-    return {"cell": cell, "repeat": repeat, "values": values, "seconds": time.process_time() - start}
+    record = {"cell": cell, "repeat": repeat, "values": values, "seconds": time.process_time() - start}
+    return record | {"commit": provenance.commit(), "day": provenance.today()}
 
 
 def _kept(path: Path) -> dict[str, dict[str, Any]]:
@@ -104,7 +125,7 @@ def run(
     if fresh:
         path.unlink(missing_ok=True)
     kept = _kept(path)
-    wanted = [(cell, repeat) for cell, repeats in experiment(name).cells(quick) for repeat in range(repeats)]
+    wanted = [(cell, repeat) for cell, repeats in cells_here(name, quick) for repeat in range(repeats)]
     missing = [(cell, repeat) for cell, repeat in wanted if _key(cell, repeat) not in kept]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as bar, open(path, "a") as file:
@@ -148,13 +169,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Results:
-    """The summary of one experiment at one size."""
+    """The summary of one experiment at one size, what it rests on, and every single run of each row.
+
+    `runs` has a dict for each row, with the values of all repeats by metric; it has a file of its own.
+    """
 
     name: str
     size: str
-    version: str
+    origin: dict[str, Any]
     seconds: float
     rows: list[Row]
+    runs: list[dict[str, list[float]]] = field(default_factory=list, compare=False, repr=False)
 
     def select(self, **cell: Any) -> list[Row]:
         """Return the rows whose cells have these parameters, in the order of `cells`."""
@@ -166,31 +191,42 @@ class Results:
         return row
 
     def save(self, path: Path) -> None:
-        """Write the summary as JSON, one cell a line."""
-        head = {key: value for key, value in asdict(self).items() if key != "rows"}
+        """Write the summary as JSON, one cell a line, and beside it runs.jsonl.xz: a cell and all its values a line."""
+        head = {key: getattr(self, key) for key in ("name", "size", "origin", "seconds")}
         lines = ",\n".join(json.dumps(asdict(row)) for row in self.rows)
         path.write_text(json.dumps(head)[:-1] + ', "rows": [\n' + lines + "\n]}\n")
+        with lzma.open(path.with_name(RUNS), "wt", encoding="utf-8") as file:
+            for row, values in zip(self.rows, self.runs, strict=True):
+                file.write(json.dumps({"cell": row.cell, "values": values}) + "\n")
 
 
 def load_results(path: Path) -> Results:
-    """Read what `Results.save` wrote."""
+    """Read the summary that `Results.save` wrote."""
     stored = json.loads(path.read_text())
     return Results(**{**stored, "rows": [Row(**row) for row in stored["rows"]]})
+
+
+def load_runs(path: Path) -> list[dict[str, Any]]:
+    """Read the single runs that `Results.save` wrote: a cell and its values by metric, in the order of the rows."""
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def _summary(name: str, size: str, wanted: list[tuple[Cell, int]], kept: dict[str, dict[str, Any]]) -> Results:
     cells: dict[str, list[dict[str, Any]]] = {}
     for cell, repeat in wanted:
         cells.setdefault(_key(cell, 0), []).append(kept[_key(cell, repeat)])
-    rows = []
+    rows, runs = [], []
     for records in cells.values():
         values = {metric: np.array([record["values"][metric] for record in records]) for metric in records[0]["values"]}
         n = len(records)
         mean = {metric: _short(value.mean()) for metric, value in values.items()}
         se = {metric: _short(value.std(ddof=1) / n**0.5) if n > 1 else 0.0 for metric, value in values.items()}
         rows.append(Row(records[0]["cell"], n, mean, se))
-    seconds = sum(record["seconds"] for records in cells.values() for record in records)
-    return Results(name, size, __version__, round(seconds, 1), rows)
+        runs.append({metric: [_short(one) for one in value] for metric, value in values.items()})
+    every = [record for records in cells.values() for record in records]
+    seconds = round(sum(record["seconds"] for record in every), 1)
+    return Results(name, size, provenance.origin(data_of(name), every), seconds, rows, runs)
 
 
 def _short(value: float) -> float:

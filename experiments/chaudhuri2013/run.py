@@ -10,17 +10,19 @@ import numpy as np
 
 from ..common import Cell, Results
 from .chains import chain_findings, figure_1, figure_2, trace_cells, traces
+from .hoff import chain_cells, hoff
 from .tables import classify, describe, table_1, table_2, table_cells, table_findings
 from .utility import figure_5, figures_3_and_4, utility, utility_cells, utility_findings
 
 TITLE = "Chaudhuri, Sarwate, Sinha (2012, 2013): PPCA and MOD-SULQ"
 DATASETS = ("kddcup99", "census", "localization", "insurance")
 PARTS = {"table 1": describe, "figure 2": traces, "utility": utility, "table 2": classify, "figure 5": utility}
+PARTS["hoff"] = hoff
 
 
 def cells(quick: bool) -> list[tuple[Cell, int]]:
     """Return the cells of all parts."""
-    return table_cells(quick) + trace_cells(quick) + utility_cells(quick)
+    return table_cells(quick) + trace_cells(quick) + chain_cells(quick) + utility_cells(quick)
 
 
 def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:

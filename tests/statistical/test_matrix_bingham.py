@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.samplers import bingham, effective_sample_size, gibbs, matrix_bingham, split_r_hat
+from eigenveil.samplers import bingham, effective_sample_size, gibbs, hoff, matrix_bingham, split_r_hat
 from statistical.constants import ALPHA, PERTURB, N
 
 # The package exports a function of the same name, so the module is asked for by its path.
@@ -98,7 +98,8 @@ def test_a_scale_wrong_by_a_fifth_is_caught(method: str) -> None:
 
 @pytest.mark.parametrize("flawed", ["column", "hoff"])
 def test_accepting_every_proposal_is_caught(flawed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gibbs, "_log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
+    for sampler in (gibbs, hoff):
+        monkeypatch.setattr(sampler, "_log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
     monkeypatch.setattr(module, "BlockKernel", gibbs.ColumnKernel)
     assert not has_the_law("hoff" if flawed == "hoff" else "block", 4, 2)
 

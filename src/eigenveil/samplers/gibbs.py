@@ -10,8 +10,7 @@ has to be positive definite on the complement only, and a negative β follows A'
 
 `PlaneKernel` turns V in the plane of two eigenvectors of B by an angle drawn exactly, for every pair of them.
 
-`BlockKernel` does both in one update. `HoffKernel` is the sampler of Hoff (2009): one coordinate of a column
-after the other.
+`BlockKernel` does both in one update. The sampler of Hoff (2009) is in `hoff.py`.
 """
 
 from dataclasses import dataclass
@@ -224,68 +223,3 @@ class BlockKernel:
         for part in self.parts:
             states = part.update(states, generator)
         return states
-
-
-class HoffKernel:
-    """Hoff's sampler: each coordinate of one column in turn, in the eigenbasis of its conditional law."""
-
-    def __init__(self, gaps: FloatArray, k: int) -> None:
-        self.gaps = gaps
-        self.dimension = gaps.size - k + 1
-        self.order: list[int] = []
-
-    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return the next states of all chains: a sweep over the coordinates of one column."""
-        if not self.order:
-            self.order = generator.permutation(states.shape[-1]).tolist()
-        index = self.order.pop()
-        others = np.delete(states, index, axis=2)
-        complement = np.linalg.qr(others, mode="complete")[0][:, :, others.shape[-1] :]
-        energies, rotation = np.linalg.eigh(complement.mT @ (self.gaps[:, np.newaxis] * complement))
-        frame = complement @ rotation
-        y = np.einsum("cij,ci->cj", frame, states[:, :, index])
-        for coordinate in generator.permutation(self.dimension):
-            self._redraw_coordinate(y, energies, int(coordinate), generator)
-        updated = states.copy()
-        updated[:, :, index] = np.einsum("cij,cj->ci", frame, y / np.linalg.norm(y, axis=1, keepdims=True))
-        return updated
-
-    def _redraw_coordinate(self, y: FloatArray, energies: FloatArray, i: int, generator: np.random.Generator) -> None:
-        """Redraw y_i², and scale the other coordinates to keep the length 1; in place."""
-        masses = np.square(y)
-        masses[:, i] = 0.0
-        # Not 1 − y_i²: that would lose every digit where y_i is near 1.
-        rest = masses.sum(axis=1)
-        pull = (masses * energies).sum(axis=1) / rest - energies[:, i]
-        own, other = _watson(pull, self.dimension, generator)
-        y *= np.sqrt(other / rest)[:, np.newaxis]
-        y[:, i] = np.sqrt(own) * generator.choice([-1.0, 1.0], size=own.size)
-
-
-def _watson(pull: FloatArray, dimension: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Draw t and 1 − t from the density t^{−1/2} (1 − t)^{(m−3)/2} exp(c·t), for each c in `pull`.
-
-    It is the law of u_1² under exp(c·u_1²) on the sphere of R^m: Bingham with two distinct eigenvalues, so b
-    solves a quadratic equation and a proposal takes two chi-square variables.
-    """
-    gap = np.abs(pull)
-    linear = dimension - 2.0 * gap
-    constant = 2.0 * gap * np.where(pull >= 0, 1.0, dimension - 1.0)
-    root = np.hypot(linear, 2.0 * np.sqrt(constant))
-    # Of the two forms of the positive root, the one without a difference of like numbers.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        b = np.where(linear >= 0, (linear + root) / 2.0, 2.0 * constant / (root - linear))
-    precision_own = np.where(pull >= 0, b, b + 2.0 * gap)
-    precision_other = np.where(pull >= 0, b + 2.0 * gap, b)
-    own, other = np.empty_like(pull), np.empty_like(pull)
-    waiting = np.arange(pull.size)
-    while waiting.size:
-        square, squares = generator.chisquare([[1.0], [dimension - 1.0]], size=(2, waiting.size))
-        t, s = square / precision_own[waiting], squares / precision_other[waiting]
-        accepted = generator.standard_exponential(waiting.size) >= -_log_acceptance(
-            (square + squares) / (t + s), dimension
-        )
-        hit = waiting[accepted]
-        own[hit], other[hit] = (t / (t + s))[accepted], (s / (t + s))[accepted]
-        waiting = waiting[~accepted]
-    return own, other

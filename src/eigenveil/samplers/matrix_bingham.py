@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from eigenveil.errors import integer_between, one_of
 from eigenveil.samplers.bingham import FloatArray, bingham, check_generator, eigensystem
 from eigenveil.samplers.diagnostics import ChainDiagnostics, effective_sample_size, split_r_hat
-from eigenveil.samplers.gibbs import BlockKernel, HoffKernel, Kernel, haar_orthogonal
+from eigenveil.samplers.gibbs import BlockKernel, Kernel, haar_orthogonal
+from eigenveil.samplers.hoff import HoffKernel
 
 HOFF_UPDATES = 20_000
 """The number of steps that Chaudhuri, Sarwate and Sinha (2013) run Hoff's sampler for."""
@@ -82,7 +83,7 @@ def matrix_bingham(
     method : {"block", "hoff"}, default "block"
         Block Gibbs: an update redraws a whole column exactly, after a random rotation of the columns, then
         turns every pair of eigendirections by an exact angle. Or the sampler of Hoff (2009), where an update
-        is a sweep over the coordinates of one column; kept to repeat published experiments.
+        is a pass over all columns, coordinate by coordinate; kept to repeat published experiments.
     chains : int, default 1
         The number of chains. One is enough for a draw; the others only serve the diagnostics.
     updates : int, optional

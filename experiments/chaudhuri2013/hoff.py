@@ -1,0 +1,105 @@
+"""PPCA by Hoff's sampler for as long as Chaudhuri et al. (2013) run it, and the block sampler on the same rows beside it.
+
+A step is a pass over all columns. The paper starts a chain 10 times and keeps its state at T = 20,000; here a chain is
+started once, and its second half, thousands of states of the same law, says how good one such state is.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenveil.samplers import effective_sample_size, matrix_bingham
+from eigenveil.samplers.gibbs import haar_orthogonal
+from eigenveil.samplers.hoff import HoffKernel
+
+from ..common import CACHE, Cell, Results, prose, table
+from .utility import EPSILON, RESTARTS, SIZES, rows_of, second_moment
+
+T = 20_000
+# Figure 2 of the paper goes to 40,000 on kddcup99 and insurance.
+PASSES = {"kddcup99": 40_000, "localization": T, "insurance": T, "census": 200}
+# How often a chain is saved, so that a killed run goes on inside of it.
+SAVED_EVERY = 250
+
+
+def chain_cells(quick: bool) -> list[tuple[Cell, int]]:
+    """Return data x n; the longest of PASSES is run on all rows."""
+
+    def cell(data: str, n: int, passes: int) -> Cell:
+        return {"part": "hoff", "data": data, "all rows": not quick, "n": n, "passes": passes}
+
+    if quick:
+        return [(cell("localization", 20_000, 300), 2)]
+    found = [(cell(data, sizes[-1], PASSES[data]), 1) for data, sizes in SIZES.items()]
+    smaller = [(data, n) for data in ("kddcup99", "localization") for n in SIZES[data][:-1]]
+    return found + [(cell(data, n, T), 1) for data, n in smaller]
+
+
+def steps(passes: int) -> list[int]:
+    """Return the iterations that are kept: a few in every octave, and those that the paper names."""
+    return sorted({round(t) for t in np.geomspace(1, passes, 25)} | ({T, 2 * T} & {*range(passes + 1)}))
+
+
+def hoff(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
+    """Return F_k(T), qF along one chain and at its end, and what the block sampler draws on the same rows."""
+    data, n = rows_of(cell["data"], cell["all rows"]), cell["n"]
+    state = json.dumps(generator.bit_generator.state)
+    X = data.X[np.sort(generator.choice(len(data.X), n, replace=False))]
+    eigenvalues = np.linalg.eigvalsh(EPSILON / 2 * second_moment(X))[::-1]
+    # Neither statistic depends on the basis.
+    blocks = matrix_bingham(eigenvalues, data.k, generator, chains=2 * RESTARTS[cell["data"]][0]).diagnostics
+    assert blocks is not None
+    saved = CACHE / "chains" / f"{hashlib.sha256(state.encode()).hexdigest()[:16]}.npz"
+    traces, norms = run_chain(eigenvalues, data.k, cell["passes"], generator, saved)
+    unit = EPSILON / 2 * n
+    late = traces[len(traces) // 2 :] / unit
+    drawn = blocks.traces[:, -1] / unit
+    found = {
+        "none": eigenvalues[: data.k].sum() / unit,
+        "qF at the end": late[-1],
+        "qF": late.mean(),
+        "qF sd": late.std(ddof=1),
+        "effective draws": effective_sample_size(late),
+        "block qF": drawn.mean(),
+        "block sd": drawn.std(ddof=1),
+        "block draws": len(drawn),
+    }
+    for t in steps(cell["passes"]):
+        found |= {f"F {t}": norms[t - 1], f"lost {t}": found["none"] - traces[t - 1] / unit}
+    return found
+
+
+def run_chain(
+    eigenvalues: np.ndarray, k: int, passes: int, generator: np.random.Generator, saved: Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return tr V'BV and F_k(t) at every pass of one chain, going on from `saved` where that is there."""
+    gaps = eigenvalues[0] - eigenvalues
+    kernel = HoffKernel(gaps, k)
+    states = haar_orthogonal(1, len(gaps), k, generator)
+    total, done = np.zeros_like(states), 0
+    traces, norms = np.empty(passes), np.empty(passes)
+    if saved.exists():
+        with np.load(saved) as kept:
+            states, total, done = kept["states"], kept["total"], int(kept["done"])
+            traces[:done], norms[:done] = kept["traces"], kept["norms"]
+            generator.bit_generator.state = json.loads(str(kept["generator"]))
+    for t in range(done, passes):
+        states = kernel.update(states, generator)
+        total += states
+        traces[t] = k * eigenvalues[0] - np.square(states[0]).sum(axis=1) @ gaps
+        norms[t] = np.linalg.norm(total) / (k**0.5 * (t + 1))
+        if (t + 1) % SAVED_EVERY == 0 and t + 1 < passes and passes > 4 * SAVED_EVERY:
+            _save(saved, states, total, traces[: t + 1], norms[: t + 1], generator)
+    saved.unlink(missing_ok=True)
+    return traces, norms
+
+
+def _save(saved: Path, states: Any, total: Any, traces: Any, norms: Any, generator: np.random.Generator) -> None:
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    part = saved.with_suffix(".part.npz")  # a kill must not leave half a file
+    word = json.dumps(generator.bit_generator.state)
+    np.savez(part, states=states, total=total, done=len(traces), traces=traces, norms=norms, generator=word)
+    part.replace(saved)
