@@ -23,7 +23,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets
-from eigenveil import __version__
 from eigenveil.errors import NoiseWarning
 from eigenveil.laws import LAWS, CentralLaw
 

@@ -1,9 +1,13 @@
 """Tables 1 and 2 of Chaudhuri et al. (2013): the data sets, and linear classifiers in the projected space."""
+# ruff: noqa: RUF001  (the page has real minus signs)
+
+import warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ..common import Cell, Results, number, prose, table
-from .utility import CONTESTANTS, EPSILON, rows_of, second_moment, subspaces
+from ..common import Cell, Results, Row, prose, table
+from .utility import EPSILON, rows_of, second_moment, subspaces
 
 # Table 1 as printed: n, d, qF(V_k), k, last column.
 PRINTED_1 = {
@@ -12,6 +16,7 @@ PRINTED_1 = {
     "localization": (164_860, 44, 0.5672, 10, 0.81),
     "insurance": (9_822, 150, 0.5118, 11, 0.81),
 }
+SAME = ("kddcup99", "census", "insurance")  # those whose rows are the paper's
 # Table 2 as printed, in percent.
 PRINTED_2 = {
     "kddcup99": {
@@ -30,7 +35,14 @@ PRINTED_2 = {
 # A label's code is its place among the sorted labels.
 TASKS = {"kddcup99": {"normal": 11}, "localization": {"falling": 0, "lying": 1}}
 PROJECTIONS = 5
-PENALTIES = (1.0, 100.0)
+CLASSIFIED = ("none", "ppca", "mod_sulq", "random_projection", "gaussian")
+# The kernels of libSVM: the one that the paper names, and the one that libSVM takes unless it is told otherwise.
+LINEAR, DEFAULT = "linear", "default kernel"
+PENALTIES = {LINEAR: (1.0, 100.0), DEFAULT: (100.0, 10_000.0)}
+# libSVM's time grows with the square of the training rows: the first so many of the tenth are taken, for kddcup99 of
+# 24,701. The default kernel is tried with fewer projections and tested on fewer rows.
+TRAINED = {"kddcup99": 6_000, "localization": 4_000}
+DEFAULT_PROJECTIONS, DEFAULT_TESTED = 2, 40_000
 
 
 def table_cells(quick: bool) -> list[tuple[Cell, int]]:
@@ -40,7 +52,8 @@ def table_cells(quick: bool) -> list[tuple[Cell, int]]:
         for constant in (False, True) if name == "localization" else (False,):
             found.append(({"part": "table 1", "data": name, "all rows": not quick, "constant": constant}, 1))
     for name, label in (("kddcup99", False), ("localization", True), ("localization", False)):
-        found.append(({"part": "table 2", "data": name, "all rows": not quick, "label": label}, 1 if quick else 5))
+        rounds = 1 if quick or not (label or name == "kddcup99") else 5 if name == "kddcup99" else 3
+        found.append(({"part": "table 2", "data": name, "all rows": not quick, "label": label}, rounds))
     return found
 
 
@@ -51,9 +64,15 @@ def describe(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     X = _with_constant(data.X) if cell["constant"] else data.X
     eigenvalues = np.linalg.eigvalsh(second_moment(X) / len(X))[::-1]
     best = eigenvalues[: data.k].sum()
+    shifted = X - X.min(axis=0)
+    shifted = shifted / np.maximum(shifted.max(axis=0), 1e-300)
+    shifted = np.linalg.eigvalsh(second_moment(shifted / np.linalg.norm(shifted, axis=1).max()) / len(X))[::-1]
     return {
         "n": len(X),
         "d": X.shape[1],
+        # What an indicator has become tells the largest squared norm before the division by it.
+        "largest": 1 / X.max() ** 2,
+        "qF, features from 0 to 1": shifted[: data.k].sum(),
         "qF": best,
         "of trace": best / eigenvalues.sum(),
         "of frobenius": best / np.linalg.norm(eigenvalues),
@@ -79,28 +98,42 @@ def classify(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     for task, code in TASKS[cell["data"]].items():
         share = (data.y[test] == code).mean()
         found[f"{task}: majority"] = 100 * max(share, 1 - share)
-    for name in CONTESTANTS:
-        scores: dict[str, list[float]] = {task: [] for task in TASKS[cell["data"]]}
-        for V in subspaces(name, C, data.k, generator, PROJECTIONS, EPSILON, 0.01):
+    train = train[: TRAINED[cell["data"]]]
+    for name in CLASSIFIED:
+        scores: dict[str, list[float]] = {}
+        for number_of, V in enumerate(subspaces(name, C, data.k, generator, PROJECTIONS, EPSILON, 0.01)):
             inputs, outputs = data.X[train] @ V.T, data.X[test] @ V.T
             for task, code in TASKS[cell["data"]].items():
                 y = data.y == code
-                scores[task].append(100 * _accuracy(inputs, y[train], outputs, y[test]))
-        for task, values in scores.items():
-            found |= {f"{task}: {name}": np.mean(values), f"{task}: {name} sd": np.std(values)}
+                score = 100 * _accuracy(LINEAR, inputs, y[train], outputs, y[test])
+                scores.setdefault(f"{task}: {name}", []).append(score)
+                if cell["data"] == "kddcup99" and number_of < DEFAULT_PROJECTIONS:
+                    few = slice(DEFAULT_TESTED)
+                    score = 100 * _accuracy(DEFAULT, inputs, y[train], outputs[few], y[test][few])
+                    scores.setdefault(f"{task}: {name}, {DEFAULT}", []).append(score)
+        for key, values in scores.items():
+            # Of the squares, so that the spread over all rounds can be had from the means over permutations.
+            found |= {key: np.mean(values), f"{key} squared": np.mean(np.square(values))}
     return found
 
 
-def _accuracy(inputs: np.ndarray, labels: np.ndarray, tests: np.ndarray, truths: np.ndarray) -> float:
-    """Return the test accuracy of a linear SVM, its penalty chosen on the last quarter of the training rows."""
-    from sklearn.svm import LinearSVC
+def _accuracy(kernel: str, inputs: np.ndarray, labels: np.ndarray, tests: np.ndarray, truths: np.ndarray) -> float:
+    """Return the test accuracy of libSVM, its penalty chosen on the last quarter of the training rows."""
+    from sklearn.svm import SVC  # which is libSVM
 
-    def fitted(C: float, rows: slice) -> LinearSVC:
-        return LinearSVC(C=C, dual=False).fit(inputs[rows], labels[rows])
+    options = {"kernel": "linear"} if kernel == LINEAR else {"kernel": "rbf", "gamma": 1 / inputs.shape[1]}
+
+    def fitted(C: float, rows: slice) -> SVC:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return SVC(C=C, max_iter=300_000, cache_size=300, **options).fit(inputs[rows], labels[rows])
 
     kept = len(labels) * 3 // 4
-    scores = [fitted(C, slice(kept)).score(inputs[kept:], labels[kept:]) for C in PENALTIES]
-    return float(fitted(PENALTIES[int(np.argmax(scores))], slice(None)).score(tests, truths))
+    scores = [fitted(C, slice(kept)).score(inputs[kept:], labels[kept:]) for C in PENALTIES[kernel]]
+    chosen = fitted(PENALTIES[kernel][int(np.argmax(scores))], slice(None))
+    if kernel == LINEAR:  # without the support vectors, of which there may be thousands
+        return float(((tests @ chosen.coef_[0] + chosen.intercept_[0] > 0) == truths).mean())
+    return float(chosen.score(tests, truths))
 
 
 def table_findings(results: Results) -> dict[str, float]:
@@ -139,18 +172,45 @@ def table_1(results: Results) -> list[str]:
             ]
         )
     header = ["data (the paper in brackets)", "n", "d", "k", "qF(V_k)", "qF/tr A", "qF/‖A‖_F"]
+    rows = {row.cell["data"]: row.mean for row in results.select(part="table 1", constant=False)}
+    census = rows["census"]["of trace"]
+    moved = ", ".join(f"{rows[name]['qF, features from 0 to 1']:.4f} on {name}" for name in SAME)
     return [
         "### Table 1: the data sets\n",
         table(header, lines),
-        prose("""**Agreement: yes for kddcup99, census and insurance**: the same dimensions, qF within 1.5 %, always a
-            little above the printed value, for which we found no reason. The last column is headed qF/‖A‖_F in the
-            paper; its numbers are qF/tr A, and cannot be qF/‖A‖_F: for rows of norm at most 1 that ratio is at least
-            min(1, √(k·qF)), which is 1 for all four sets ([why](theory.md#table-1-of-jmlr-2013)). Not yet discussed
-            with the authors. **No for localization.** Our copy has no timestamp for three of the five
-            persons, so it is left out and d is 43; divided by its largest value a timestamp is nearly 1 in every
-            row, and with such a constant d is 44 and qF comes nearer to the printed value without reaching
-            it. Both count the 11 indicators of the activity label."""),
+        prose(f"""**Agreement: yes for kddcup99, census and insurance**: the same dimensions, qF 1.0 to 1.5 % above
+            the printed value. {_needed(results)} So small a change of the one longest row leaves the directions and
+            the last column as they are, and would be the whole reason on kddcup99 and insurance; on census our share
+            is {census:.3f}, which rounds to 0.82. What we tried and what it gives: features moved to the range from 0
+            to 1 instead of divided by their largest value ({moved}, no help on the first two); centring and unit rows
+            (far off); one component less (0.6405, 0.7313 and 0.5120, near on two sets and equal on none); the longest
+            row of the census taken from its test file as well (it is shorter). Which features count as nominal is
+            only told by d: for kddcup99 there is one way to reach 116, for census and insurance there are others than
+            ours. The reason is not found. The last column is headed qF/‖A‖_F in the paper; its numbers are qF/tr A,
+            and cannot be qF/‖A‖_F: for rows of norm at most 1 that ratio is at least min(1, √(k·qF)), which is 1 for
+            all four sets ([why](theory.md#table-1-of-jmlr-2013)). Not yet discussed with the authors. **No for
+            localization.** Our copy is not the paper's: of its five persons only A and B are original, the
+            coordinates of C to E are partly reconstructed, to 0.3 mm, and have no timestamp, so it is left out and d
+            is 43; divided by its largest value a timestamp is nearly 1 in every row, and with such a constant d is 44
+            and qF comes nearer to the printed value without reaching it. Both count the 11 indicators of the activity
+            label."""),
     ]
+
+
+def _needed(results: Results) -> str:
+    """Return what the largest squared norm would have to be for the printed qF."""
+    parts = []
+    for name in SAME:
+        mean = results.one(part="table 1", data=name).mean
+        parts.append(f"{mean['largest'] * mean['qF'] / PRINTED_1[name][2]:.2f} for {mean['largest']:.2f} on {name}")
+    return f"A common factor would explain it: a largest squared norm, before the division, of {', '.join(parts)}."
+
+
+def spread(row: Row, key: str) -> str:
+    """Return the mean and the standard deviation over all rounds, as the paper prints them."""
+    mean = row.mean[key]
+    deviation = max(row.mean[f"{key} squared"] - mean**2, 0.0) ** 0.5
+    return f"{mean:.2f} ± {deviation:.2f}"
 
 
 def table_2(results: Results) -> list[str]:
@@ -160,27 +220,39 @@ def table_2(results: Results) -> list[str]:
         name = row.cell["data"]
         for task in TASKS[name]:
             how = "" if name != "localization" else ", label a feature" if row.cell["label"] else ", label left out"
-            columns = [number(row.mean[f"{task}: {one}"], row.se[f"{task}: {one}"]) for one in CONTESTANTS]
+            columns = [spread(row, f"{task}: {one}") for one in CLASSIFIED]
             lines.append([f"{name}, {task}{how}", f"{row.mean[f'{task}: majority']:.2f}", *columns])
+        if name == "kddcup99":
+            columns = [spread(row, f"normal: {one}, {DEFAULT}") for one in CLASSIFIED]
+            lines.append([f"{name}, normal, libSVM's default kernel", "", *columns])
         if name != "localization" or not row.cell["label"]:
-            lines.append([f"*{name}, printed*", "", *(PRINTED_2[name].get(one, "") for one in CONTESTANTS)])
-    rounds = results.select(part="table 2")[0].repeats
+            lines.append([f"*{name}, printed*", "", *(PRINTED_2[name].get(one, "") for one in CLASSIFIED)])
+    kdd = results.one(part="table 2", data="kddcup99")
+    rounds = ", ".join(f"{row.repeats} on {row.cell['data']}" for row in results.select(part="table 2"))
     return [
         "### Table 2: a linear SVM in the projected space\n",
-        prose(f"""Test accuracy in percent. Half of the rows for the projection (ε = 0.1, δ = 0.01, which the paper
-            does not repeat here), a tenth of the other half for training and the choice of the penalty, the rest
-            for testing; {PROJECTIONS} projections on {rounds} permutations. ± is one standard error over
-            permutations here, and in the paper a standard deviation over rounds. Our SVM has the squared hinge
-            loss."""),
-        table(["one label against all", "majority", *CONTESTANTS], lines),
-        prose("""**Agreement: kddcup99 yes in order, localization no.** On kddcup99 non-private PCA and PPCA are
-            equal and a random projection is worse, by more than printed. On localization the printed numbers do not
-            fit the printed task. Falling is 1.8 % of the rows: predicting "no" always is right in 98.2 %, more than
-            two of the four printed accuracies, and so rare an activity is not in the first ten directions whether
-            or not its indicator is a feature: random projections even do better than PCA there, against the printed
-            order. A frequent activity is: with lying against all and the label among the features, PCA and PPCA
-            reach the printed 100 ± 0 and the others fall below it with a large spread, as printed. Without the
-            label among the features nothing beats the majority. So we get the printed 100 % only with the label
-            among the features **and** a more frequent activity than falling, where it says nothing about private
-            PCA. Not yet discussed with the authors."""),
+        prose(f"""Test accuracy in percent, with libSVM's hinge loss. Half of the rows for the projection (ε = 0.1, δ
+            = 0.01, which the paper does not repeat here), a tenth of the other half for training and the choice of
+            the penalty, the rest for testing; {PROJECTIONS} projections on each permutation, permutations: {rounds}
+            (the paper: 5). ± is one standard deviation over all rounds, as in the paper. Of the training rows the
+            first {TRAINED["kddcup99"]:,} and {TRAINED["localization"]:,} are used, as libSVM's time grows with their
+            square. The default kernel, exp(−‖x − y‖²/k), has {DEFAULT_PROJECTIONS}
+            projections on each permutation."""),
+        table(["one label against all", "majority", *CLASSIFIED], lines),
+        prose(f"""**Agreement: kddcup99 yes in order, localization no.** On kddcup99 non-private PCA and PPCA are
+            equal and a random projection is worse. It is worse by more than printed, and the loss is not why: with
+            the hinge loss a linear classifier has {spread(kdd, "normal: random_projection")} in a random subspace
+            (with the squared hinge loss, in an earlier run, 95.41), where 98.23 ± 0.49 is printed. Neither a larger
+            penalty nor scaled or standardized inputs changed that on five projections. What does is the kernel:
+            libSVM's default is the Gaussian one, and with it and a large penalty we get
+            {spread(kdd, f"normal: random_projection, {DEFAULT}")} in random subspaces and
+            {spread(kdd, f"normal: none, {DEFAULT}")} after PCA, near what is printed (98.97 ± 0.05). So the printed
+            numbers fit libSVM without its option for a linear kernel; what the authors ran we cannot tell. On
+            localization the printed numbers do not fit the printed task. Falling is 1.8 % of the rows: predicting
+            "no" always is right in 98.2 %, more than two of the four printed accuracies, and so rare an activity is
+            not in the first ten directions whether or not its indicator is a feature. A frequent activity is: with
+            lying against all and the label among the features, PCA and PPCA reach the printed 100 ± 0 and the others
+            fall below it with a large spread, as printed. Without the label among the features nothing beats the
+            majority. So we get the printed 100 % only with the label among the features **and** a more frequent
+            activity than falling, where it says nothing about private PCA. Not yet discussed with the authors."""),
     ]

@@ -18,6 +18,7 @@ from eigenveil.postprocess import top_components
 from eigenveil.postprocess.fantope import fantope_components
 
 from ..common import Cell
+from .algorithm2 import algorithm_2
 
 DELTA = 1e-4
 LAWS = ("gaussian_paper", "gaussian", "double_cap")
@@ -215,6 +216,26 @@ def real(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
                 error = subspace_distance(on_features(truth, 10, s), on_features(estimate, 10, s))
                 found[entry(reading, epsilon, s)] = error
     return found
+
+
+def solved(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
+    """Return the errors of Tables 1 and 2 by Algorithm 2 itself, with the noise of every client, and as a second look."""
+    X, directions, long = wide(cell["data"])
+    n, p = X.shape
+    noise, found = symmetric(p, generator), {"n": n, "p": p}
+    for reading, truth in (("gaussian_paper", directions), (LONG_ONCE, long)):
+        for epsilon, s in TABLES:
+            estimate = noisy(truth, noise, "gaussian_paper", epsilon, n, once=reading == LONG_ONCE)
+            error = subspace_distance(target(cell["data"], truth is long, s), algorithm_2(estimate, 10, s))
+            found[entry(reading, epsilon, s)] = error
+    return found
+
+
+@functools.cache
+def target(name: str, rows_are_long: bool, s: int) -> np.ndarray:
+    """Return what Algorithm 2 gives without noise."""
+    _, directions, long = wide(name)
+    return algorithm_2(long if rows_are_long else directions, 10, s)
 
 
 def entry(reading: str, epsilon: float, s: int) -> str:
