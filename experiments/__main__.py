@@ -5,8 +5,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .common import CACHE, HERE, Results, console, experiment, load_results, missing_data, names, run
+from .common import (
+    CACHE,
+    HERE,
+    Results,
+    cells_here,
+    console,
+    experiment,
+    lacking,
+    load_results,
+    missing_data,
+    names,
+    run,
+)
 from .expected import disagreements, load_expected, write_expected
+from .provenance import load_checksums
 
 DOCS = HERE.parent / "docs"
 PAGE = DOCS / "explanation" / "reproduction.md"
@@ -17,7 +30,8 @@ def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
     parts = [
         "# The papers, repeated\n",
         "Built by `python -m experiments` from `experiments/<author_year>/results.json`; do not edit by hand. "
-        "`python -m experiments --quick` repeats all of it at a small size. ± is one standard error.\n",
+        "`python -m experiments --quick` repeats all of it at a small size. ± is one standard error. Every single run "
+        "is in `runs.jsonl.xz` beside the results; the checksums of the data are in `benchmarks/data_checksums.json`.\n",
     ]
     for name in names():
         module = experiment(name)
@@ -27,12 +41,25 @@ def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
             continue
         found = results[name]
         parts.append(module.section(found, page.parent.parent / "images" / "reproduction").strip() + "\n")
-        parts.append(
-            f"*{name}, {found.size} size, eigenveil {found.version}, {found.seconds:.0f} seconds of one core.*\n"
-        )
+        parts.append(_origin(found))
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(parts))
     console.print(f"Wrote {page}.")
+
+
+def _origin(found: Results) -> str:
+    """Return where the numbers of a section come from."""
+    origin = found.origin
+    versions = ", ".join(f"{package} {number}" for package, number in origin["versions"].items())
+    kept = load_checksums()
+    other = [name for name, checksum in origin["data"].items() if kept.get(name) != checksum]
+    data = f"; other data than ours: {', '.join(other)}" if other else ""
+    without = origin.get("without single runs", 0)
+    earlier = f"; {without} of {len(found.rows)} cells from before single runs were kept" if without else ""
+    return (
+        f"*{found.name}, {found.size} size, {', '.join(origin['days'])}, commit {', '.join(origin['commits'])}, "
+        f"{versions}, {found.seconds:.0f} seconds of one core{data}{earlier}.*\n"
+    )
 
 
 def main(*only: str, arguments: Sequence[str] | None = None) -> None:
@@ -54,7 +81,9 @@ def main(*only: str, arguments: Sequence[str] | None = None) -> None:
     for name in chosen if not options.page_only else ():
         if sentence := missing_data(name):
             console.print(sentence)
-        elif options.expect:
+        if not cells_here(name, options.quick):
+            continue
+        if options.expect:
             write_expected(name, options.expect, fresh=options.fresh)
         else:
             results[name] = run(name, quick=options.quick, workers=options.workers, fresh=options.fresh)
@@ -75,7 +104,7 @@ def _compared(name: str, results: Results) -> list[str]:
     if not (HERE / name / "expected.json").exists():
         console.print(f"{name} has no expected.json to compare with; make it with --expect 20.")
         return []
-    return disagreements(experiment(name).findings(results), load_expected(name))
+    return disagreements(experiment(name).findings(results), load_expected(name, without=lacking(name)))
 
 
 if __name__ == "__main__":

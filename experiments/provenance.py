@@ -1,6 +1,7 @@
 """Where results come from: the commit, the day, the versions, and checksums of the data."""
 
 import functools
+import json
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -27,6 +28,12 @@ def commit() -> str:
 
 def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def load_checksums() -> dict[str, str]:
+    """Return the checksums of the data that the kept results were made from."""
+    loaded: dict[str, str] = json.loads((ROOT / "benchmarks" / "data_checksums.json").read_text())
+    return loaded
 
 
 def today() -> str:

@@ -53,7 +53,7 @@ def utility_cells(quick: bool) -> list[tuple[Cell, int]]:
         return [
             (sized("localization", 20_000, (6, 40)), 2),
             (sized("kddcup99", 20_000, (4, 40)), 1),
-            ({"part": "figure 5", "epsilon": 0.5, "ppca": 40, "restarts": 40, "passes": 100}, 2),
+            ({"part": "figure 5", "epsilon": 0.5, "ppca": 80, "restarts": 80, "passes": 60}, 4),
         ]
     found = [(sized(data, n, RESTARTS[data]), 5) for data, sizes in SIZES.items() for n in sizes]
     drawn = {"part": "figure 5", "ppca": 20, "restarts": 20, "passes": 1_000}  # 100 samples, and T, as in the paper

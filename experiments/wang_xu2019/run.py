@@ -2,7 +2,8 @@
 
 What the text of the paper leaves open, and what is done here: delta is 1e-4 everywhere; s does not enter Algorithm 2,
 so on real data its penalty is set to leave s features (`algorithm2.py`), and beside it PCA runs on the s features with
-the largest off-diagonal entries; the truth there is the same on the matrix without noise; features are divided by their largest absolute value and rows by their norm, without privacy.
+the largest off-diagonal entries; the truth there is the same on the matrix without noise; features are divided by their
+largest absolute value and rows by their norm, without privacy.
 """
 
 import numpy as np
