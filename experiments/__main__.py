@@ -31,7 +31,7 @@ def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
         "# The papers, repeated\n",
         "Built by `python -m experiments` from `experiments/<author_year>/results.json`; do not edit by hand. "
         "`python -m experiments --quick` repeats all of it at a small size. ± is one standard error. Every single run "
-        "is in `runs.jsonl.xz` beside the results; the checksums of the data are in `benchmarks/data_checksums.json`.\n",
+        "is in `runs.jsonl.xz` beside the results, and checksums of the data in `benchmarks/data_checksums.json`.\n",
     ]
     for name in names():
         module = experiment(name)

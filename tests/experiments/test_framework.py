@@ -90,6 +90,32 @@ def test_results_are_means_with_standard_errors_and_survive_their_file(common, t
     assert (row.mean["constant"], row.se["constant"]) == (5.0, 0.0)
     results.save(tmp_path / "results.json")
     assert common.load_results(tmp_path / "results.json") == results
+    runs = common.load_runs(tmp_path / common.RUNS)
+    assert [line["cell"] for line in runs] == [row.cell for row in results.rows]
+    assert runs[1]["values"]["value"] == pytest.approx(values, rel=1e-7)
+
+
+def test_results_say_what_they_rest_on(common, toy, tmp_path):
+    origin = common.run("toy", quick=True, cache=tmp_path).origin
+    assert origin["commits"]
+    assert origin["days"]
+    assert origin["versions"]["numpy"] == np.__version__
+    assert origin["data"] == {}
+    toy.DATASETS = ("wine",)
+    assert len(common.run("toy", quick=True, cache=tmp_path).origin["data"]["wine"]) == 64
+
+
+def test_the_kept_results_are_the_means_of_the_kept_runs(common):
+    for name in common.names():
+        path = common.HERE / name / "results.json"
+        results, runs = common.load_results(path), common.load_runs(path.with_name(common.RUNS))
+        assert [line["cell"] for line in runs] == [row.cell for row in results.rows]
+        without = sum(not line["values"] for line in runs)
+        assert without == results.origin.get("without single runs", 0)
+        for row, line in zip(results.rows, runs, strict=True):
+            for metric, values in line["values"].items():
+                assert len(values) == row.repeats
+                assert np.mean(values) == pytest.approx(row.mean[metric], rel=1e-6, abs=1e-12)
 
 
 def test_expected_values_hold_for_a_rerun_and_catch_a_change(common, toy, tmp_path, monkeypatch):
@@ -124,10 +150,23 @@ def test_the_page_has_every_section(common, toy, tmp_path, monkeypatch):
 def test_missing_data_are_named_in_a_sentence(common, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
     assert common.missing_data("toy") is None
-    toy.DATASETS = ("digits", "wine")
+    toy.DATASETS = ("wine", "airfoil")
     sentence = common.missing_data("toy")
-    assert "wine" in sentence
-    assert "digits" not in sentence
+    assert "airfoil" in sentence
+    assert "wine" not in sentence
+
+
+def test_cells_without_their_data_are_left_out_and_so_are_their_findings(common, toy, tmp_path, monkeypatch):
+    from experiments import expected
+
+    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
+    toy.DATASETS = ("airfoil",)
+    toy.cells = lambda quick: [({"mean": 1.0, "data": "airfoil"}, 2), ({"mean": 2.0, "data": "wine"}, 2)]
+    assert [row.cell["data"] for row in common.run("toy", quick=True, cache=tmp_path).rows] == ["wine"]
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "expected.json").write_text(json.dumps({"airfoil, x": {}, "wine, x": {}}))
+    monkeypatch.setattr(expected, "HERE", tmp_path)
+    assert list(expected.load_expected("toy", without=common.lacking("toy"))) == ["wine, x"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The loader of the benchmarks: shapes of the papers, rows inside the unit ball, help where a file is missing."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -69,8 +70,6 @@ def test_a_label_is_kept_apart_or_among_the_features(datasets, tmp_path, monkeyp
 
 
 def test_rows_alone_may_be_scaled(datasets, tmp_path, monkeypatch):
-    if not datasets.available("wine"):
-        pytest.skip("the file of wine is not in the data folder; set EIGENVEIL_DATA")
     monkeypatch.setenv("EIGENVEIL_CACHE", str(tmp_path))
     X, raw = (datasets.load("wine", scale_features=scaled).X for scaled in (True, False))
     assert np.linalg.norm(raw, axis=1).max() == pytest.approx(1.0)
@@ -97,10 +96,21 @@ def test_scaling_is_that_of_all_rows_at_once(datasets):
 def test_a_missing_file_says_how_to_get_it(datasets, tmp_path, monkeypatch):
     monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
     with refused(FileNotFoundError) as info:
-        datasets.load("wine")
+        datasets.load("airfoil")
     assert "EIGENVEIL_DATA" in str(info.value)
-    assert not datasets.available("wine")
+    assert not datasets.available("airfoil")
     assert datasets.available("digits")
+    assert datasets.load("wine", label_is_feature=True).X.shape == (178, 14)  # ships with scikit-learn
+
+
+@pytest.mark.parametrize("name", ["synthetic", "digits", "wine", "airfoil", "insurance", "colon_skfeature"])
+def test_the_data_are_those_of_the_kept_checksums(datasets, name):
+    if not datasets.available(name):
+        pytest.skip(f"the file of {name} is not in the data folder; set EIGENVEIL_DATA")
+    kept = json.loads(PATH.with_name("data_checksums.json").read_text())
+    assert datasets.checksum(name) == kept[name]
+    assert len(set(kept.values())) == len(kept)
+    assert set(kept) >= set(datasets.NAMES)
 
 
 def test_an_unknown_name_lists_the_known(datasets):
