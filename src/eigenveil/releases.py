@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReleaseFileError
+from .errors import ReleaseFileError, integer_between
 from .guarantee import Guarantee
 from .matrix_reading import IntArray
 from .origin import Origin
 from .reading import Reading
-from .release_file import read_release, release_bytes
+from .release_file import MAX_BYTES, read_release, release_bytes
 from .whole_file import whole_file
 
 
@@ -91,9 +91,30 @@ class Release(Reading):
         return f"<div><strong>Release</strong><table>{rows}</table>{self.guarantee._repr_html_()}</div>"
 
 
-def load_release(path: str | PathLike[str]) -> Release:
+def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:
     """Read a release file and return it, or raise `ReleaseFileError` if a single bit of it changed.
 
     Files of format 1 (version 0.1) are read too: docs/reference/release_file.md says what they do not tell.
+
+    Parameters
+    ----------
+    path : path
+        A regular file.
+    max_bytes : int
+        A larger file is refused before it is read. What is read takes a few times its size in memory.
     """
-    return Release(*read_release(Path(path)))
+    release = Release(*read_release(Path(path), integer_between("max_bytes", max_bytes, 1)))
+    if not _makes_sense(release):
+        raise ReleaseFileError(f"The release file {path} does not follow the format.")
+    return release
+
+
+def _makes_sense(release: Release) -> bool:
+    """Return whether the law can make numbers of what left, and all of them are finite: a file may say anything."""
+    values = release._values
+    try:
+        found = [release.n_rows, release._of_one_unit, *values.values()]
+        found += [] if release.law is None else [release.law.directions(values)]
+        return all(one is None or bool(np.isfinite(one).all()) for one in found)
+    except (KeyError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return False

@@ -23,6 +23,8 @@ COMPARED = ("pairs", "signs")
 PERSON_WEIGHTS = ("persons", "rows")
 """What counts once where persons are the unit: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
+# What is read off a release divides sizes by one another and multiplies their squares.
+_SMALLEST_SIZE, _LARGEST_SIZE = 1e-60, 1e60
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,14 @@ class RowRule:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         return asdict(self)
+
+    def check_sizes(self) -> None:
+        """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
+        sizes = np.array([self.norm, self.row_norm, 1.0 if self.most_weight is None else self.most_weight])
+        sizes = np.append(sizes, 1.0 if self.scale is None else self.scale)
+        shifts = np.abs(0.0 if self.shift is None else self.shift)
+        if sizes.min() < _SMALLEST_SIZE or max(sizes.max(), shifts.max()) > _LARGEST_SIZE:
+            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def check_width(self, n_features: int) -> None:
         """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""
