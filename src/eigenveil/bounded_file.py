@@ -34,13 +34,14 @@ def read_bounded(
                 raise IsADirectoryError(None, "it is a folder")
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(None, "it is no regular file; copy what it says to one")
-            content = file.read(most_bytes + 1) if found.st_size <= most_bytes else None
+            # No more than there was: room is made for all that is asked for.
+            content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
     except OSError as error:
         raise kind(f"{what} {os.fspath(path)} cannot be read: {error.strerror}.") from None
     except ValueError:  # a name with a zero byte
         raise kind(f"{what} cannot be read: its name is none that a file can have.") from None
-    if content is None or len(content) > most_bytes:
-        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit.")
+    if content is None or len(content) > found.st_size:
+        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
     return content
 
 

@@ -129,6 +129,31 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
     warnings.warn(sentence, category, stacklevel=level)
 
 
+_SHOWN_LENGTH = 60
+MOST_FEATURES = 10**6
+"""Beyond this no matrix of features fits any memory."""
+_LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-100, 1e12, 1e-200
+
+
+def shown(value: object) -> str:
+    """Return a parameter as a sentence can show it: short texts and numbers as they are, of others the type.
+
+    >>> shown("clip"), shown(10**400), shown([1, 2])
+    ("'clip'", 'a number of many digits', 'list')
+    """
+    if not isinstance(value, str | Real | Fraction):
+        return type(value).__name__
+    text = repr(str(value)) if isinstance(value, str) else "" if _is_long(value) else str(value)
+    if not text or len(text) > _SHOWN_LENGTH:
+        return "a long text" if isinstance(value, str) else "a number of many digits"
+    return text
+
+
+def _is_long(value: object) -> bool:
+    # Python refuses to write a whole number of thousands of digits.
+    return isinstance(value, Integral | Fraction) and abs(value) > 10**_SHOWN_LENGTH
+
+
 def _real(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | Fraction):
         raise InvalidParameterError(f"{name} must be a number, not {type(value).__name__}.")
@@ -143,6 +168,24 @@ def positive_number(name: str, value: object) -> float:
     number = _real(name, value)
     if not (math.isfinite(number) and number > 0):
         raise InvalidParameterError(f"{name} must be a finite number above 0, got {number!r}.")
+    return number
+
+
+def budget_epsilon(value: object) -> float:
+    """Return an epsilon to spend: below the range nothing can be drawn any more, and above it nothing is private."""
+    number = positive_number("epsilon", value)
+    if not _LEAST_EPSILON <= number <= _MOST_EPSILON:
+        raise InvalidParameterError(
+            f"epsilon must lie between {_LEAST_EPSILON:g} and {_MOST_EPSILON:g}, got {number!r}."
+        )
+    return number
+
+
+def budget_delta(value: object) -> float:
+    """Return a delta to spend: 0, or a probability that floats can work with."""
+    number = probability_below_one("delta", value)
+    if 0 < number < _LEAST_DELTA:
+        raise InvalidParameterError(f"delta must be 0, or at least {_LEAST_DELTA:g}, got {number!r}.")
     return number
 
 
@@ -161,15 +204,15 @@ def integer_between(name: str, value: object, low: int, high: int | None = None)
     number = int(value)
     if number < low or (high is not None and number > high):
         span = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise InvalidParameterError(f"{name} must be {span}, got {number}.")
+        raise InvalidParameterError(f"{name} must be {span}, got {shown(number)}.")
     return number
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidParameterError(f"{name} must be one of {listed}, got {value!r}.")
+        listed = ", ".join(repr(str(choice)) for choice in choices)
+        raise InvalidParameterError(f"{name} must be one of {listed}, got {shown(value)}.")
     return str(value)
 
 

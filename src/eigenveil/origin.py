@@ -6,12 +6,16 @@ file without it meant, and none may change its meaning.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from .errors import integer_between, positive_number
 from .row_rule import RowRule
 from .schema import Schema
+
+# A file may ask for so many, and is to be read in this life.
+_MOST_STEPS = 10**5
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,16 @@ class SparseRequest(Request):
         penalty, screen = self.penalty, self.screen
         for name, value in {
             "n_components": integer_between("n_components", self.n_components, 1),
-            "penalty": penalty if penalty is None else 0.0 if penalty == 0 else positive_number("penalty", penalty),
+            "penalty": penalty if penalty is None else _penalty(penalty),
             "tol": positive_number("tol", self.tol),
-            "max_iter": integer_between("max_iter", self.max_iter, 1),
+            "max_iter": integer_between("max_iter", self.max_iter, 1, _MOST_STEPS),
             "screen": screen if screen is None else integer_between("screen", screen, 1),
         }.items():
             object.__setattr__(self, name, value)
+
+
+def _penalty(value: Any) -> float:
+    return 0.0 if isinstance(value, Real) and value == 0 else positive_number("penalty", value)
 
 
 @dataclass(frozen=True)

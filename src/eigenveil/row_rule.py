@@ -24,7 +24,7 @@ PERSON_WEIGHTS = ("persons", "rows")
 """What counts once where persons are the unit: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
 # What is read off a release divides sizes by one another and multiplies their squares.
-_SMALLEST_SIZE, _LARGEST_SIZE = 1e-60, 1e60
+_SMALLEST_SIZE, _LARGEST_SIZE = 1e-30, 1e30
 
 
 @dataclass(frozen=True)

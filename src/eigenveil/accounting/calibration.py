@@ -181,6 +181,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     rounded up.
     """
     above, below = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    if below >= above:  # rounded so, where epsilon is far beyond any promise: the first term alone is a bound
+        return float(min(1.0, math.exp(above)))
     # The second term is the smaller; where they nearly cancel, the slack is taken on the larger one.
     return float(min(1.0, math.exp(above) * (-math.expm1(below - above) + _SLACK)))
 

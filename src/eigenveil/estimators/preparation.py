@@ -205,7 +205,10 @@ def _check_target(rows: str, standardize: bool, center: bool) -> None:
 def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:
     if feature_scale is None:
         return None
-    sizes = np.atleast_1d(np.asarray(feature_scale, dtype=np.float64))
+    try:
+        sizes = np.atleast_1d(np.asarray(feature_scale, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        sizes = np.zeros(1)
     if not (np.isfinite(sizes).all() and (sizes > 0).all()) or sizes.size not in (1, d):
         raise InvalidParameterError("feature_scale must be one number above 0, or one for every feature.")
     return np.asarray(1 / np.broadcast_to(sizes, d))
@@ -214,7 +217,7 @@ def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:
 def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
     try:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), d) for side in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameterError("bounds must be (low, high), each one number or one for every feature.") from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise InvalidParameterError("bounds must be finite, with low below high for every feature.")

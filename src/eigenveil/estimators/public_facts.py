@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
+from ..errors import MOST_FEATURES, InvalidDataError, InvalidParameterError, integer_between, one_of
 from ..guarantee import Relation
 from ..laws import LAWS
 from ..row_rule import COMPARED, PERSON_WEIGHTS, ROW_RULES
@@ -66,7 +66,7 @@ class Features:
     def of(cls, given: Any, estimator: Any = None) -> Self:
         """Return the features of a source, or so many of which nothing is known but by an estimator's parameters."""
         if not is_source(given):
-            d, schema = integer_between("n_features", given, 1), checked_schema(estimator.schema)
+            d, schema = integer_between("n_features", given, 1, MOST_FEATURES), checked_schema(estimator.schema)
             if schema is not None and d != schema.n_features:
                 raise InvalidParameterError(
                     f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."

@@ -88,7 +88,11 @@ class LocalProtocol:
         _check_format(self.format)
         # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
         asked = {name: getattr(self, name) for name in ("law", *PARAMETERS)}
-        law = best_local_law(asked, accept_inexact) if self.law == "auto" else local_law_from(asked)
+        law = (
+            best_local_law(asked, accept_inexact)
+            if isinstance(self.law, str) and self.law == "auto"
+            else local_law_from(asked)
+        )
         rule = RowRule(self.norm_bound, shift=self.shift, scale=self.scale)
         rule.check_width(law.n_features)
         rule.check_sizes()

@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 EDGE_SHARE = 0.3
 # Below this share of the fit that pure noise has on average, the coefficients are 0; by experiment: the same page.
 NOTHING_BELOW = 0.5
+# Beside entries of size 1: where the noise is so small that its edge vanishes.
+_NO_NOISE = 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +116,12 @@ def ridge_from_covariance(
     if alpha is None:
         # `shrink` goes (d - 2)/d of the way: what it leaves of the noise keeps its minimax weight.
         alpha = (1 - (1 - EDGE_SHARE) * (p - 1) / (p + 1)) * noise_edge(feature_block)
+        alpha = max(alpha, _NO_NOISE * float(np.abs(released).max()), _NO_NOISE**2)
     alpha = positive_number("alpha", alpha)
     moment = shrink(released[used], block).covariance
     values, vectors = np.linalg.eigh(moment[:p, :p])
     values = np.maximum(values, 0.0)  # of a positive semidefinite block, but for rounding
-    weights = values / (values + alpha) ** 2
+    weights = values / (values + alpha) / (values + alpha)  # whose square may underflow
 
     def fitted_variance(correlations: FloatArray) -> float:
         return float(np.sum(weights * (vectors.T @ correlations) ** 2))

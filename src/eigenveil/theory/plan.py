@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..errors import (
     EigenveilError,
     InvalidParameterError,
+    budget_epsilon,
     integer_between,
     one_of,
     positive_number,
@@ -200,7 +201,7 @@ def plan(
     """
     width = integer_between("n_features", n_features, 1)
     k = integer_between("n_components", n_components, 1, width)
-    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), positive_number("epsilon", epsilon)
+    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), budget_epsilon(epsilon)
     delta, relation = probability_below_one("delta", delta), Relation.parse(relation)
     public: dict[str, Any] = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta, "relation": relation}
     return plan_of(

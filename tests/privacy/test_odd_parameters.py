@@ -1,0 +1,172 @@
+"""Whatever the parameters are: a fit works, or it is refused in one sentence and nothing was spent."""
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, gate
+from eigenveil.cli import app
+from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.laws import LAWS, law_with
+from eigenveil.laws.local.table import LOCAL_LAWS, local_law_from
+from helpers import assert_one_sentence, refused
+from odd_parameters import NUMBERS, OTHERS, ROWS, SIZES, odd_estimator
+
+READ = ("explained_variance_", "explained_variance_interval_", "covariance_", "correlation_", "mean_", "above_noise_")
+
+
+def tried(seed):
+    """Return whether a fit with odd parameters works."""
+    paid, pay = [], gate.pay
+
+    def noted(*args):
+        paid.append(True)
+        return pay(*args)
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of noise, and of numbers far beyond any table
+        patch.setattr(gate, "pay", noted)
+        told, model, fit = odd_estimator(seed)
+        try:
+            fit()
+            for name in READ:
+                getattr(model, name, None)
+        except EigenveilError as error:
+            assert_one_sentence(error)
+            assert not paid, f"seed {seed} spent and raised: {told}"
+            return False
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {told}") from error
+    return True
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_a_fit_works_or_is_refused_before_the_spend(part):
+    found = {tried(seed) for seed in range(60 * part, 60 * part + 60)}
+    assert found == {True, False}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("part", range(20))
+def test_a_fit_works_or_is_refused_before_the_spend_in_thousands(part):
+    for seed in range(1000 + 400 * part, 1400 + 400 * part):
+        tried(seed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"norm_bound": 1e250}, {"norm_bound": 1e-320}, {"epsilon": 1e300}, {"epsilon": 1e-300}, {"delta": 1e-320}),
+        *({"bounds": (-1e300, 1e300), "norm_bound": None}, {"feature_scale": 10**400}, {"feature_scale": "x"}),
+        *({"law_options": {"unknown": 1}}, {"law_options": {"epsilon": 2.0}}, {"law_options": [1]}),
+        *({"law_options": {1: 2}}, {"law": "laplace", "epsilon": 1e100}, {"relation": np.ones((2, 2))}),
+    ],
+)
+def test_what_was_found_stays_refused(options, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, data_set="rows")
+    with refused(InvalidParameterError):
+        PrivateCovariance(**{"norm_bound": 1.0, "ledger": ledger, **options}).fit(ROWS)
+    assert ledger.entries() == []
+
+
+def test_a_regression_without_noise_to_speak_of_is_delivered():
+    from eigenveil import PrivateRidge
+
+    model = PrivateRidge(target=0, epsilon=1e12, norm_bound=3.0, law="laplace").fit(ROWS)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_is_made_or_refused(law):
+    """One parameter at a time, over all that is odd."""
+    good = {"epsilon": 1.0, "n_features": 4, "delta": 1e-6 if LAWS[law].needs_delta else 0.0}
+    names = ("epsilon", "delta", "n_features", "n_components", "relation", "calibration", "accept_inexact")
+    names += ("share", "updates", "method", "eigenvalue_share", "allow_unsound", "whole_degrees")
+    made = 0
+    for name, value in itertools.product(names, (*NUMBERS, *OTHERS, *SIZES)):
+        fixed = {**good, name: value} if name in (*good, "n_components", "relation") else good
+        options = None if fixed is not good else {name: value}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = law_with(law, options, **fixed)
+                found.guarantee()
+                json.dumps(found.parameters())
+                found.check_grid(2**32)
+            made += 1
+        except EigenveilError as error:
+            assert_one_sentence(error)
+    assert made
+
+
+@pytest.mark.parametrize("law", LOCAL_LAWS)
+def test_a_local_law_is_made_or_refused(law):
+    good = {"law": law, "epsilon": 1.0, "n_features": 4, "delta": 1e-6 if LOCAL_LAWS[law].needs_delta else 0.0}
+    for name in ("law", "epsilon", "delta", "n_features", "row_norms", "trace_share", "rank"):
+        for value in (*NUMBERS, *OTHERS, *SIZES):
+            if name == "n_features" and isinstance(value, int) and value > 100:
+                continue  # may be made, and takes its time
+            try:
+                local_law_from({**good, name: value}).guarantee()
+            except EigenveilError as error:
+                assert_one_sentence(error)
+
+
+# Commands.
+
+ODD = ("0", "-1", "nan", "inf", "1e300", "1e-300", "1e400", "9" * 30, "x", "", "1.5", "1e12")
+COMMANDS = {
+    "plan": (["plan", "--rows", "1000", "--features", "3", "-k", "1", "--epsilon", "1", "--repeats", "1", "--quiet"],
+             ("--rows", "--features", "-k", "--epsilon", "--delta", "--energy", "--target-loss", "--repeats", "--spectrum")),
+    "pca": (["pca", "DATA", "-k", "1", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
+            ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--law", "--law-option", "--stages")),
+    "covariance": (["covariance", "DATA", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
+                   ("--epsilon", "--delta", "--norm-bound", "--bounds", "--law-option")),
+    "ridge": (["ridge", "DATA", "--target", "a", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
+              ("--target", "--alpha", "--epsilon", "--norm-bound")),
+    "sparse-pca": (["sparse-pca", "DATA", "-k", "1", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
+                   ("-k", "--penalty", "--epsilon")),
+    "local protocol": (["local", "protocol", "--features", "3", "--epsilon", "1", "--output", "OUT"],
+                       ("--features", "--epsilon", "--delta", "--norm-bound", "--trace-share", "--rank", "--law")),
+    "ledger create": (["ledger", "create", "OUT", "--epsilon", "1", "--data-set", "rows"], ("--epsilon", "--delta")),
+    "audit": (["audit", "--law", "laplace", "--epsilon", "1", "--features", "2", "--trials", "200", "--workers", "1", "--quiet"],
+              ("--epsilon", "--delta", "--features", "--trials", "--workers", "--confidence", "--rows", "--components")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_end_in_an_exit_code_and_one_sentence(command, tmp_path):
+    words, options = COMMANDS[command]
+    data = tmp_path / "rows.csv"
+    data.write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in ROWS) + "\n")
+    for number, (option, value) in enumerate(itertools.product(options, ODD)):
+        places = {"DATA": str(data), "OUT": str(tmp_path / f"out{number}")}
+        said = [places.get(word, word) for word in words]
+        if option in said:
+            said[said.index(option) + 1] = value
+        else:
+            said += [option, value]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = CliRunner().invoke(app, said)
+        error = result.exception
+        if isinstance(error, EigenveilError):
+            assert_one_sentence(error)
+            assert not (tmp_path / f"out{number}").exists()
+        else:
+            assert error is None or (isinstance(error, SystemExit) and error.code in (0, 2, 3)), (option, value, error)
+
+
+def test_control_a_raw_error_is_noticed(monkeypatch):
+    def broken(self, X):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(PrivatePCA, "fit", broken)
+    monkeypatch.setattr("odd_parameters.ESTIMATORS", (PrivatePCA,))
+    with pytest.raises(AssertionError, match="seed"):
+        for seed in range(20):
+            tried(seed)
