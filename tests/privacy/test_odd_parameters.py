@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, gate
 from eigenveil.cli import app
-from eigenveil.errors import EigenveilError, InvalidParameterError
+from eigenveil.errors import EigenveilError, EngineError, InvalidParameterError
 from eigenveil.laws import LAWS, law_with
 from eigenveil.laws.local.table import LOCAL_LAWS, local_law_from
 from helpers import assert_one_sentence, refused
@@ -118,29 +119,42 @@ def test_a_local_law_is_made_or_refused(law):
 
 # Commands.
 
-ODD = ("0", "-1", "nan", "inf", "1e300", "1e-300", "1e400", "9" * 30, "x", "", "1.5", "1e12")
+ODD = ("0", "-1", "nan", "inf", "1e300", "1e-300", "9" * 30, "x", "")
+FIT = ("--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT")
 COMMANDS = {
-    "plan": (["plan", "--rows", "1000", "--features", "3", "-k", "1", "--epsilon", "1", "--repeats", "1", "--quiet"],
-             ("--rows", "--features", "-k", "--epsilon", "--delta", "--energy", "--target-loss", "--repeats", "--spectrum")),
-    "pca": (["pca", "DATA", "-k", "1", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
-            ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--law", "--law-option", "--stages")),
-    "covariance": (["covariance", "DATA", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
-                   ("--epsilon", "--delta", "--norm-bound", "--bounds", "--law-option")),
-    "ridge": (["ridge", "DATA", "--target", "a", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
-              ("--target", "--alpha", "--epsilon", "--norm-bound")),
-    "sparse-pca": (["sparse-pca", "DATA", "-k", "1", "--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT"],
-                   ("-k", "--penalty", "--epsilon")),
-    "local protocol": (["local", "protocol", "--features", "3", "--epsilon", "1", "--output", "OUT"],
-                       ("--features", "--epsilon", "--delta", "--norm-bound", "--trace-share", "--rank", "--law")),
-    "ledger create": (["ledger", "create", "OUT", "--epsilon", "1", "--data-set", "rows"], ("--epsilon", "--delta")),
-    "audit": (["audit", "--law", "laplace", "--epsilon", "1", "--features", "2", "--trials", "200", "--workers", "1", "--quiet"],
-              ("--epsilon", "--delta", "--features", "--trials", "--workers", "--confidence", "--rows", "--components")),
-}  # fmt: skip
+    "plan": ("plan", "--rows", "1000", "--features", "3", "-k", "1", "--epsilon", "1", "--repeats", "1", "--quiet"),
+    "pca": ("pca", "DATA", "-k", "1", *FIT),
+    "covariance": ("covariance", "DATA", *FIT),
+    "ridge": ("ridge", "DATA", "--target", "a", *FIT),
+    "sparse-pca": ("sparse-pca", "DATA", "-k", "1", *FIT),
+    "local params": ("local", "params", "OUT", "--features", "3", "--epsilon", "1"),
+    "ledger create": ("ledger", "create", "OUT", "--epsilon", "1", "--data-set", "rows"),
+    "audit": ("audit", "laplace", "--epsilon", "1", "--features", "2", "--draws", "200", "--workers", "1"),
+}
+OPTIONS = {
+    "plan": ("--rows", "--features", "-k", "--epsilon", "--delta", "--energy", "--target-loss", "--spectrum"),
+    "pca": ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--feature-scale", "--law", "--stages"),
+    "covariance": ("--epsilon", "--delta", "--bounds", "--feature-scale"),
+    "ridge": ("--target", "--alpha", "--epsilon", "--norm-bound"),
+    "sparse-pca": ("-k", "--penalty", "--epsilon"),
+    "local params": ("--features", "--epsilon", "--delta", "--norm-bound", "--law"),
+    "ledger create": ("--epsilon", "--delta"),
+    "audit": (
+        "--epsilon",
+        "--delta",
+        "--features",
+        "--components",
+        "--at-delta",
+        "--draws",
+        "--confidence",
+        "--workers",
+    ),
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_end_in_an_exit_code_and_one_sentence(command, tmp_path):
-    words, options = COMMANDS[command]
+    words, options = COMMANDS[command], OPTIONS[command]
     data = tmp_path / "rows.csv"
     data.write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in ROWS) + "\n")
     for number, (option, value) in enumerate(itertools.product(options, ODD)):
@@ -159,6 +173,18 @@ def test_commands_end_in_an_exit_code_and_one_sentence(command, tmp_path):
             assert not (tmp_path / f"out{number}").exists()
         else:
             assert error is None or (isinstance(error, SystemExit) and error.code in (0, 2, 3)), (option, value, error)
+
+
+def end_without_a_word(*args):
+    os._exit(1)
+
+
+def test_an_audit_whose_processes_end_is_one_sentence(monkeypatch):
+    from eigenveil.audit import audit, run
+
+    monkeypatch.setattr(run, "_draw_block", end_without_a_word)
+    with refused(EngineError):
+        audit(LAWS["laplace"](epsilon=1.0, n_features=2), draws=4000, block=100, workers=2)
 
 
 def test_control_a_raw_error_is_noticed(monkeypatch):
