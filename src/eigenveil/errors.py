@@ -7,6 +7,7 @@ library says about data may quote a cell: `own_words` is the one door at which t
 
 import functools
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -121,6 +122,21 @@ def _own(error: Exception, unreadable: str = UNREADABLE) -> Exception:
     return error
 
 
+def column_in_words(name: object, position: int, public: bool = True) -> str:
+    """Return a column as a sentence may call it: by a name that looks like one, else by its position.
+
+    The first line of a file may be somebody's row, so what looks like a value of any kind is not shown.
+
+    >>> column_in_words("pay_2", 1), column_in_words("jane@home.org", 1), column_in_words("Jane Doe", 0)
+    ("'pay_2'", 'number 2', 'number 1')
+    """
+    if isinstance(name, Integral):
+        return repr(name)
+    text = str(name)
+    plain = text.isidentifier() and len(text) <= _LONGEST_NAME and not re.search("[0-9]{5}", text)
+    return repr(text) if public and plain else f"number {position + 1}"
+
+
 def warn_caller(sentence: str, category: type[Warning]) -> None:
     """Warn at the line outside of this package that led here, however deep inside it was noticed."""
     package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
@@ -129,7 +145,7 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
     warnings.warn(sentence, category, stacklevel=level)
 
 
-_SHOWN_LENGTH = 60
+_SHOWN_LENGTH, _LONGEST_NAME = 60, 40
 MOST_FEATURES = 10**6
 """Beyond this no matrix of features fits any memory."""
 _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-100, 1e12, 1e-200

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from eigenveil.bounded_file import read_bounded
-from eigenveil.errors import InvalidParameterError
+from eigenveil.errors import MOST_FEATURES, InvalidParameterError, integer_between
 
 from .common import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
 from .fitting import number_of_components
@@ -81,7 +81,7 @@ def plan(
     if plot is not None:
         check_output(plot, force, option="--plot")
     declared = _declared(features, schema)
-    width: int = features or declared.n_features
+    width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
     from eigenveil import PrivatePCA
     from eigenveil.estimators.forecasting import forecast
 

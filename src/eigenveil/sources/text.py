@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, column_in_words
 from .base import FileReader, one_sentence
 from .places import opened
 
@@ -78,7 +78,7 @@ class CsvFile(FileReader):
         column = re.match(r"In CSV column #(\d+):", message)
         if column is not None:
             position = int(column[1])
-            name = repr(self.columns[position]) if self.names_public else f"number {position + 1}"
+            name = column_in_words(self.columns[position], position, self.names_public)
             return f"has something else than numbers in the column {name}; encode it, or leave it out"
         if "Empty CSV" in message:
             return EMPTY_FILE
