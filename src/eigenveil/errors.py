@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import TypeVar
@@ -132,9 +132,24 @@ def column_in_words(name: object, position: int, public: bool = True) -> str:
     """
     if isinstance(name, Integral):
         return repr(name)
+    return repr(str(name)) if public and looks_like_a_name(name) else f"number {position + 1}"
+
+
+def looks_like_a_name(name: object) -> bool:
+    """Return whether a name can be shown: one word without signs, short, and without a long number in it."""
     text = str(name)
-    plain = text.isidentifier() and len(text) <= _LONGEST_NAME and not re.search("[0-9]{5}", text)
-    return repr(text) if public and plain else f"number {position + 1}"
+    return text.isidentifier() and len(text) <= _LONGEST_NAME and not re.search("[0-9]{5}", text)
+
+
+def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
+    """Return features as a sentence may call them: x0, x1, ... where there are no names that look like ones.
+
+    >>> features_in_words(("age", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
+    (['age', 'sex=F', 'x2'], ['x0', 'x1'])
+    """
+    found = [f"x{position}" for position in range(count)] if names is None else [str(name) for name in names]
+    # What stands behind the sign is a category, which was declared.
+    return [name if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
 
 
 def warn_caller(sentence: str, category: type[Warning]) -> None:
@@ -152,17 +167,18 @@ _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-100, 1e12, 1e-200
 
 
 def shown(value: object) -> str:
-    """Return a parameter as a sentence can show it: short texts and numbers as they are, of others the type.
+    """Return a parameter as a sentence can show it: as it is where that is short, else by its type.
 
-    >>> shown("clip"), shown(10**400), shown([1, 2])
-    ("'clip'", 'a number of many digits', 'list')
+    >>> shown("clip"), shown(10**400), shown([1, 2]), shown([0] * 99)
+    ("'clip'", 'int', '[1, 2]', 'list')
     """
-    if not isinstance(value, str | Real | Fraction):
+    if not isinstance(value, str | bytes | Real | Fraction | list | tuple | None) or _is_long(value):
         return type(value).__name__
-    text = repr(str(value)) if isinstance(value, str) else "" if _is_long(value) else str(value)
-    if not text or len(text) > _SHOWN_LENGTH:
-        return "a long text" if isinstance(value, str) else "a number of many digits"
-    return text
+    try:
+        text = repr(str(value) if isinstance(value, str) else value)
+    except ValueError:  # a number in a list, of thousands of digits
+        text = ""
+    return text if 0 < len(text) <= _SHOWN_LENGTH and text.isprintable() else type(value).__name__
 
 
 def _is_long(value: object) -> bool:

@@ -20,6 +20,8 @@ from eigenveil.sources import draft_schema, open_table
 from helpers import assert_one_sentence
 
 PLANTED = ("zqplanted", "zq@planted.org", "73519.24681", "73519", "1973-05-19", "zq planted name", "zqé")
+# What looks like a name is one, if it stands where names stand: it is shown.
+AS_NAMES = tuple(word for word in PLANTED if not word.isidentifier())
 FOUND = re.compile("zq|planted|73519|24681|1973-05")
 TOKENS = (*PLANTED, *PLANTED, "", "NA", '"', '"zq', "'", "1e999", "--5", "NaN", "true", "{", "\\N", "\x00", "9" * 50)
 NAMES = ("age", "income", "rent")
@@ -53,7 +55,7 @@ def text_table(generator, separator):
     if what == 0:
         header = rows.pop(0)  # none
     elif what == 1:
-        header[generator.integers(3)] = _pick(generator, PLANTED)
+        header[generator.integers(3)] = _pick(generator, AS_NAMES)
     elif what == 2:
         rows[generator.integers(len(rows))] += [_pick(generator, PLANTED)]
     elif what == 3:
@@ -61,7 +63,7 @@ def text_table(generator, separator):
     elif what == 4:
         separator = _pick(generator, (";", "|", " ", "::", "\t", ","))
     elif what == 5:
-        header = [_pick(generator, PLANTED)] * 3
+        header = [_pick(generator, AS_NAMES)] * 3
     ends = _pick(generator, ("\n", "\n", "\r\n", "\r"))
     text = ends.join(separator.join(row) for row in [header, *rows]) + ends
     content = text.encode(_pick(generator, ("utf-8", "utf-8", "utf-16", "latin-1", "utf-8-sig")), "replace")
@@ -100,7 +102,7 @@ def number_or_text(cell):
 
 def binary(generator, write):
     rows = cells(generator)
-    names = [_pick(generator, PLANTED) if generator.integers(6) == 0 else name for name in NAMES]
+    names = [_pick(generator, AS_NAMES) if generator.integers(6) == 0 else name for name in NAMES]
     if len(set(names)) < 3:
         names = list(NAMES)
     columns = [[row[at] for row in rows] for at in range(3)]
@@ -143,7 +145,7 @@ def damaged(seed, folder):
     generator = np.random.default_rng([5, seed])
     kind = KINDS[seed % len(KINDS)]
     if kind == "frame":
-        columns = [*NAMES[:2], _pick(generator, ("rent", *PLANTED))]
+        columns = [*NAMES[:2], _pick(generator, ("rent", *AS_NAMES))]
         return pd.DataFrame([list(map(number_or_text, row)) for row in cells(generator)], columns=columns)
     path = folder / f"table{kind}"
     path.write_bytes(FORMATS[kind](generator))

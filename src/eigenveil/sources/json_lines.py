@@ -1,5 +1,6 @@
 """Rows in files of JSON lines: one object a line."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -9,6 +10,7 @@ from .places import opened
 
 _BLOCK = 2**22
 _LONGEST_ROW = 2**25
+_NO_OBJECT = re.compile(rb"^[ \t\r]*[^{ \t\r\n]", re.MULTILINE)
 
 
 class JsonLinesFile(FileReader):
@@ -37,6 +39,8 @@ class JsonLinesFile(FileReader):
         import pyarrow as pa
         from pyarrow import json
 
+        if _NO_OBJECT.search(block):  # PyArrow may crash on lines of null alone
+            raise InvalidDataError(f"{self.path} has a line that is no JSON object; each line must be one.")
         options = json.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
         )
