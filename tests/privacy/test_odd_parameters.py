@@ -90,7 +90,7 @@ def test_a_law_is_made_or_refused(law):
     names = ("epsilon", "delta", "n_features", "n_components", "relation", "calibration", "accept_inexact")
     names += ("share", "updates", "method", "eigenvalue_share", "allow_unsound", "whole_degrees")
     made = 0
-    for name, value in itertools.product(names, (*NUMBERS, *OTHERS, *SIZES)):
+    for name, value in itertools.product(names, (*NUMBERS[::3], *OTHERS[::3], *SIZES[::3])):
         fixed = {**good, name: value} if name in (*good, "n_components", "relation") else good
         options = None if fixed is not good else {name: value}
         try:
@@ -121,7 +121,8 @@ def test_a_local_law_is_made_or_refused(law):
 
 # Commands.
 
-ODD = ("0", "-1", "nan", "inf", "1e300", "1e-300", "9" * 30, "x", "")
+ODD = ("0", "nan", "1e300", "9" * 30)
+MORE_ODD = ("-1", "inf", "1e-300", "x", "")
 FIT = ("--epsilon", "1", "--norm-bound", "3", "--yes", "--quiet", "--output", "OUT")
 COMMANDS = {
     "plan": ("plan", "--rows", "1000", "--features", "3", "-k", "1", "--epsilon", "1", "--repeats", "1", "--quiet"),
@@ -154,12 +155,13 @@ OPTIONS = {
 }
 
 
+@pytest.mark.parametrize("values", [ODD, pytest.param(MORE_ODD, marks=pytest.mark.heavy)], ids=["some", "more"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_end_in_an_exit_code_and_one_sentence(command, tmp_path):
+def test_commands_end_in_an_exit_code_and_one_sentence(command, values, tmp_path):
     words, options = COMMANDS[command], OPTIONS[command]
     data = tmp_path / "rows.csv"
     data.write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in ROWS) + "\n")
-    for number, (option, value) in enumerate(itertools.product(options, ODD)):
+    for number, (option, value) in enumerate(itertools.product(options, values)):
         places = {"DATA": str(data), "OUT": str(tmp_path / f"out{number}")}
         said = [places.get(word, word) for word in words]
         if option in said:
