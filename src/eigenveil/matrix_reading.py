@@ -35,12 +35,12 @@ class MatrixReading:
     def law(self) -> Law | None:
         """The public law that drew the release; None where this version does not know it, or not its parameters."""
         from .laws.local import local_law_from
-        from .laws.table import LAWS
+        from .laws.table import law_from
 
         try:
             if self.origin.model == "local":
                 return local_law_from(self.origin.parameters)
-            return LAWS[self.origin.law](**self.origin.parameters) if self.origin.law in LAWS else None
+            return law_from(self.origin.law, self.origin.parameters)
         except (TypeError, InvalidParameterError):
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None

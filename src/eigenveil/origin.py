@@ -117,21 +117,24 @@ REQUESTS = {kind.kind: kind for kind in (Request, ComponentsRequest, SparseReque
 
 @dataclass(frozen=True)
 class Collection:
-    """Facts about a collection in the local model.
+    """Facts about a collection in the local model, or about a round of several sites.
 
     Parameters
     ----------
     fingerprint : str
-        Of the protocol that clients and server agreed on.
+        Of the protocol that clients and server agreed on, or of the round.
     refused : mapping of str to int
         Reports that were not counted, by reason.
     simulated : bool
         Whether one process held all rows and played all clients.
+    sites : tuple of str
+        The sites of a round; none for clients.
     """
 
     fingerprint: str
     refused: Mapping[str, int] = field(default_factory=dict)
     simulated: bool = False
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,8 @@ class Origin:
         files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
         or nothing is told.
     feature_names : tuple of str, optional
-    model : {"central", "local"}
-        Who was trusted with rows: a custodian, or nobody.
+    model : {"central", "local", "federated"}
+        Who was trusted with rows: a custodian, nobody, or each of several custodians with its own.
     estimator : str, optional
         The estimator that asked.
     request : Request
@@ -160,7 +163,7 @@ class Origin:
     chosen_privately : tuple of str
         Parameters that were found privately, at a part of the budget each.
     collection : Collection, optional
-        For the local model.
+        For the local model, and for several custodians.
     schema : Schema, optional
         What was declared of the columns in public, and by whom; none before it could be.
     without_range : tuple of int
@@ -215,7 +218,7 @@ class Origin:
             "request": self.request.to_dict(),
             "chosen_privately": list(self.chosen_privately),
             "without_range": list(self.without_range),
-            "collection": None if self.collection is None else asdict(self.collection),
+            "collection": None if self.collection is None else _written(self.collection),
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
@@ -233,7 +236,16 @@ class Origin:
                 "request": REQUESTS[request.pop("kind")](**request),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
-                "collection": None if collection is None else Collection(**collection),
+                "collection": None if collection is None else _collection(collection),
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
             }
         )
+
+
+def _written(collection: Collection) -> dict[str, Any]:
+    fields_of = {**asdict(collection), "sites": list(collection.sites)}
+    return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
+
+
+def _collection(content: Mapping[str, Any]) -> Collection:
+    return Collection(**{**content, "sites": tuple(content.get("sites", ()))})

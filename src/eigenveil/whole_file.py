@@ -10,11 +10,15 @@ from typing import BinaryIO
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for writing that appears under its name only when all of it has been written."""
+def whole_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when all of it has been written.
+
+    A secret one is readable for its owner alone, from its first byte on.
+    """
     draft = draft_of(path)
+    mode = 0o600 if secret else 0o666
     try:
-        with open(draft, "xb") as file:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

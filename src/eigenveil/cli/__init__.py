@@ -32,6 +32,7 @@ COMMANDS = {
     "schema": "Declare what is publicly known of a table.",
     "ledger": "Keep a privacy budget in a file.",
     "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
+    "federation": "One release of several custodians who share no rows.",
 }
 """Every command and every group of commands, in the order of the overview; each says the same of itself."""
 

@@ -8,6 +8,7 @@ from ..version import __version__
 from .audit import audit
 from .common import Debug
 from .demo import demo
+from .federation import federation_app
 from .fitting import covariance, pca, sparse_pca
 from .laws import laws
 from .ledger import ledger_app
@@ -29,9 +30,10 @@ app = typer.Typer(
 )
 for command in (demo, start, pca, sparse_pca, covariance, ridge, plan, show, compare, report, audit, laws):
     app.command()(command)
-for group, name in ((schema_app, "schema"), (ledger_app, "ledger"), (local_app, "local")):
+GROUPS = {"schema": schema_app, "ledger": ledger_app, "local": local_app, "federation": federation_app}
+for name, group in GROUPS.items():
     app.add_typer(group, name=name)
-for part in (app, schema_app, ledger_app, local_app):
+for part in (app, *GROUPS.values()):
     for registered in part.registered_commands:
         registered.cls = Command
 

@@ -8,6 +8,7 @@ from ..errors import InvalidParameterError, one_of, shown
 from .baselines import NoPrivacy, RandomProjection
 from .central import CentralLaw
 from .eigenvector_sampling import EigenvectorSampling
+from .federated.table import FEDERATED_LAWS
 from .frobenius import Frobenius
 from .gaussian import Gaussian
 from .laplace import Laplace
@@ -41,7 +42,8 @@ def law_from(name: str, parameters: Mapping[str, Any]) -> CentralLaw:
     >>> law_from("matrix_laplace", {"epsilon": 1.0, "n_features": 3}).off_diagonal_sd > 0
     True
     """
-    return LAWS[one_of("law", name, tuple(LAWS))](**parameters)
+    known: dict[str, type[CentralLaw]] = {**LAWS, **{law.name: law for law in FEDERATED_LAWS.values()}}
+    return known[one_of("law", name, tuple(known))](**parameters)
 
 
 def law_with(name: str, options: Any, **parameters: Any) -> CentralLaw:
