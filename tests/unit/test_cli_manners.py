@@ -104,8 +104,16 @@ WRITERS = {
     ("local", "aggregate"): ("l.npz", "some.txt", "--protocol", "protocol.json", "--release", "l.npz"),
     ("plan",): ("p.png", "--rows", 5, "--features", 2, "-k", 1, "--epsilon", 1, "--repeats", 2, "--plot", "p.png"),
     ("demo",): ("eigenveil-demo/digits.csv",),
-}
-SLOW = {("plan",), ("demo",)}
+    ("federation", "invite"): ("d.json", "-o", "d.json"),
+    ("federation", "join"): ("j.json", "d.json", "--site", "a", "--key", "a.key", "-o", "j.json"),
+    ("federation", "close"): ("r.json", "j.json", "-o", "r.json"),
+    ("federation", "contribute"): (
+        "c.bin", "r.json", "table.csv", "--key", "a.key", "--fingerprint", "0", "-o", "c.bin",
+    ),
+    ("federation", "combine"): ("f.npz", "r.json", "c.bin", "-o", "f.npz"),
+}  # fmt: skip
+# Those of federation need a round: tests/unit/test_federation_cli.py runs them.
+SLOW = {("plan",), ("demo",), *(path for path in WRITERS if path[0] == "federation")}
 
 
 def test_every_command_that_writes_a_file_has_force():

@@ -1,7 +1,7 @@
 """`eigenveil federation invite | join | close | contribute | combine | serve | send`: many custodians, one release."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Grid
@@ -22,6 +22,14 @@ federation_app = typer.Typer(
     help="One release of several custodians who share no rows.",
     no_args_is_help=True,
 )
+
+
+def _law_names(incomplete: str) -> list[str]:
+    from eigenveil.laws.federated import FEDERATED_LAWS
+
+    return [name for name in ("auto", *FEDERATED_LAWS) if name.startswith(incomplete)]
+
+
 RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Round file, closed (.json).")]
 
 
@@ -34,7 +42,7 @@ def invite(
     delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0,
     relation: Relation = "replace",
     law: Annotated[
-        Literal["auto", "gaussian", "matrix_laplace"], typer.Option(help="Whose noise the sites share.")
+        str, typer.Option(help="Whose noise the sites share: a law, or auto.", autocompletion=_law_names)
     ] = "auto",
     components: Annotated[
         Any,
@@ -104,8 +112,8 @@ def join(
     """Make fresh keys for one round, and add the public ones to its draft."""
     from eigenveil.federation import Round, SiteKeys
 
-    invited = Round.load(draft)
     check_output(output, force, [key])
+    invited = Round.load(draft)
     keys = SiteKeys.create(site, invited.terms)
     joined = keys.join(invited)
     keys.save(key)
@@ -151,20 +159,22 @@ def contribute(
         str | None, typer.Option(help="Engine to read and add up the files on.", autocompletion=engine_names)
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Add up the rows of this site, add its noise, mask and sign: one file, which tells nothing by itself."""
     from eigenveil.federation import Round, SiteKeys
     from eigenveil.federation import contribute as contributed
 
+    paths = expand(data)
+    check_output(output, force, [*paths, agreed, key])
     joined = Round.load(agreed)
     if fingerprint.strip().lower() != joined.fingerprint:
         raise InvalidParameterError(
             "The round has another fingerprint than the other sites told; do not contribute before it is the same."
         )
     SiteKeys.load(key).check(joined)
-    paths, book = expand(data), open_ledger(ledger)
-    check_output(output, False, [*paths, agreed, key])
+    book = open_ledger(ledger)
     written = text_format(delimiter, decimal, encoding)
     table = open_declared(paths, {"schema": joined.terms.schema}, written, engine, quiet)
     note_console(quiet).print(f"About to spend: {joined.guarantee()}", soft_wrap=True)
@@ -178,7 +188,7 @@ def contribute(
     if not yes and somebody_answers():
         ask()
     with one_bar(table.source, "drawing noise", quiet) as source:
-        contributed(joined, key, source, output, ledger=book)
+        contributed(joined, key, source, output, ledger=book, overwrite=force)
     note_console(quiet).print(f"Written to {output}; the same file may be sent again.", soft_wrap=True)
 
 

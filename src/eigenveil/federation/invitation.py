@@ -51,7 +51,7 @@ def invite(
     >>> schema = Schema.from_dict({"version": 1, "columns": {"age": {"range": [0, 120]}, "mass": {"range": [0, 200]}}})
     >>> draft = invite(PrivatePCA(1, epsilon=1.0, delta=1e-6, schema=schema), ["north", "south", "east"])
     >>> draft.terms.law, draft.missing
-    ('gaussian', ('north', 'south', 'east'))
+    ('matrix_laplace', ('north', 'south', 'east'))
     """
     schema = checked_schema(estimator.schema)
     if schema is None:

@@ -31,6 +31,7 @@ def contribute(
     *,
     ledger: LedgerOrPath | None = None,
     generator: np.random.Generator | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write the contribution of one site to a closed round, and spend its guarantee.
 
@@ -47,17 +48,19 @@ def contribute(
     data : array, data frame, path, ... or SecondMoments
         The rows of this site, as `eigenveil.sources.open_table` takes them, or their moments by the rule of the round.
     output : path
-        The contribution file, which is not there yet.
+        The contribution file.
     ledger : PrivacyLedger or path, optional
         That of this site.
     generator : numpy.random.Generator, optional
         The secure generator by default. Any other marks the release as reproducible and not private.
+    overwrite : bool
+        Whether to replace an `output` that is there.
     """
     target = Path(output)
     place = SiteKeys.load(keys).check(agreed)
     if agreed.terms.is_over:
         raise FederationError("The deadline of the round has passed; nothing was spent.")
-    if target.exists():
+    if target.exists() and not overwrite:
         raise InvalidParameterError(f"{target} is already there; send it, or name another file.")
     book, law = opened_ledger(ledger), agreed.law
     generator = secure_generator() if generator is None else generator
