@@ -28,6 +28,7 @@ _CODES = {
     Objection.LATE: 410,
 }
 _STALLED_SECONDS = 30
+_MOST_FORGOTTEN, _LONGEST_NUMBER = 2**20, 20
 
 
 class Coordinator:
@@ -123,15 +124,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"{}")
 
     def do_POST(self) -> None:
-        """Take a contribution; nothing longer than one is read."""
-        length = self.headers.get("Content-Length", "")
-        if self.path != "/contributions" or not length.isdecimal() or int(length) > self.coordinator.longest:
+        """Take a contribution; nothing longer than one is kept."""
+        told = self.headers.get("Content-Length", "")
+        length = int(told) if told.isdecimal() and len(told) < _LONGEST_NUMBER else None
+        if self.path != "/contributions" or length is None or length > self.coordinator.longest:
             self.close_connection = True
+            # Some of it is read and forgotten: a client that is cut off while it sends would not see the answer.
+            self.rfile.read(min(length or 0, _MOST_FORGOTTEN))
             self._refuse(413 if self.path == "/contributions" else 404, Objection.MALFORMED.value)
             return
         try:
-            content = self.rfile.read(int(length))
-            self.coordinator.add(content)
+            self.coordinator.add(self.rfile.read(length))
         except ContributionError as error:
             self._refuse(_CODES[error.objection], error.objection.value)
         except OSError:  # a client that stalled, or a disk that is full: nothing is acknowledged
