@@ -29,6 +29,7 @@ def main() -> None:
         "out_of_core": quick,
         "persons": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],
+        "federation": quick,
         "reading": quick,
         "samplers": ["--timeout", "5" if arguments.quick else "20"],
     }
