@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release
-from eigenveil.errors import InvalidParameterError
+from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.federation import FederationError, Round, SiteKeys, combine, contribute, invite, site
 from eigenveil.federation.crypto import public_keys
 from eigenveil.laws.federated import gaussian as gaussian_module
@@ -198,6 +198,32 @@ def test_a_round_is_its_file_and_a_changed_file_is_refused(tmp_path):
             Round.from_json(text)
     with refused(FederationError):
         Round.load(tmp_path / "nowhere.json")
+
+
+def places_in(content, path=()):
+    """Yield the way to everything in a JSON value."""
+    if path:
+        yield path
+    parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, part in parts:
+        yield from places_in(part, (*path, key))
+
+
+@pytest.mark.parametrize("value", [None, -1, float("nan"), "x", [], {"a": 1}, 10**400], ids=repr)
+def test_whatever_stands_in_a_round_is_refused_in_our_words(tmp_path, value):
+    agreed, _ = joined(drafted(2), tmp_path)
+    text = agreed.to_json()
+    for path in places_in(json.loads(text)):
+        changed = json.loads(text)
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        try:
+            read = Round.from_json(json.dumps(changed))
+        except EigenveilError:
+            continue
+        assert read == agreed, path  # another way to write the same
 
 
 def test_keys_of_another_cannot_be_put_into_a_round(tmp_path):

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InvalidParameterError
+from ..errors import EigenveilError, InvalidParameterError
 from ..guarantee import Guarantee
 from ..laws.federated.base import FederatedLaw
 from ..whole_file import whole_file
@@ -179,9 +179,12 @@ class Round:
         try:
             members = tuple(Member(**member) for member in content["members"])
             made = cls(Terms.from_dict(content["terms"]), members, content["closed"] is True)
-        except (KeyError, TypeError, AttributeError):
+            found = made.fingerprint
+        except EigenveilError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise FederationError("The round does not have the fields of its format.") from None
-        if made.fingerprint != fingerprint:
+        if found != fingerprint:
             raise FederationError("The round was changed after it was written; get it anew.")
         return made
 
