@@ -1,5 +1,6 @@
 """Contributions to a round: what a site refuses to make, what whoever combines refuses to take, and what was paid."""
 
+import os
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,7 @@ from eigenveil.randomness import seeded_generator
 from eigenveil.samplers.lazy_matrix import rounded_sum
 from eigenveil.samplers.lazy_wishart import LazyWishartDifference
 from eigenveil.site_gate import pay_for_share, site_share
-from helpers import refused
+from helpers import refused, start_child
 from made_rounds import GAUSSIAN, D, contributions, drafted, joined, needs_cryptography, site_rows
 
 needs_cryptography()
@@ -282,3 +283,32 @@ def test_without_the_extra_one_sentence_says_so(monkeypatch):
     with refused(EngineError) as told:
         SiteKeys.create("site 0", drafted().terms)
     assert "eigenveil[federation]" in str(told.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_of_processes_that_race_for_the_keys_one_contributes(tmp_path):
+    agreed, keys = joined(drafted(), tmp_path)
+    moments = [site.site_moments(agreed, rows) for rows in site_rows(4)]
+    racing = [
+        start_child(
+            lambda place=place: contribute(agreed, keys["site 0"], moments[place], tmp_path / f"{place}").name,
+            (FederationError,),
+        )
+        for place in range(4)
+    ]
+    answers = [child.result() for child in racing]
+    written = [answer for answer in answers if isinstance(answer, str)]
+    assert len(written) == 1
+    assert all(isinstance(answer, FederationError) for answer in answers if answer not in written)
+    assert sorted(path.name for path in tmp_path.iterdir() if len(path.name) == 1) == written
+
+
+def test_rows_come_from_any_source_to_the_same_bits(tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    agreed, _ = joined(drafted(), tmp_path)
+    rows = site_rows()[0].round(3)
+    frame = pd.DataFrame(rows, columns=[str(place) for place in range(D)])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    known = site.site_moments(agreed, rows)
+    for data in (frame[frame.columns[::-1]], tmp_path / "rows.csv", dd.from_pandas(frame, npartitions=3)):
+        assert site.site_moments(agreed, data) == known
