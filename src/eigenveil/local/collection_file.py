@@ -27,6 +27,8 @@ FORMAT = 2
 UNSEALED_FORMAT = 1  # gets its seal when it is opened
 APPLICATION_ID = 0x65766C63  # "evlc": tells a collection from any other SQLite file
 WAIT_SECONDS = 60.0
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; it quotes a damaged file, whose text need not be UTF-8."""
 _SEAL = """CREATE TABLE seal (
     only INTEGER PRIMARY KEY CHECK (only = 1), nonce TEXT NOT NULL, ids TEXT NOT NULL, hash TEXT NOT NULL)"""
 _SCHEMA = (
@@ -83,7 +85,7 @@ def connected(file: Path | None, mode: str = "rw") -> sqlite3.Connection:
     )
     try:
         connection.execute(_DURABLE)
-    except sqlite3.Error:
+    except BaseException:
         connection.close()
         raise
     return connection

@@ -8,7 +8,6 @@ again when a collection is opened, merged or released. So damage is found before
 """
 
 import os
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +48,7 @@ class Store:
         self._check_place()
         try:
             self.connection = content.connected(self._file)
-        except sqlite3.Error as error:
+        except content.UNREADABLE as error:
             raise self._unopened() from error
         try:
             self.protocol = self._opened(protocol)
@@ -67,7 +66,7 @@ class Store:
                 raise CollectionError(f"The file {self.path} is not a collection of eigenveil.")
             if self._file is not None:
                 rows(self.connection, "PRAGMA journal_mode = WAL")
-        except sqlite3.Error as error:
+        except content.UNREADABLE as error:
             raise self._unopened() from error
         found = self._read_protocol()
         if protocol is not None and protocol != found:
@@ -112,7 +111,7 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield
                 self.connection.execute("COMMIT")
-            except sqlite3.Error as error:
+            except content.UNREADABLE as error:
                 raise CollectionError(
                     f"The collection {self.path} could not be written, and nothing of this batch was counted."
                 ) from error
@@ -129,7 +128,7 @@ class Store:
             try:
                 self.connection.execute("BEGIN")
                 yield
-            except sqlite3.Error as error:
+            except content.UNREADABLE as error:
                 raise self._damaged() from error
             finally:
                 self._roll_back()
