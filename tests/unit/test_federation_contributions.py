@@ -21,6 +21,8 @@ from eigenveil.federation import (
     wire,
 )
 from eigenveil.federation.combining import _check_range
+from eigenveil.federation.crypto import public_keys, signed
+from eigenveil.federation.rounds import Member, joining_message
 from eigenveil.laws.federated import UNITS
 from eigenveil.laws.federated.base import FederatedLaw
 from eigenveil.randomness import seeded_generator
@@ -159,7 +161,7 @@ def test_a_site_contributes_once_whatever_the_data(tmp_path):
         SiteKeys.create("site 0", agreed.terms).save(key)
 
 
-@pytest.mark.parametrize("step", ["site_share", "mask", "sealed", "whole_file"])
+@pytest.mark.parametrize("step", ["site_share", "to_words", "sealed", "whole_file"])
 def test_the_spend_comes_first_and_a_broken_off_contribution_uses_up_its_keys(tmp_path, monkeypatch, step):
     agreed, keys = joined(drafted(), tmp_path)
     ledger = PrivacyLedger.create(tmp_path / "a.ledger", epsilon=5.0, data_set="a")
@@ -208,6 +210,29 @@ def test_a_site_refuses_rounds_that_it_did_not_join(tmp_path):
     out.write_bytes(b"mine")
     with refused(InvalidParameterError):
         contribute(agreed, keys["site 0"], rows, out)
+    assert keys["site 0"].exists()
+
+
+def test_what_would_fail_later_fails_before_the_spend(tmp_path):
+    """A key that makes a secret which everybody knows, and places where nothing can be written."""
+    draft = drafted()
+    mallory = SiteKeys.create("site 2", draft.terms)
+    own = {name: SiteKeys.create(name, draft.terms) for name in ("site 0", "site 1")}
+    known = bytes(32).hex()
+    signature = signed(mallory.signing, joining_message(draft.terms, "site 2", known)).hex()
+    _, signing = public_keys(mallory.agreement, mallory.signing)
+    agreed = draft.with_member(Member("site 2", known, signing.hex(), signature))
+    agreed = agreed.close([keys.join(draft) for keys in own.values()])
+    key = own["site 0"].save(tmp_path / "own.key")
+    ledger = PrivacyLedger.create(tmp_path / "a.ledger", epsilon=5.0, data_set="a")
+    with refused(FederationError) as told:
+        contribute(agreed, key, site_rows()[0], tmp_path / "a", ledger=ledger)
+    assert "site 2" in str(told.value)
+    honest, keys = joined(drafted(), tmp_path)
+    with refused(InvalidParameterError):
+        contribute(honest, keys["site 0"], site_rows()[0], tmp_path / "nowhere" / "a", ledger=ledger)
+    assert not ledger.entries()
+    assert key.exists()
     assert keys["site 0"].exists()
 
 

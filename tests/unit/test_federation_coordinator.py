@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eigenveil import load_release
+from eigenveil import Release, load_release
+from eigenveil.errors import ReleaseFileError
 from eigenveil.federation import Coordinator, FederationError, Round, SiteKeys, combine, coordinator, send, wire
 from helpers import refused, start_child
 from made_rounds import contributions, drafted, joined, needs_cryptography, site_rows
@@ -122,6 +123,23 @@ def test_a_client_that_stalls_stops_nobody(made, tmp_path, monkeypatch):
             stalled.sendall(f"POST /contributions HTTP/1.1\r\nContent-Length: {len(sent[0])}\r\n\r\nEVF1".encode())
             for content in sent:
                 send(content, address)
+        assert collecting.release.exists()
+
+
+def test_a_release_that_could_not_be_written_is_written_when_the_last_one_is_sent_again(made, tmp_path, monkeypatch):
+    agreed, sent, _ = made
+
+    def full(*_):
+        raise ReleaseFileError("The release cannot be written to here: no space left on device.")
+
+    with served(agreed, tmp_path / "state") as (collecting, address):
+        for content in sent[:2]:
+            send(content, address)
+        monkeypatch.setattr(Release, "save", full)
+        assert ask(address, "POST", "/contributions", sent[2])[0] == 503
+        monkeypatch.undo()
+        assert not collecting.release.exists()
+        send(sent[2], address)
         assert collecting.release.exists()
 
 

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..errors import ReleaseFileError
 from ..whole_file import whole_file
 from .combining import combine
 from .rounds import Round
@@ -61,9 +62,10 @@ class Coordinator:
             place = opened(self.agreed, content).place
             file = self._file(place)
             if file.exists():
-                if file.read_bytes() == content:
-                    return  # whose acknowledgement was lost
-                raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
+                if file.read_bytes() != content:
+                    raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
+                self._finish()  # whose acknowledgement was lost, maybe together with the release
+                return
             if self.agreed.terms.is_over:
                 raise ContributionError(Objection.LATE, self.agreed.sites[place])
             with whole_file(file) as stored:
@@ -137,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.coordinator.add(self.rfile.read(length))
         except ContributionError as error:
             self._refuse(_CODES[error.objection], error.objection.value)
-        except OSError:  # a client that stalled, or a disk that is full: nothing is acknowledged
+        except (OSError, ReleaseFileError):  # a client that stalled, or a disk that is full: nothing is acknowledged
             self._refuse(503, "not stored")
         else:
             self._answer(200, b'{"stored": true}')

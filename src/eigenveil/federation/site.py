@@ -1,5 +1,6 @@
 """What runs at a site: from its rows to one signed file that tells nothing by itself."""
 
+import os
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -20,7 +21,7 @@ from .keys import SiteKeys, used_once
 from .masks import mask
 from .rounds import Round
 from .terms import FederationError
-from .wire import sealed, to_words
+from .wire import n_numbers, sealed, to_words
 
 
 def contribute(
@@ -57,12 +58,17 @@ def contribute(
         Whether to replace an `output` that is there.
     """
     target = Path(output)
-    place = SiteKeys.load(keys).check(agreed)
+    own = SiteKeys.load(keys)
+    place = own.check(agreed)
     if agreed.terms.is_over:
         raise FederationError("The deadline of the round has passed; nothing was spent.")
     if target.exists() and not overwrite:
         raise InvalidParameterError(f"{target} is already there; send it, or name another file.")
+    for folder in (target.parent, Path(keys).parent):  # keys are moved out of reach
+        if not os.access(folder, os.W_OK):
+            raise InvalidParameterError(f"The folder {folder} cannot be written to; name a file in another one.")
     book, law = opened_ledger(ledger), agreed.law
+    hidden_by = mask(agreed, place, own.agreement, n_numbers(law))  # what is wrong with other sites' keys is seen here
     generator = secure_generator() if generator is None else generator
     if book is not None and is_secure(generator):
         book.check(agreed.guarantee())
@@ -70,9 +76,9 @@ def contribute(
     _check_made_for(agreed, moments)
     what = f"federation round {agreed.fingerprint[:16]}, site {agreed.sites[place]}"
     payment = pay_for_share(law, moments, generator, book, what)
-    with used_once(keys) as own:
+    with used_once(keys):
         words = to_words(law, site_share(moments, place, generator, payment))
-        words += mask(agreed, place, own.agreement, words.size)
+        words += hidden_by
         content = sealed(agreed, place, words, not is_secure(generator), own.signing)
         try:
             with whole_file(target) as file:

@@ -38,7 +38,7 @@ class Objection(StrEnum):
     REPEATED = "repeated"
     """The site has contributed something else before."""
     LATE = "late"
-    """After the deadline, or after the release."""
+    """After the deadline of the round."""
 
 
 class ContributionError(FederationError):
@@ -62,7 +62,7 @@ _TOLD = {
     Objection.FOREIGN: "it was made for another round",
     Objection.FORGED: "its signature is not by that site; get it anew, and ask who changed it",
     Objection.REPEATED: "the site has contributed something else before",
-    Objection.LATE: "the deadline has passed, or the release was made",
+    Objection.LATE: "the deadline of the round has passed",
 }
 
 
