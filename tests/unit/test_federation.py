@@ -61,6 +61,14 @@ def test_without_noise_the_sum_is_that_of_the_pooled_rows(tmp_path, noise_off, n
         assert int(release.integers["slack"]) == pooled.n_rows * pooled.bound.limit_squared - np.trace(pooled.gram)
 
 
+def test_a_count_that_is_paid_for_is_summed_too(tmp_path, noise_off):
+    agreed, keys = joined(drafted(2, d=30, relation="add_remove", **GAUSSIAN), tmp_path)
+    rows = site_rows(2, d=30)
+    release = combine(agreed, contributions(agreed, keys, tmp_path, rows).values())
+    assert agreed.law.numbers == ("slack", "count")
+    assert int(release.integers["count"]) == release.n_rows == sum(map(len, rows))
+
+
 def test_control_a_mask_that_does_not_cancel_is_seen(tmp_path, noise_off, monkeypatch):
     agreed, keys = joined(drafted(**GAUSSIAN), tmp_path)
     honest = site.mask
