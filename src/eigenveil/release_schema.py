@@ -98,7 +98,7 @@ def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
 
 
 def _check_origin(origin: Origin) -> None:
-    _must(origin.model in ("central", "local"), "the model is known")
+    _must(origin.model in ("central", "local", "federated"), "the model is known")
     texts = (origin.law, origin.created, origin.package_version, *origin.chosen_privately)
     _must(all(map(_text, texts)) and (origin.estimator is None or _text(origin.estimator)), "names are texts")
     _must(all(map(_text, origin.feature_names or ())), "names of features are texts")
@@ -114,6 +114,7 @@ def _check_origin(origin: Origin) -> None:
 
 def _check_collection(collection: Collection) -> None:
     _must(_text(collection.fingerprint) and type(collection.simulated) is bool, "a collection has a fingerprint")
+    _must(all(map(_text, collection.sites)), "names of sites are texts")
     _must(isinstance(collection.refused, Mapping), "refusals have names")
     counts = collection.refused.items()
     _must(all(_text(name) and _whole(one, 0, _MOST_COUNT) for name, one in counts), "refusals are counted")

@@ -64,6 +64,7 @@ def invite(
         raise InvalidParameterError(
             f"Several sites cannot choose {CHOICES[name]} privately before they release together; give {INSTEAD[name]}."
         )
+    estimator.plan(schema.n_features)  # refuses what a fit would
     rule = preparation.bound.rule
     terms = Terms(
         schema=schema,

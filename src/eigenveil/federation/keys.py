@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
+from ..bounded_file import parsed_json, read_bounded
 from ..errors import InvalidParameterError
 from ..whole_file import whole_file
 from .crypto import new_private_keys, public_keys, signed
@@ -97,7 +98,7 @@ class SiteKeys:
         try:
             if os.name == "posix" and source.stat().st_mode & 0o077:
                 raise FederationError(f"Others may read the keys {source}; `chmod 600` it, and do not share it.")
-            content = json.loads(source.read_text(encoding="utf-8"))
+            content = parsed_json(read_bounded(source, "The keys", FederationError))
             if content.pop("format") != FORMAT:
                 raise KeyError
             private = [bytes.fromhex(content[name]) for name in ("agreement", "signing")]

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from ..bounded_file import parsed_json, read_bounded
 from ..errors import EigenveilError, InvalidParameterError
 from ..guarantee import Guarantee
 from ..laws.federated.base import FederatedLaw
@@ -167,12 +168,12 @@ class Round:
         return json.dumps({**self.to_dict(), "fingerprint": self.fingerprint}, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str | bytes) -> Self:
         """Return the round that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
-            content = json.loads(text)
+            content = parsed_json(text)
             form, fingerprint = content["format"], content["fingerprint"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             raise FederationError("The text is not a round of eigenveil.") from None
         if form != FORMAT:
             raise FederationError(f"The round has format {form!r}, and this version reads {FORMAT}; update eigenveil.")
@@ -198,8 +199,4 @@ class Round:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a round from a JSON file."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise FederationError(f"The file of a round {path} cannot be read.") from None
-        return cls.from_json(text)
+        return cls.from_json(read_bounded(path, "The file of a round", FederationError))
