@@ -83,7 +83,10 @@ def test_a_regression_without_noise_to_speak_of_is_delivered():
     assert np.isfinite(model.coef_).all()
 
 
-@pytest.mark.parametrize("law", LAWS)
+# The degrees of freedom of a Wishart law take a while to find.
+@pytest.mark.parametrize(
+    "law", [pytest.param(name, marks=pytest.mark.heavy) if name == "wishart" else name for name in LAWS]
+)
 def test_a_law_is_made_or_refused(law):
     """One parameter at a time, over all that is odd."""
     good = {"epsilon": 1.0, "n_features": 4, "delta": 1e-6 if LAWS[law].needs_delta else 0.0}
@@ -183,6 +186,7 @@ def end_without_a_word(*args):
     os._exit(1)
 
 
+@pytest.mark.heavy  # processes are started anew
 def test_an_audit_whose_processes_end_is_one_sentence(monkeypatch):
     from eigenveil.audit import audit, run
 
