@@ -30,7 +30,7 @@ _GO_WITH = {
     "mean_again": "mean",
 }
 _LONGEST_TEXT = 10_000
-_SMALLEST, _LARGEST = 1e-30, 1e30
+_SMALLEST, _LARGEST = 1e-40, 1e40
 _MOST_COUNT = 2**62
 _MOST_SHIFT = 64
 
@@ -91,7 +91,7 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
 def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
     """Check that units are that of the rows, or 1, but for the rounding of a law; that of a mean has any size."""
     for name, one in unit.items():
-        _must(_SMALLEST**4 <= one <= _LARGEST**4, "a unit is a number above 0")
+        _must(_SMALLEST**3 <= one <= _LARGEST**3, "a unit is a number above 0")
         if name not in VECTOR:
             usual = origin.rows.unit_squared if name in IN_UNITS_OF_C else 1.0
             _must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
