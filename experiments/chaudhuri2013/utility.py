@@ -156,10 +156,10 @@ def figures_3_and_4(results: Results, images: Path) -> list[str]:
     subsets = results.select(part="utility")[0].repeats
     return [
         "### Figures 3 and 4: utility against the number of rows\n",
-        prose(f"""ε = 0.1, δ = 0.01, mean of qF on {subsets} random subsets ({subsets} runs on all rows where n is the
-            whole set). The axes of the paper's figures are not in its text: the sizes are ours. Restarts on each
-            subset, PPCA and the others: {restarts} (the paper: 10 and 100). PPCA draws by block Gibbs; Hoff's sampler
-            follows below."""),
+        prose(f"""ε = 0.1, δ = 0.01, mean of qF on {subsets} random subsets ({subsets} runs on all rows where n
+            is the whole set). The axes of the paper's figures are not in its text: the sizes are ours. Restarts
+            on each subset, PPCA and the others: {restarts} (the paper: 10 and 100). PPCA draws by block Gibbs;
+            Hoff's sampler follows below."""),
         shown,
         table(["data, n", *CONTESTANTS], lines),
         *_utility_verdict(results),
@@ -179,18 +179,19 @@ def _utility_verdict(results: Results) -> list[str]:
     return [
         "What is won over a random projection, of what can be won, at the largest n:\n",
         table(["", "ppca", "mod_sulq", "matrix_laplace", "gaussian"], found),
-        prose("""**Agreement: yes, with one exception.** PPCA is above MOD-SULQ everywhere, far above it where rows
-            are many, and approaches the non-private utility as n grows. MOD-SULQ is hardly better than a random
-            projection on census and insurance, and somewhat better on localization, as printed. The exception is
-            kddcup99, which the paper counts among the hopeless: at all 494,021 rows the norm of MOD-SULQ's noise,
-            2β√d = 0.26, is below the first eigenvalue 0.48, and it finds that direction. At 100,000 rows it does not,
-            so the paper's axis may end before. **The contrast is one of constants, not of input perturbation:**
-            `gaussian` adds the same kind of noise as MOD-SULQ under the same (ε, δ), 4.9d to 5.8d times less of it
-            beside the diagonal and 3.5d to 4.1d times less on it at these d, and is better than PPCA on every set at
-            every n. Against the sentence that "differentially private PCA cannot be significantly improved over the
-            performance of PPCA", which the paper itself does not carry over to k > 1, stands `matrix_laplace` too:
-            pure as PPCA, and better on every set at the largest n; PPCA is better where rows are few, but for
-            localization. Not yet discussed with the authors."""),
+        prose("""**Agreement: yes, with one exception.** PPCA is above MOD-SULQ everywhere, far above it where
+            rows are many, and approaches the non-private utility as n grows. MOD-SULQ is hardly better than a
+            random projection on census and insurance, and somewhat better on localization, as printed. The
+            exception is kddcup99, which the paper counts among the hopeless: at all 494,021 rows the norm of
+            MOD-SULQ's noise, 2β√d = 0.26, is below the first eigenvalue 0.48, and it finds that direction. At
+            100,000 rows it does not, so the paper's axis may end before. **The contrast is one of constants,
+            not of input perturbation:** `gaussian` adds the same kind of noise as MOD-SULQ under the same (ε,
+            δ), 4.9d to 5.8d times less of it beside the diagonal and 3.5d to 4.1d times less on it at these d,
+            and is better than PPCA on every set at every n. Against the sentence that "differentially private
+            PCA cannot be significantly improved over the performance of PPCA", which the paper itself does not
+            carry over to k > 1, stands `matrix_laplace` too: pure as PPCA, and better on every set at the
+            largest n; PPCA is better where rows are few, but for localization. Not yet discussed with the
+            authors."""),
     ]
 
 
@@ -210,14 +211,14 @@ def figure_5(results: Results, images: Path) -> list[str]:
     lost = rows[-1].mean["none"] - rows[-1].mean["ppca"]
     return [
         "### Figure 5: utility against ε\n",
-        prose(f"""n = 5,000, d = 10, k = 2, δ = 0.05, {rows[0].repeats * rows[0].cell["ppca"]} draws, PPCA by Hoff's
-            sampler with T = {rows[0].cell["passes"]:,}. The paper does not say how its Gaussian rows were brought to
-            norm 1: here the longer ones are shortened."""),
+        prose(f"""n = 5,000, d = 10, k = 2, δ = 0.05, {rows[0].repeats * rows[0].cell["ppca"]} draws, PPCA by
+            Hoff's sampler with T = {rows[0].cell["passes"]:,}. The paper does not say how its Gaussian rows
+            were brought to norm 1: here the longer ones are shortened."""),
         shown,
         table(["ε", *CONTESTANTS], [_line(row, f"{row.cell['epsilon']:g}") for row in rows]),
-        prose(f"""**Agreement: yes.** Both approach the non-private utility as ε grows, and PPCA keeps most of it at
-            an ε where MOD-SULQ has lost much. At ε = {rows[-1].cell["epsilon"]:g} PPCA loses {lost:.2g}, where k(d −
-            k)/(nε) predicts {predicted.loss:.2g}. At ε = 2 MOD-SULQ is ahead of PPCA, as its loss falls with ε²
-            there. `gaussian`, at MOD-SULQ's own (ε, δ), and the pure `matrix_laplace` lose less than both
-            at every ε."""),
+        prose(f"""**Agreement: yes.** Both approach the non-private utility as ε grows, and PPCA keeps most of
+            it at an ε where MOD-SULQ has lost much. At ε = {rows[-1].cell["epsilon"]:g} PPCA loses {lost:.2g},
+            where k(d − k)/(nε) predicts {predicted.loss:.2g}. At ε = 2 MOD-SULQ is ahead of PPCA, as its loss
+            falls with ε² there. `gaussian`, at MOD-SULQ's own (ε, δ), and the pure `matrix_laplace` lose less
+            than both at every ε."""),
     ]
