@@ -204,7 +204,7 @@ def _needed(results: Results) -> str:
     for name in SAME:
         mean = results.one(part="table 1", data=name).mean
         parts.append(f"{mean['largest'] * mean['qF'] / PRINTED_1[name][2]:.2f} for {mean['largest']:.2f} on {name}")
-    return f"A common factor cannot be excluded: it would take a largest squared norm, before the division, of {', '.join(parts)}."
+    return f"A common factor cannot be excluded: a largest squared norm, before the division, of {', '.join(parts)}."
 
 
 def spread(row: Row, key: str) -> str:

@@ -250,15 +250,16 @@ def _solved(results: Results) -> list[str]:
     done = {row.cell["data"] for row in results.select(part="algorithm 2")}
     pending = f"Not run yet: {', '.join(sorted(set(names) - done))}." if set(names) - done else ""
     return [
-        "The same by Algorithm 2 itself, on the collection that the paper cites (colon and leukemia coded −2, 0 and 2):\n",
+        "The same by Algorithm 2 itself, on the collection that is cited (colon and leukemia coded −2, 0 and 2):\n",
         table(["data", "ε", "s", "printed", "gaussian_paper", LONG_ONCE], lines),
         prose(f"""Here the Fantope problem is solved by ADMM, with the penalty set by bisection so that at most
             s features are left, and the truth is the same without noise. **Contradiction, as with screened
             features:** with rows of norm 1 and noise from every client the error is that of a random choice of
             features. With s = k = 10 the penalty leaves the ten features of the largest diagonal, and an error
             is √(2m) where m of them differ. The second look does not give the printed errors either: they are
-            below them on isolet5 and above them on colon. One or two runs are few; the first column is 4.47 in
-            each of them, the second would need more. {pending} Not yet discussed with the authors."""),
+            below them on isolet5 and leukemia and above them on colon. One or two runs are few; the first
+            column is 4.47 in each of them, the second would need more. {pending} Not yet discussed with the
+            authors."""),
     ]
 
 
