@@ -12,9 +12,9 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from .release_schema import NAMES, check_content
 IntArray = NDArray[np.int64]
 Content = tuple[dict[str, IntArray], dict[str, float], Guarantee, Origin]
 
+_Read = TypeVar("_Read")
 FORMAT = 2
 MAX_BYTES = 2**31
 """Larger files are refused unless asked for: a matrix of 16,000 features fits."""
@@ -47,6 +48,11 @@ def release_bytes(
         "guarantee": guarantee.to_dict(),
         "origin": origin.to_dict(),
     }
+    return archive_bytes(header, integers)
+
+
+def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -> bytes:
+    """Return a sealed archive of a header and arrays of integers; the same bytes for the same content."""
     try:
         text = json.dumps(header, indent=1, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -65,6 +71,11 @@ def release_bytes(
 
 def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
     """Return what a release file holds, or raise `ReleaseFileError`."""
+    return read_archive(source, _checked, max_bytes)
+
+
+def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Read], max_bytes: int) -> _Read:
+    """Return what `read` makes of the header and the members of a sealed archive, or raise `ReleaseFileError`."""
     content = read_bounded(source, "The release file", ReleaseFileError, max_bytes)
     body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not comment.startswith(_DIGEST_PREFIX):
@@ -73,15 +84,21 @@ def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
         raise ReleaseFileError(f"The release file {source} was changed after it was written; do not use it.")
     try:
         members = members_of(content)
-        read = _read(parsed_json(header_of(members)), members, source)
-        check_content(*read)
-        return read
+        return read(parsed_json(header_of(members)), members, source)
     except ReleaseFileError:
         raise
     except MemoryError:
         raise ReleaseFileError(f"There is not enough memory to read the release file {source}.") from None
     except Exception as error:  # readers of archives and arrays raise whatever a content made to hurt leads them to
         raise ReleaseFileError(f"The release file {source} does not follow the format.") from error
+
+
+def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
+    if header.get("kind") is not None:
+        raise ReleaseFileError(f"The file {source} holds something else than a release, such as a score map.")
+    found = _read(header, members, source)
+    check_content(*found)
+    return found
 
 
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:

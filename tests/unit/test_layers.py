@@ -12,8 +12,8 @@ import pytest
 import eigenveil
 
 PACKAGE = Path(eigenveil.__file__).parent
-NUMBERS = {"bounded_file", "caveats", "errors", "guarantee", "lazy", "odds", "version", "whole_file"}
-PRIVATE = {"rows", "moments", "sources", "gate", "site_gate", "estimators", "cli"}
+NUMBERS = {"bounded_file", "caveats", "errors", "guarantee", "lazy", "notebook", "odds", "version", "whole_file"}
+PRIVATE = {"rows", "moments", "sources", "gate", "score_gate", "site_gate", "estimators", "cli"}
 # What each part of the package imports by itself.
 ALLOWED = {
     "errors": set(),
@@ -29,7 +29,8 @@ ALLOWED = {
     "odds": set(),
     "metrics": {"errors"},
     "row_rule": {"errors", "guarantee"},
-    "rows": {"errors", "row_rule"},
+    "score_grid": {"errors"},
+    "rows": {"errors", "row_rule", "score_grid"},
     "moments": {"errors", "row_rule", "rows"},
     "sources": {"errors", "row_rule", "rows", "moments", "schema"},
     "accounting": NUMBERS,
@@ -58,9 +59,24 @@ ALLOWED = {
         "release_format_1",
         "release_schema",
     },
-    "releases": {"errors", "guarantee", "matrix_reading", "origin", "reading", "release_file", "whole_file"},
+    "notebook": set(),
+    "using": {"errors", "matrix_reading", "origin", "postprocess", "reading"},
+    "synthesizing": {"errors", "matrix_reading", "postprocess", "reading", "schema"},
+    "exporting": {"errors", "guarantee", "matrix_reading", "reading"},
+    "comparison": {"accounting", "errors", "guarantee", "notebook", "with_error"},
+    "adding": {"accounting", "errors", "laws", "version"},
 }
-ALLOWED["comparison"] = {"accounting", "errors", "guarantee", "releases"}
+ALLOWED["releases"] = {
+    "adding", "comparison", "errors", "exporting", "guarantee", "matrix_reading", "notebook", "origin",
+    "release_file", "synthesizing", "using", "whole_file",
+}  # fmt: skip
+ALLOWED["score_maps"] = {
+    "errors", "guarantee", "laws", "notebook", "postprocess", "release_archive", "release_file", "score_grid",
+    "whole_file",
+}  # fmt: skip
+ALLOWED["score_gate"] = {
+    "accounting", "errors", "guarantee", "laws", "randomness", "rows", "score_maps", "version",
+}  # fmt: skip
 ALLOWED["gate"] = NUMBERS | {
     "accounting", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
 }  # fmt: skip
@@ -79,7 +95,7 @@ ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "
 ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
 ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "with_error"}
-ALLOWED["plots"] = {"errors", "releases", "report", "with_error"}
+ALLOWED["plots"] = {"errors", "releases", "report", "score_maps", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}
@@ -191,6 +207,16 @@ def test_a_law_meets_private_sums_at_the_gate_only():
         if isinstance(node, ast.Attribute) and node.attr in ("gram", "_gram")
     }
     assert readers == {"moments", "gate", "site_gate"}
+
+
+def test_a_law_meets_private_counts_of_scores_at_their_gate_only():
+    readers = {
+        module
+        for module, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and node.attr in ("in_cells", "_in_cells")
+    }
+    assert readers == {"rows.score_counts", "score_gate"}
 
 
 def test_estimators_are_known_to_others_by_their_public_methods():

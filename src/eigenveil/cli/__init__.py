@@ -21,11 +21,16 @@ COMMANDS = {
         "Release the covariance of a table, or with --no-center its second moment, for others to use freely."
     ),
     "ridge": "Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost.",
+    "scores": "Release a private map of scores: how many rows lie in each cell of two released components.",
     "plan": (
         "Forecast what a fit will report, by every law, from public numbers. No data are read, and nothing is spent."
     ),
     "show": "Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing.",
     "compare": "Compare two releases of the same features: directions, matrices, and what both promise together.",
+    "export": (
+        "Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."
+    ),
+    "sample": "Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges.",
     "report": "Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify.",
     "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
     "laws": "List the laws: what each releases, what it promises, where it comes from and when to use it.",

@@ -8,6 +8,7 @@ from ..version import __version__
 from .audit import audit
 from .common import Debug
 from .demo import demo
+from .export import export, sample
 from .federation import federation_app
 from .fitting import covariance, pca, sparse_pca
 from .laws import laws
@@ -17,6 +18,7 @@ from .plan import plan
 from .report import report
 from .ridge import ridge
 from .schema import schema_app
+from .scores import scores
 from .show import compare, show
 from .start import start
 from .wording import Command
@@ -28,7 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, start, pca, sparse_pca, covariance, ridge, plan, show, compare, report, audit, laws):
+fits, reads = (pca, sparse_pca, covariance, ridge, scores), (show, compare, export, sample, report)
+for command in (demo, start, *fits, plan, *reads, audit, laws):
     app.command()(command)
 GROUPS = {"schema": schema_app, "ledger": ledger_app, "local": local_app, "federation": federation_app}
 for name, group in GROUPS.items():

@@ -22,6 +22,7 @@ from ..schema import Schema
 from ..sources import Source
 from .asked import has_own_units, told
 from .collecting import with_ring_closed
+from .face import Faced
 from .one_at_a_time import note_paid, one_fit_at_a_time
 from .opening import opened
 from .parts import CollectsInParts
@@ -33,7 +34,7 @@ from .staging import StagedFit
 from .surroundings import check_delta, check_surroundings
 
 
-class MomentsEstimator(CollectsInParts, BaseEstimator):
+class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _needs: ClassVar[str] = "matrix"

@@ -11,13 +11,14 @@ from ..errors import InvalidParameterError
 from ..releases import Release
 from ..uncertainty import HIDDEN_ROWS
 from .checking import checked_array
+from .face import Faced
 from .readable import of_rows
 
 FloatArray = NDArray[np.float64]
 _Told = TypeVar("_Told")
 
 
-class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Components, their variances, and projections on them, of central and local estimators alike."""
 
     release_: Release

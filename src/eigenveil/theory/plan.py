@@ -21,7 +21,7 @@ from ..laws.choosing import choose_law
 from ..laws.table import LAWS
 from .expected import Forecast
 from .forecast import MOST_ROWS, Scenario
-from .plan_words import parts
+from .plan_words import face, parts
 from .planned_fit import PlannedFit
 from .spectra import normalized_spectrum
 
@@ -132,6 +132,10 @@ class Plan:
             return self.scenario.forecast(self.taken.law if law is None else law, n_rows, epsilon)
         except EigenveilError as error:  # too few rows, noise beyond the integers, or no calibration
             return str(error)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the forecast of every law, lowest loss first."""
+        return face(self)
 
     def __str__(self) -> str:
         from rich.console import Console
