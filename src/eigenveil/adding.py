@@ -87,7 +87,7 @@ def _checked(first: "Release", second: "Release") -> tuple[AdditiveLaw, Additive
     """Return the laws of two releases that can be averaged, or refuse them in one sentence."""
     if first.origin.model != "central" or second.origin.model != "central":
         raise InvalidParameterError(
-            "Reports of the local model add up in one collection (Aggregator); two releases of it do not."
+            "Only releases of the central model are averaged; reports of the local one add up in one collection."
         )
     laws = first.law, second.law
     if not isinstance(laws[0], AdditiveLaw) or not isinstance(laws[1], AdditiveLaw):

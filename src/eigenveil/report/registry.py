@@ -56,7 +56,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
             "privacy_parameters_details": " ".join((str(promise), *promise.caveats)),
         },
         "deployment_model": {
-            "model_name": "Local" if origin.model == "local" else "Central",
+            "model_name": {"local": "Local", "federated": "Federated"}.get(origin.model, "Central"),
             "actors": _blank("who may see the data, who may see the release, and why they are trusted"),
             "release_type": "One release",
             "release_type_details": _blank("whether the same data will be used again"),
