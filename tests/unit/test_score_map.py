@@ -22,6 +22,8 @@ from eigenveil.estimators.score_map import plan_scores
 from eigenveil.guarantee import Relation, Unit
 from eigenveil.laws.counting import CountLaw, count_law
 from eigenveil.postprocess.histogram import projected_counts
+from eigenveil.release_archive import header_of, members_of
+from eigenveil.release_file import archive_bytes
 from eigenveil.rows.persons import Blocks
 from eigenveil.rows.score_counts import ScoreCounts
 from eigenveil.schema import Column
@@ -310,3 +312,29 @@ def test_the_command_line(tmp_path, monkeypatch):
     invoked(*asked, "--plot", "cloud.docx", "-o", "b.npz", fails=EigenveilError)
     invoked(*asked, fails=EigenveilError)
     assert PrivacyLedger("study.ledger").spent == (2.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda header: header["grid"].update(bins=[10**9, 10**9]),
+        lambda header: header["grid"].update(bins=[5, 4]),
+        lambda header: header["grid"].update(frame=[[1, 1], [0, 1]]),
+        lambda header: header["grid"].update(unit=-1.0),
+        lambda header: header["grid"].update(weights=[[1], [1]]),
+        lambda header: header["grid"].pop("axes"),
+        lambda header: header["law"].update(epsilon=-1.0),
+        lambda header: header["law"].update(kind="none"),
+        lambda header: header.update(format=2),
+        lambda header: header.update(guarantee={}),
+    ],
+)
+def test_a_sealed_file_that_says_nonsense_is_refused(release, tmp_path, spoil):
+    cloud = score_map(rows_of(), release, epsilon=1.0, bins=5)
+    members = members_of(cloud.save(tmp_path / "good.npz").read_bytes())
+    header = json.loads(header_of(members))
+    assert load_score_map(tmp_path / "good.npz").n_units == 3000
+    spoil(header)
+    (tmp_path / "bad.npz").write_bytes(archive_bytes(header, {"counts": cloud.integers}))
+    with refused(ReleaseFileError):
+        load_score_map(tmp_path / "bad.npz")
