@@ -57,7 +57,7 @@ def test_before_the_spend_a_signal_ends_the_command(study, monkeypatch, number):
 
 
 @pytest.mark.parametrize("number", CODES)
-@pytest.mark.parametrize("point", set(POINTS) - {"before"})
+@pytest.mark.parametrize("point", [point for point in POINTS if point != "before"])
 def test_after_the_spend_the_release_is_written_first(study, monkeypatch, point, number):
     result, left = interrupted(study, monkeypatch, point, 1, number)
     assert result.exit_code == CODES[number]
