@@ -10,6 +10,7 @@ bound and without what preparing the rows costs; the last column is the ratio of
 """
 
 import argparse
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -20,7 +21,6 @@ from eigenveil import PrivatePCA
 from eigenveil.errors import EigenveilError, NoiseWarning
 from eigenveil.estimators.forecasting import forecast_of_fit
 from eigenveil.theory import plan, power_law
-from eigenveil.theory.outlook import Z, variance_errors
 
 DELTA = 1e-6
 WAYS = {
@@ -75,9 +75,8 @@ def one_fit(way: str, d: int, n_rows: int, k: int, parameters: dict, seed: int) 
         else:
             true = np.cov(X.T, ddof=0) if WAYS[way].get("center", True) else X.T @ X / n_rows
         carried, best = np.trace(V @ true @ V.T), np.linalg.eigvalsh(true)[-k:].sum()
-        values = np.linalg.eigvalsh(release.scaled_matrix)[::-1]
-        error = variance_errors(values, release.noise_sd, k)[0][0]
-        width = Z * error / max(np.trace(release.scaled_matrix), 1e-12)
+        low, high = release.explained_variance_interval[0]
+        width = (high - low) / 2 / release.total_variance if release.total_variance > 0 else math.inf
         return Numbers(1 - carried / best, carried / np.trace(true), release.n_above_noise, width)
 
 

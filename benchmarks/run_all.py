@@ -27,7 +27,9 @@ def main() -> None:
         "scaling": [*quick, *peer, "--plot", str(folder / "scaling.png")],
         "moments": ["--rounds", "3" if arguments.quick else "9"],
         "out_of_core": quick,
+        "persons": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],
+        "federation": quick,
         "reading": quick,
         "samplers": ["--timeout", "5" if arguments.quick else "20"],
     }

@@ -94,9 +94,14 @@ def in_child(function: Callable[[], Any], expected: tuple[type[BaseException], .
     return start_child(function, expected).result()
 
 
+def command_result(*words):
+    """Run a command, and return its result whatever became of it."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
 def invoked(*words, fails=None):
     """Run a command; return its result, or where it `fails` its one sentence, without the secret cells of the table."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = command_result(*words)
     if fails is not None:
         assert isinstance(result.exception, fails), (result.output, result.exception)
         assert_one_sentence(result.exception, "secret")

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
         PrivateScaler,
         PrivateSparsePCA,
     )
+    from .estimators.score_map import score_map
     from .gate import release
     from .guarantee import Guarantee, Relation
     from .moments import SecondMoments
     from .releases import Release, load_release
     from .rows import RowBound
     from .schema import Schema
+    from .score_maps import load_score_map
 
 __all__ = [
     "Guarantee",
@@ -40,7 +42,9 @@ __all__ = [
     "SecondMoments",
     "__version__",
     "load_release",
+    "load_score_map",
     "release",
+    "score_map",
 ]
 
 # Loaded on first use: a client on a device needs neither scikit-learn nor SQLite to encode a row.
@@ -60,7 +64,9 @@ _HOMES = {
     "Schema": "schema",
     "SecondMoments": "moments",
     "load_release": "releases",
+    "load_score_map": "score_maps",
     "release": "gate",
+    "score_map": "estimators.score_map",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

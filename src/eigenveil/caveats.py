@@ -29,3 +29,27 @@ IDENTIFIER_CAVEAT = (
     "of a person say, and not about which identifiers there are."
 )
 """What holds of persons who are compared: their rows are replaced, and their identifier stays."""
+
+
+def sites_caveat(n_sites: int, n_colluding: int) -> str:
+    """Return whom the noise of several sites holds against."""
+    if n_colluding == 0:
+        against = "everybody but the sites themselves, each of which knows its own noise"
+    else:
+        ours = "one site" if n_colluding == 1 else f"{n_colluding} sites"
+        against = f"every coalition of at most {ours} with whoever combined them, and everybody who sees the release"
+    return (
+        f"The sum over {n_sites} sites is private by the noise of the sites that keep theirs secret: the promise holds "
+        f"against {against}."
+    )
+
+
+MASKS_CAVEAT = (
+    "That nobody sees more of a site than its part in the sum rests on masks (X25519, HKDF, ChaCha20), which is a "
+    "promise about computation: without them a site's share has its own part of the noise alone, or none."
+)
+"""What keeps one site's share from whoever adds up."""
+ONE_SITE_CAVEAT = (
+    "Everybody is taken to be in the data of one site; who is at several is protected as a group of so many is."
+)
+"""What is assumed of people in the data of several sites."""

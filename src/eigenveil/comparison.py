@@ -1,6 +1,7 @@
 """Two releases beside each other: what they have in common, and whether noise alone explains where they differ."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,11 @@ from numpy.typing import NDArray
 from .accounting.composition import compose
 from .errors import InvalidParameterError
 from .guarantee import Guarantee
-from .releases import Release
+from .notebook import notebook_table
+from .with_error import with_error
+
+if TYPE_CHECKING:
+    from .releases import Release
 
 _BOTH = 0.975
 
@@ -34,6 +39,10 @@ class Comparison:
         What both promise if they are about the same rows; None for different relations, or different units.
     notes : tuple of str
         Why something is not told.
+    angle : float or None
+        The largest angle between the two subspaces, in degrees; of the smaller one to the larger.
+    angle_interval : ndarray of shape (2,) or None
+        95 % interval for the angle that both would have without noise: by how far each of them may be off, added up.
     """
 
     affinity: float | None
@@ -42,9 +51,40 @@ class Comparison:
     together: Guarantee | None
     notes: tuple[str, ...] = ()
     cosines_by_noise: NDArray[np.float64] | None = None
+    angle: float | None = None
+    angle_interval: NDArray[np.float64] | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return what was found in words, by what it is about."""
+        told = {}
+        if self.affinity is not None:
+            told["subspaces"] = f"{self.affinity:.1%} in common (100 % is the same)"
+        if self.angle is not None:
+            told["largest angle"] = f"{with_error(self.angle, self.angle_interval)} degrees"
+        if self.cosines is not None:
+            least = [None] * len(self.cosines) if self.cosines_by_noise is None else self.cosines_by_noise
+            told["components"] = "cosines " + ", ".join(
+                _cosine(*pair) for pair in zip(self.cosines, least, strict=True)
+            )
+        if self.distance is not None:
+            told["matrices"] = f"{self.distance:.2g} standard deviations of the noise apart (about 1 is noise alone)"
+        if self.together is not None:
+            told["both together, if about the same rows"] = str(self.together)
+        return told
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return notebook_table("Comparison", self.facts(), self.notes)
 
 
-def compare(first: Release, second: Release) -> Comparison:
+def _cosine(value: float, least: float | None) -> str:
+    """Return a cosine, and which ones the noise on both releases alone leads to."""
+    if least is None:
+        return f"{value:.3f}"
+    return f"{value:.3f} (noise alone: {f'{least:.3f} to 1' if least > 0 else 'any'})"
+
+
+def compare(first: "Release", second: "Release") -> Comparison:
     """Return how two releases of the same features compare; it costs no privacy.
 
     Examples
@@ -63,13 +103,14 @@ def compare(first: Release, second: Release) -> Comparison:
     if None not in (first.feature_names, second.feature_names) and first.feature_names != second.feature_names:
         raise InvalidParameterError("The releases are about different features, so nothing can be compared.")
     notes = []
-    affinity = cosines = least = None
+    affinity = cosines = least = angle = ends = None
     # Features that are brought to variance 1 are the same, whatever each release tells of their sizes.
     correlations = first.of_correlation and second.of_correlation
     if correlations or (first.of_correlation == second.of_correlation and np.allclose(first.scale, second.scale)):
         overlaps = first.components @ second.components.T
         k = min(overlaps.shape)
         affinity = float(np.sum(overlaps**2) / k)
+        angle, ends = _largest_angle(first, second, overlaps)
         if first.ordered and second.ordered:
             cosines, least = np.abs(np.diag(overlaps))[:k], _cosines_by_noise(first, second, k)
     else:
@@ -84,10 +125,23 @@ def compare(first: Release, second: Release) -> Comparison:
             "One is about one row and the other about one person with all of their rows, so what both promise together "
             "is not told."
         )
-    return Comparison(affinity, cosines, distance, together, tuple(notes), least)
+    return Comparison(affinity, cosines, distance, together, tuple(notes), least, angle, ends)
 
 
-def _cosines_by_noise(first: Release, second: Release, k: int) -> NDArray[np.float64] | None:
+def _largest_angle(
+    first: "Release", second: "Release", overlaps: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64] | None]:
+    least = float(np.linalg.svd(overlaps, compute_uv=False)[-1])
+    angle = float(np.degrees(np.arccos(min(1.0, least))))
+    errors = [release.loading_errors(_BOTH) for release in (first, second)]
+    if errors[0] is None or errors[1] is None:
+        return angle, None
+    # Each span is within its bound in 97.5 of 100 releases, and largest angles obey the triangle inequality.
+    off = errors[0].subspace_bound + errors[1].subspace_bound
+    return angle, np.clip([angle - off, angle + off], 0.0, 90.0)
+
+
+def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np.float64] | None:
     # Each angle to the truth stays below its bound in 97.5 of 100 releases, and the angle between both below the sum.
     errors = [release.loading_errors(_BOTH) for release in (first, second)]
     if errors[0] is None or errors[1] is None:
@@ -96,7 +150,7 @@ def _cosines_by_noise(first: Release, second: Release, k: int) -> NDArray[np.flo
     return np.where(farthest < 90, np.cos(np.radians(farthest)), 0.0)
 
 
-def _distance(first: Release, second: Release) -> float | None:
+def _distance(first: "Release", second: "Release") -> float | None:
     one, other = first.row_noise_sd, second.row_noise_sd
     kinds = [(release.centred, release.origin.rows.rows, release.has_noise_law) for release in (first, second)]
     if kinds[0] != kinds[1] or not kinds[0][2] or one is None or other is None:

@@ -7,9 +7,10 @@ library says about data may quote a cell: `own_words` is the one door at which t
 
 import functools
 import math
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import TypeVar
@@ -121,12 +122,68 @@ def _own(error: Exception, unreadable: str = UNREADABLE) -> Exception:
     return error
 
 
+def column_in_words(name: object, position: int, public: bool = True) -> str:
+    """Return a column as a sentence may call it: by a name that looks like one, else by its position.
+
+    The first line of a file may be somebody's row, so what looks like a value of any kind is not shown.
+
+    >>> column_in_words("pay_2", 1), column_in_words("jane@home.org", 1), column_in_words("Jane Doe", 0)
+    ("'pay_2'", 'number 2', 'number 1')
+    """
+    if isinstance(name, Integral):
+        return repr(name)
+    return repr(str(name)) if public and looks_like_a_name(name) else f"number {position + 1}"
+
+
+def looks_like_a_name(name: object) -> bool:
+    """Return whether a name can be shown: one word without signs, short, and without a long number in it."""
+    text = str(name)
+    return text.isidentifier() and len(text) <= _LONGEST_NAME and not re.search("[0-9]{5}", text)
+
+
+def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
+    """Return features as a sentence may call them: x0, x1, ... where there are no names that look like ones.
+
+    >>> features_in_words(("age", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
+    (['age', 'sex=F', 'x2'], ['x0', 'x1'])
+    """
+    found = [f"x{position}" for position in range(count)] if names is None else [str(name) for name in names]
+    # What stands behind the sign is a category, which was declared.
+    return [name if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
+
+
 def warn_caller(sentence: str, category: type[Warning]) -> None:
     """Warn at the line outside of this package that led here, however deep inside it was noticed."""
     package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (package, "functools"):
         frame, level = frame.f_back, level + 1
     warnings.warn(sentence, category, stacklevel=level)
+
+
+_SHOWN_LENGTH, _LONGEST_NAME = 60, 40
+MOST_FEATURES = 10**6
+"""Beyond this no matrix of features fits any memory."""
+_LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-100, 1e12, 1e-200
+
+
+def shown(value: object) -> str:
+    """Return a parameter as a sentence can show it: as it is where that is short, else by its type.
+
+    >>> shown("clip"), shown(10**400), shown([1, 2]), shown([0] * 99)
+    ("'clip'", 'int', '[1, 2]', 'list')
+    """
+    if not isinstance(value, str | bytes | Real | Fraction | list | tuple | None) or _is_long(value):
+        return type(value).__name__
+    try:
+        text = repr(str(value) if isinstance(value, str) else value)
+    except ValueError:  # a number in a list, of thousands of digits
+        text = ""
+    return text if 0 < len(text) <= _SHOWN_LENGTH and text.isprintable() else type(value).__name__
+
+
+def _is_long(value: object) -> bool:
+    # Python refuses to write a whole number of thousands of digits.
+    return isinstance(value, Integral | Fraction) and abs(value) > 10**_SHOWN_LENGTH
 
 
 def _real(name: str, value: object) -> float:
@@ -146,6 +203,24 @@ def positive_number(name: str, value: object) -> float:
     return number
 
 
+def budget_epsilon(value: object) -> float:
+    """Return an epsilon to spend: below the range nothing can be drawn any more, and above it nothing is private."""
+    number = positive_number("epsilon", value)
+    if not _LEAST_EPSILON <= number <= _MOST_EPSILON:
+        raise InvalidParameterError(
+            f"epsilon must lie between {_LEAST_EPSILON:g} and {_MOST_EPSILON:g}, got {number!r}."
+        )
+    return number
+
+
+def budget_delta(value: object) -> float:
+    """Return a delta to spend: 0, or a probability that floats can work with."""
+    number = probability_below_one("delta", value)
+    if 0 < number < _LEAST_DELTA:
+        raise InvalidParameterError(f"delta must be 0, or at least {_LEAST_DELTA:g}, got {number!r}.")
+    return number
+
+
 def probability_below_one(name: str, value: object) -> float:
     """Return `value` as a float if it lies in [0, 1)."""
     number = _real(name, value)
@@ -161,15 +236,15 @@ def integer_between(name: str, value: object, low: int, high: int | None = None)
     number = int(value)
     if number < low or (high is not None and number > high):
         span = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise InvalidParameterError(f"{name} must be {span}, got {number}.")
+        raise InvalidParameterError(f"{name} must be {span}, got {shown(number)}.")
     return number
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidParameterError(f"{name} must be one of {listed}, got {value!r}.")
+        listed = ", ".join(repr(str(choice)) for choice in choices)
+        raise InvalidParameterError(f"{name} must be one of {listed}, got {shown(value)}.")
     return str(value)
 
 

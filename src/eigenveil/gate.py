@@ -101,7 +101,7 @@ def check_rule(law: CentralLaw, rule: RowRule) -> None:
     law.check_accepted()
     if rule.compares and law.relation is not Relation.REPLACE:
         raise InvalidParameterError(
-            f"rows='{rule.rows}' needs relation='replace', since an added row would come between others."
+            f"rows='{rule.rows}' needs relation='replace', since an added {rule.unit} would come between others."
         )
     if rule.on_ring and law.needs_rank_one:
         raise InvalidParameterError(
@@ -118,6 +118,7 @@ def check_rule(law: CentralLaw, rule: RowRule) -> None:
         raise InvalidParameterError(
             f"{law.name} releases no matrix, so it cannot tell components {about}; choose another law."
         )
+    rule.check_sizes()
     law.check_grid(rule.limit_squared)
 
 
@@ -186,8 +187,7 @@ def draw(
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
         raise InvalidParameterError(
-            f"What was paid for is about {payment.guarantee.unit.in_words}, and these moments are about "
-            f"{rule.unit.in_words}; nothing was drawn."
+            f"What was paid for is about {payment.guarantee.unit.in_words}, these moments about {rule.unit.in_words}."
         )
     integers = law.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
     units = law.units(rule.limit_squared, rule.unit_squared)

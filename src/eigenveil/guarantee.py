@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from .caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT, ROUNDED_CAVEAT
-from .errors import InvalidParameterError, one_of, probability_below_one
+from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
 from .odds import chance, odds_factor
 
 
@@ -206,6 +206,7 @@ class Guarantee:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Return the guarantee that `to_dict` wrote, in this version or an earlier one."""
         claimed, caveats = fields["claimed"], tuple(str(caveat) for caveat in fields["caveats"])
+        reproducible = truth_value("reproducible", fields["reproducible"])
         numerics = fields["numerics"]
         if numerics == _ROUNDED:
             numerics = Numerics.IDEALIZED
@@ -219,7 +220,7 @@ class Guarantee:
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
             caveats=caveats,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
-            reproducible=bool(fields["reproducible"]),
+            reproducible=reproducible,
             unit=Unit(fields.get("unit", Unit.ROW)),  # records of version 0.1 have none
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidDataError, InvalidParameterError, NoiseWarning, warn_caller
+from .errors import InvalidDataError, NoiseWarning, warn_caller
 from .laws.base import IN_UNITS_OF_C, Law
 from .laws.noise_facts import NoiseFacts
 from .origin import Origin
@@ -34,14 +34,14 @@ class MatrixReading:
     @cached_property
     def law(self) -> Law | None:
         """The public law that drew the release; None where this version does not know it, or not its parameters."""
+        from .laws.averaged import released_by
         from .laws.local import local_law_from
-        from .laws.table import LAWS
 
         try:
             if self.origin.model == "local":
                 return local_law_from(self.origin.parameters)
-            return LAWS[self.origin.law](**self.origin.parameters) if self.origin.law in LAWS else None
-        except (TypeError, InvalidParameterError):
+            return released_by(self.origin.law, self.origin.parameters)
+        except (TypeError, KeyError, ValueError):
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None
 

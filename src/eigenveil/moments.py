@@ -377,7 +377,9 @@ class SecondMoments:
                 rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
             product = (rows.T @ rows).tocsr()
             if self.bound.constant is not None:
-                product[-1, -1] += self._missing_corner(part, constants)
+                # Added as a matrix: an entry that is not stored yet would bring a warning, for some rows alone.
+                corner = [self._missing_corner(part, constants)], ([self.n_features], [self.n_features])
+                product = product + scipy.sparse.csr_array(corner, shape=product.shape)
             yield part.n_units, product.tocoo()
 
     def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:

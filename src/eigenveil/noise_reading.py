@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .component_reading import ComponentReading
-from .errors import InvalidParameterError, NoiseWarning, warn_caller
+from .errors import InvalidParameterError, NoiseWarning, features_in_words, warn_caller
 from .laws.additive import AdditiveLaw
 from .matrix_reading import FloatArray
 from .origin import ComponentsRequest
@@ -176,7 +176,7 @@ class NoiseReading(ComponentReading):
             what = "The noise swamps the signal: no released eigenvalue is above the noise edge"
         else:
             what = f"The noise may be all there is in {listed('component', drowned, [i + 1 for i in drowned])}"
-        names = self.feature_names or [f"x{position}" for position in range(self.n_features)]
+        names = features_in_words(self.feature_names, self.n_features)
         features = [names[position] for position in self.drowned_features]
         hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
         wide = ", and so would a public random projection of the features, or PrivateSparsePCA"

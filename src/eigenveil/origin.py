@@ -6,12 +6,16 @@ file without it meant, and none may change its meaning.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from .errors import integer_between, positive_number
 from .row_rule import RowRule
 from .schema import Schema
+
+# A file may ask for so many, and is to be read in this life.
+_MOST_STEPS = 10**5
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,16 @@ class SparseRequest(Request):
         penalty, screen = self.penalty, self.screen
         for name, value in {
             "n_components": integer_between("n_components", self.n_components, 1),
-            "penalty": penalty if penalty is None else 0.0 if penalty == 0 else positive_number("penalty", penalty),
+            "penalty": penalty if penalty is None else _penalty(penalty),
             "tol": positive_number("tol", self.tol),
-            "max_iter": integer_between("max_iter", self.max_iter, 1),
+            "max_iter": integer_between("max_iter", self.max_iter, 1, _MOST_STEPS),
             "screen": screen if screen is None else integer_between("screen", screen, 1),
         }.items():
             object.__setattr__(self, name, value)
+
+
+def _penalty(value: Any) -> float:
+    return 0.0 if isinstance(value, Real) and value == 0 else positive_number("penalty", value)
 
 
 @dataclass(frozen=True)
@@ -109,21 +117,24 @@ REQUESTS = {kind.kind: kind for kind in (Request, ComponentsRequest, SparseReque
 
 @dataclass(frozen=True)
 class Collection:
-    """Facts about a collection in the local model.
+    """Facts about a collection in the local model, or about a round of several sites.
 
     Parameters
     ----------
     fingerprint : str
-        Of the protocol that clients and server agreed on.
+        Of the protocol that clients and server agreed on, or of the round.
     refused : mapping of str to int
         Reports that were not counted, by reason.
     simulated : bool
         Whether one process held all rows and played all clients.
+    sites : tuple of str
+        The sites of a round; none for clients.
     """
 
     fingerprint: str
     refused: Mapping[str, int] = field(default_factory=dict)
     simulated: bool = False
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,8 +154,8 @@ class Origin:
         files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
         or nothing is told.
     feature_names : tuple of str, optional
-    model : {"central", "local"}
-        Who was trusted with rows: a custodian, or nobody.
+    model : {"central", "local", "federated"}
+        Who was trusted with rows: a custodian, nobody, or each of several custodians with its own.
     estimator : str, optional
         The estimator that asked.
     request : Request
@@ -152,7 +163,7 @@ class Origin:
     chosen_privately : tuple of str
         Parameters that were found privately, at a part of the budget each.
     collection : Collection, optional
-        For the local model.
+        For the local model, and for several custodians.
     schema : Schema, optional
         What was declared of the columns in public, and by whom; none before it could be.
     without_range : tuple of int
@@ -207,7 +218,7 @@ class Origin:
             "request": self.request.to_dict(),
             "chosen_privately": list(self.chosen_privately),
             "without_range": list(self.without_range),
-            "collection": None if self.collection is None else asdict(self.collection),
+            "collection": None if self.collection is None else _written(self.collection),
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
@@ -225,7 +236,16 @@ class Origin:
                 "request": REQUESTS[request.pop("kind")](**request),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
-                "collection": None if collection is None else Collection(**collection),
+                "collection": None if collection is None else _collection(collection),
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
             }
         )
+
+
+def _written(collection: Collection) -> dict[str, Any]:
+    fields_of = {**asdict(collection), "sites": list(collection.sites)}
+    return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
+
+
+def _collection(content: Mapping[str, Any]) -> Collection:
+    return Collection(**{**content, "sites": tuple(content.get("sites", ()))})

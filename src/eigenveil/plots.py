@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .errors import InvalidDataError, InvalidParameterError, integer_between
 from .releases import Release
 from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, FloatArray, Shown, read
+from .score_maps import ScoreMap
 from .with_error import MAY_BE_NOISE, around
 
 if TYPE_CHECKING:
@@ -149,6 +150,29 @@ def correlations(release: Release) -> "Figure":
     return figure
 
 
+def score_map(cloud: ScoreMap) -> "Figure":
+    """Plot a private map of scores with the size of its noise, one panel a group; empty cells are left white.
+
+    Parameters
+    ----------
+    cloud : ScoreMap
+        As by `eigenveil.score_map`.
+    """
+    counts = np.where(cloud.counts > 0, cloud.counts, np.nan)
+    names, (x, y) = cloud.groups, cloud.edges
+    figure, axes = _panels(4.2, len(names))
+    top = float(np.nanmax(counts)) if np.isfinite(counts).any() else 1.0
+    image: Any = None
+    for panel, name, cells in zip(axes, names, counts, strict=True):
+        image = panel.pcolormesh(x, y, cells.T, cmap="Blues", vmin=0, vmax=top)
+        panel.set(xlabel=f"score on component {cloud.grid.axes[0] + 1}", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+        panel.set_title(name, parse_math=False)
+    axes[0].set(ylabel=f"score on component {cloud.grid.axes[1] + 1}")
+    counted = cloud.guarantee.unit.counted
+    figure.colorbar(image, ax=axes, label=f"{counted} in a cell; noise has standard deviation {cloud.noise_sd:.2g}")
+    return figure
+
+
 def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach: float, names: list[str]) -> Any:
     """Draw a matrix as colours, those that may be 0 without any."""
     from matplotlib.colors import LinearSegmentedColormap
@@ -174,10 +198,18 @@ def _count(known: int, n_components: int | None) -> int:
 
 
 def _figure(height: float = 3.6) -> tuple["Figure", "Axes"]:
+    """Return a figure of its own with one pair of axes, for whole numbers along the first."""
+    figure, (axes,) = _panels(height, 1)
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure, axes
+
+
+def _panels(height: float, count: int) -> tuple["Figure", list["Axes"]]:
     """Return a figure of its own, outside of pyplot's list, that a notebook can show."""
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
     except ImportError:
         raise InvalidParameterError("Plots need matplotlib; install it, or the extra 'report'.") from None
 
@@ -187,8 +219,8 @@ def _figure(height: float = 3.6) -> tuple["Figure", "Axes"]:
             self.savefig(buffer, format="png")
             return buffer.getvalue()
 
-    figure = NotebookFigure(figsize=(6.0, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure = NotebookFigure(figsize=(max(6.0, 3.4 * count), height), layout="constrained")
+    axes = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
+    for panel in axes:
+        panel.spines[["top", "right"]].set_visible(False)
     return figure, axes

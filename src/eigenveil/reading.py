@@ -27,6 +27,8 @@ NO_UNITS = (
     "that are standardized already by the components."
 )
 
+ABOUT_THE_MEAN = "This needs a release about the mean, with a matrix; fit with center=True by a law that releases one."
+
 
 class Reading(ShareReading, Regressing):
     """What integers that left say together with their origin. Base of `Release`, not used by itself."""
@@ -116,7 +118,7 @@ class Reading(ShareReading, Regressing):
 
         A raw table is encoded and projected by ``PrivatePCA.from_release(release).transform``.
         """
-        self._check_units()
+        self.check_units()
         X = self._by_name(X)
         directions = (self.components * self.scale).T.astype(X.dtype if hasattr(X, "dtype") else np.float64)
         projected = X @ directions
@@ -125,11 +127,12 @@ class Reading(ShareReading, Regressing):
 
     def inverse_transform(self, projected: Any) -> FloatArray:
         """Map projections back to the space of the features."""
-        self._check_units()
+        self.check_units()
         rows = np.asarray(projected)
         kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
         return np.asarray(rows @ (self.components / self.scale).astype(kind) + self.mean.astype(kind))
 
-    def _check_units(self) -> None:
+    def check_units(self) -> None:
+        """Refuse to project rows in the units of a table of which the release tells none."""
         if self._of_signs:
             raise InvalidParameterError(NO_UNITS)

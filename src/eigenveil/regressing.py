@@ -1,5 +1,6 @@
 """`Regressing`: regressions of one column on others, from the released matrix and at no further privacy cost."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +14,10 @@ from .postprocess.regression_intervals import RegressionIntervals, regression_in
 from .postprocess.ridge import RidgeFit, ridge_from_covariance, shrunk_mean
 from .uncertainty import LEVEL, Uncertainty
 
-# What noise on the mean of the target may take of R² without a warning.
+# What noise on the means may take of R² without a warning.
 _MEAN_MAY_COST = 0.1
+# A target whose released variance is not so many standard deviations of its error above 0 may vary by any smaller one.
+_VISIBLE_SDS = 2.5
 
 
 def _nothing_known(p: int) -> RegressionIntervals:
@@ -94,11 +97,10 @@ class Regressing(Uncertainty):
             raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
         position = self._position(target)
         positions = None if features is None else [self._position(feature) for feature in features]
-        if position in self.origin.without_range or len(self.origin.without_range) == self.n_features:
-            others = [other for other in range(self.n_features) if other != position]
-            known = tuple(others if positions is None else positions)
-            nothing, mean = vars(_nothing_known(len(known))), float(self.mean[position])
-            return Regression(np.zeros(len(known)), mean, 0.0, alpha or 0.0, position, known, **nothing)
+        others = [other for other in range(self.n_features) if other != position] if positions is None else positions
+        if position in self.origin.without_range or set(others) <= set(self.origin.without_range):
+            nothing, mean = vars(_nothing_known(len(others))), float(self.mean[position])
+            return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
         fit = ridge_from_covariance(self.scaled_matrix, position, positions, noise_draw=self.noise_draw, alpha=alpha)
         used, means = list(fit.features), self._mean_to_predict_from(fit)
         coef = fit.coef * self.scale[used] / self.scale[position]
@@ -133,9 +135,13 @@ class Regressing(Uncertainty):
         return (self.origin.mean_sd or 0.0) / sizes
 
     def _mean_to_predict_from(self, fit: RidgeFit) -> FloatArray:
-        """Return the mean, shrunk by its noise; warn where that, or the noise on the target, may spoil a prediction."""
+        """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
         sd = (self.noise_sd or 0.0) / self.origin.rows.constant_value if self.origin.centred else self._first_mean_sd
-        if fit.least_target <= 0 or sd**2 > _MEAN_MAY_COST * fit.least_target:
+        # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
+        first = 0.0 if self.origin.centred else sd**2
+        error = math.hypot(fit.target_sd, math.sqrt(2) * first)
+        least_variance = fit.target_moment - first - _VISIBLE_SDS * error
+        if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
             warn_caller(
                 "The noise hides how much the target varies, so predictions may be worse than its mean; more "
                 f"{self._counted}, a larger epsilon, fewer features or narrower bounds of the target would help.",

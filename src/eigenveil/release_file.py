@@ -12,22 +12,28 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .bounded_file import parsed_json, read_bounded
 from .errors import InvalidParameterError, ReleaseFileError
 from .guarantee import Guarantee
 from .origin import Origin
-from .release_format_1 import upgraded
+from .release_archive import arrays_of, header_of, members_of
+from .release_format_1 import OLD_NAMES, upgraded
+from .release_schema import NAMES, check_content
 
 IntArray = NDArray[np.int64]
 Content = tuple[dict[str, IntArray], dict[str, float], Guarantee, Origin]
 
+_Read = TypeVar("_Read")
 FORMAT = 2
+MAX_BYTES = 2**31
+"""Larger files are refused unless asked for: a matrix of 16,000 features fits."""
 _DIGEST_PREFIX = b"sha256:"
 _COMMENT_LENGTH = len(_DIGEST_PREFIX) + 64
 
@@ -42,6 +48,11 @@ def release_bytes(
         "guarantee": guarantee.to_dict(),
         "origin": origin.to_dict(),
     }
+    return archive_bytes(header, integers)
+
+
+def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -> bytes:
+    """Return a sealed archive of a header and arrays of integers; the same bytes for the same content."""
     try:
         text = json.dumps(header, indent=1, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -58,38 +69,61 @@ def release_bytes(
     return body + _comment_for(body)
 
 
-def read_release(source: Path) -> Content:
+def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
     """Return what a release file holds, or raise `ReleaseFileError`."""
-    try:
-        content = source.read_bytes()
-    except OSError as error:
-        raise ReleaseFileError(f"The release file {source} cannot be read: {error.strerror}.") from error
+    return read_archive(source, _checked, max_bytes)
+
+
+def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Read], max_bytes: int) -> _Read:
+    """Return what `read` makes of the header and the members of a sealed archive, or raise `ReleaseFileError`."""
+    content = read_bounded(source, "The release file", ReleaseFileError, max_bytes)
     body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not comment.startswith(_DIGEST_PREFIX):
         raise ReleaseFileError(f"The file {source} is not a release of eigenveil, or it is cut short.")
     if comment != _comment_for(body):
         raise ReleaseFileError(f"The release file {source} was changed after it was written; do not use it.")
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            header = json.loads(archive["release.json"])
-            arrays = {name: archive[name] for name in archive.files if name != "release.json"}
-        return _read(header, arrays, source)
-    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        members = members_of(content)
+        return read(parsed_json(header_of(members)), members, source)
+    except ReleaseFileError:
+        raise
+    except MemoryError:
+        raise ReleaseFileError(f"There is not enough memory to read the release file {source}.") from None
+    except Exception as error:  # readers of archives and arrays raise whatever a content made to hurt leads them to
         raise ReleaseFileError(f"The release file {source} does not follow the format.") from error
 
 
-def _read(header: dict[str, Any], arrays: dict[str, Any], source: Path) -> Content:
-    if header["format"] == 1:
-        return upgraded(arrays, header["guarantee"], header["provenance"])
-    if header["format"] != FORMAT:
+def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
+    if header.get("kind") is not None:
+        raise ReleaseFileError(f"The file {source} holds something else than a release, such as a score map.")
+    found = _read(header, members, source)
+    check_content(*found)
+    return found
+
+
+def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
+    found = header["format"]
+    if type(found) is not int or found < 1:
+        raise ValueError("a format is a number")
+    if found > FORMAT:
         raise ReleaseFileError(
-            f"The release file {source} has format {header['format']}, and this version reads up to {FORMAT}; update "
-            "eigenveil."
+            f"The release file {source} has format {found}, and this version reads up to {FORMAT}; update eigenveil."
         )
-    if set(header["unit"]) != set(arrays) or any(array.dtype != np.int64 for array in arrays.values()):
-        raise ValueError("every array is int64 and has a unit")
-    unit = {str(name): float(one) for name, one in header["unit"].items()}
+    if found == 1:
+        _check_keys(header, ("format", "guarantee", "provenance"))
+        floats = arrays_of(members, OLD_NAMES, np.float64)
+        return upgraded(floats, header["guarantee"], header["provenance"])
+    _check_keys(header, ("format", "unit", "guarantee", "origin"))
+    arrays = arrays_of(members, NAMES, np.int64)
+    if set(header["unit"]) != set(arrays) or any(type(one) not in (int, float) for one in header["unit"].values()):
+        raise ValueError("every array has a unit")
+    unit = {name: float(one) for name, one in header["unit"].items()}
     return arrays, unit, Guarantee.from_dict(header["guarantee"]), Origin.from_dict(header["origin"])
+
+
+def _check_keys(record: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    if set(record) != set(known):
+        raise ValueError("a header has the fields of its format")
 
 
 def _member(name: str) -> zipfile.ZipInfo:

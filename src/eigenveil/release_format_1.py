@@ -20,6 +20,9 @@ from .row_rule import RowRule
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+OLD_NAMES = frozenset({"covariance", "components", "eigenvalues"})
+"""The arrays of a file."""
+
 
 def upgraded(
     arrays: Mapping[str, FloatArray], guarantee: Mapping[str, Any], facts: Mapping[str, Any]
@@ -92,6 +95,8 @@ def _integers(
         sums["matrix"] = arrays["covariance"] * (n_rows / rows.unit_squared)
     else:
         sums["directions"] = arrays["components"] / DIRECTION_UNIT
+    if not all(np.isfinite(value).all() and np.abs(value).max() < 2.0**62 for value in sums.values()):
+        raise ValueError("numbers of format 1 fit the grid that they came from")
     integers = {name: np.rint(value).astype(np.int64) for name, value in sums.items()}
     return integers, {name: rows.unit_squared if name in IN_UNITS_OF_C else DIRECTION_UNIT for name in integers}
 

@@ -4,7 +4,6 @@ What left is integers, and the public value of one of them. Every other number i
 and of the public rule of the rows, so no rounding of floating point can tell anything.
 """
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -14,21 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReleaseFileError
+from .adding import added
+from .comparison import Comparison, compare
+from .errors import ReleaseFileError, integer_between
+from .exporting import Exporting
 from .guarantee import Guarantee
 from .matrix_reading import IntArray
+from .notebook import notebook_table
 from .origin import Origin
-from .reading import Reading
-from .release_file import read_release, release_bytes
+from .release_file import MAX_BYTES, read_release, release_bytes
+from .synthesizing import Synthesizing
+from .using import Using
 from .whole_file import whole_file
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Reading):
+class Release(Using, Synthesizing, Exporting):
     """What leaves the private side: integers, their unit, the guarantee they carry, and where they come from.
 
     Its attributes say what it holds in the user's units: `covariance`, `mean`, `correlation`, `scale`, `components`,
-    `explained_variance`, `regression`, ... See `eigenveil.reading.Reading`.
+    `explained_variance`, `regression`, ... See `eigenveil.reading.Reading`. Its methods use it: `transform`, `pca`,
+    `regress`, `whiten`, `mahalanobis`, `lda`, `cca`, `factor_analysis`, `sample`, `to_sklearn`, `to_json`, `to_onnx`,
+    `compare`, and ``+`` for two releases of one table. All of that is post-processing, and costs no privacy.
 
     Parameters
     ----------
@@ -71,6 +77,14 @@ class Release(Reading):
             raise ReleaseFileError(f"The release cannot be written to {target}: {error.strerror}.") from error
         return target
 
+    def compare(self, other: "Release") -> Comparison:
+        """Return how this release and another of the same features compare; see `eigenveil.comparison.compare`."""
+        return compare(self, other)
+
+    def __add__(self, other: object) -> "Release":
+        """Return the inverse-variance mean of two releases of one table; what both promise adds up."""
+        return added(self, other) if isinstance(other, Release) else NotImplemented
+
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in sorted(self.integers.items()))
         return f"Release({shapes}; {self.guarantee})"
@@ -83,17 +97,33 @@ class Release(Reading):
             self.guarantee.unit.counted: self.n_rows,
             "created": self.origin.created or None,
         }
-        rows = "".join(
-            f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(str(value))}</td></tr>"
-            for name, value in facts.items()
-            if value is not None
-        )
-        return f"<div><strong>Release</strong><table>{rows}</table>{self.guarantee._repr_html_()}</div>"
+        return notebook_table("Release", facts, more=self.guarantee._repr_html_())
 
 
-def load_release(path: str | PathLike[str]) -> Release:
+def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:
     """Read a release file and return it, or raise `ReleaseFileError` if a single bit of it changed.
 
     Files of format 1 (version 0.1) are read too: docs/reference/release_file.md says what they do not tell.
+
+    Parameters
+    ----------
+    path : path
+        A regular file.
+    max_bytes : int
+        A larger file is refused before it is read. What is read takes a few times its size in memory.
     """
-    return Release(*read_release(Path(path)))
+    release = Release(*read_release(Path(path), integer_between("max_bytes", max_bytes, 1)))
+    if not _makes_sense(release):
+        raise ReleaseFileError(f"The release file {path} does not follow the format.")
+    return release
+
+
+def _makes_sense(release: Release) -> bool:
+    """Return whether the law can make numbers of what left, and all of them are finite: a file may say anything."""
+    values = release._values
+    try:
+        found = [release.n_rows, release._of_one_unit, *values.values()]
+        found += [] if release.law is None else [release.law.directions(values)]
+        return all(one is None or bool(np.isfinite(one).all()) for one in found)
+    except (KeyError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return False

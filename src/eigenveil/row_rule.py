@@ -23,6 +23,8 @@ COMPARED = ("pairs", "signs")
 PERSON_WEIGHTS = ("persons", "rows")
 """What counts once where persons are the unit: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
+# What is read off a release raises norms to their eighth power and scales to their second.
+_LARGEST_NORM, _LARGEST_SCALE = 1e30, 1e140
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,15 @@ class RowRule:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         return asdict(self)
+
+    def check_sizes(self) -> None:
+        """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
+        norms = [self.norm, self.row_norm, 1.0 if self.most_weight is None else self.most_weight]
+        scales = np.atleast_1d(1.0 if self.scale is None else self.scale)
+        fit = min(norms) >= 1 / _LARGEST_NORM and max(norms) <= _LARGEST_NORM
+        fit &= bool(((scales > 1 / _LARGEST_SCALE) & (scales < _LARGEST_SCALE)).all())
+        if not fit or np.abs(0.0 if self.shift is None else self.shift).max() > _LARGEST_SCALE:
+            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def check_width(self, n_features: int) -> None:
         """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""

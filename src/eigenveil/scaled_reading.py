@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .errors import NoiseWarning, warn_caller
+from .errors import NoiseWarning, features_in_words, warn_caller
 from .matrix_reading import FloatArray, MatrixReading
 from .postprocess.kendall import SignCorrelation, correlation_from_signs
 from .postprocess.shrinkage import Shrunk, project_psd, shrink
@@ -65,7 +65,7 @@ class ScaledReading(MatrixReading):
 
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
-            names = self.feature_names or [f"x{position}" for position in range(self.n_features)]
+            names = features_in_words(self.feature_names, self.n_features)
             told = ", ".join(str(names[position]) for position in positions)
             warn_caller(sentence.format(told), NoiseWarning)
 

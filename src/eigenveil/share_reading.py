@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from .component_reading import Z
-from .errors import NoiseWarning, warn_caller
+from .errors import NoiseWarning, features_in_words, warn_caller
 from .matrix_reading import FloatArray
 from .noise_reading import NoiseReading, listed
 
@@ -64,7 +64,7 @@ class ShareReading(NoiseReading):
 
     def warn_of_features(self) -> None:
         """Warn of features whose variance may be noise alone, by their names; from what was released alone."""
-        names = self.feature_names or [f"x{position}" for position in range(self.n_features)]
+        names = features_in_words(self.feature_names, self.n_features)
         hidden = [str(names[position]) for position in self.drowned_features]
         if hidden:
             warn_caller(

@@ -21,6 +21,8 @@ NOT_DETERMINED = (
 _Z = 1.96
 # Sides of an interval that differ by no more than this are told as one.
 _ALIKE = 1.25
+# A share whose error is smaller beside it is told as one without: as where nearly all components are asked for.
+_NO_ERROR = 1e-6
 _PLAIN = (-3, 9)  # powers of ten that are written out
 _MINUS = str.maketrans("-", "\N{MINUS SIGN}")
 
@@ -44,6 +46,8 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     ('0.02 (0 to 0.11)', '(1.5 ± 0.3)e-07')
     >>> with_error(0.3512, (0.3312, 0.3712), percent=True), with_error(0.3512, None, percent=True)
     ('35 ± 2 %', '35.1 %')
+    >>> with_error(1.0, (0.99999999987, 1.0), percent=True)
+    '100.0 %'
     >>> with_error(2.0, (-math.inf, math.inf)), with_error(2.0, (0.5, math.inf)), with_error(0.123456, None)
     ('2 (any number)', '2 (0.5 or more)', '0.1235')
     """
@@ -55,7 +59,7 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"{value:.3g} ({_open(low, high)}){unit}"
     width = max(high - value, value - low)
-    if width <= 0:
+    if width <= (_NO_ERROR * abs(value) if percent else 0):
         return f"{value:.1f} %" if percent else f"{value:.4g}"
     sides = sorted((high - value, value - low))
     size = math.floor(math.log10(max(abs(value), width)))

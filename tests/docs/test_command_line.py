@@ -71,7 +71,7 @@ def test_the_options_before_a_command_are_documented():
 
 def test_every_exit_code_is_documented():
     codes = re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "130"]
+    assert codes == ["0", "1", "2", "3", "130", "143"]
 
 
 def test_the_opening_runs(tmp_path, monkeypatch):

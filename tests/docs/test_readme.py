@@ -35,7 +35,7 @@ def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
 
 
 # These are run by tests of their own, which bring devices, engines or smaller sizes.
-RUN_ELSEWHERE = {"collect_from_devices", "dask", "spark", "planning"}
+RUN_ELSEWHERE = {"collect_from_devices", "dask", "federation", "spark", "planning"}
 WITH_EXAMPLES = [
     page
     for page in sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))

@@ -95,3 +95,30 @@ def test_scales_that_some_private_choice_would_not_fit_are_refused_before(option
     with pytest.raises(EigenveilError, match="too far apart"):
         PrivateCovariance(ledger=ledger, **options).fit(np.ones((5, 2)))
     assert ledger.entries() == []
+
+
+def test_a_regression_on_features_without_a_range_is_the_mean():
+    """All rows agree in the features, of which no range is found then, and not in the target."""
+    rows = np.column_stack([np.ones((1000, 2)), np.random.default_rng(0).normal(size=1000)])
+    model = PrivateRidge(target=2, epsilon=30.0).fit(rows)
+    assert model.release_.origin.without_range == (0, 1)
+    assert not model.coef_.any()
+    assert np.isinf(model.coef_interval_).all()
+
+
+@pytest.mark.parametrize("estimator", MAKERS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, monkeypatch):
+    """Every place of a ladder has a probability above 0: the first, the last, and what is drawn at random."""
+    from eigenveil import gate
+    from eigenveil.laws.portions import Portion
+
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(1000, 2)) + np.array([0.0, -3e6])
+    places = {"first": lambda size: 0, "last": lambda size: size - 1, "any": lambda size: int(generator.integers(size))}
+    for place in places.values():
+        found = lambda counts, *_, place=place: place(len(counts))  # noqa: E731
+        monkeypatch.setattr(gate, "first_at_most", found)
+        monkeypatch.setattr(Portion, "first_at_most", lambda self, counts, *_, found=found: found(counts))
+        for options in ({}, {"rows": "clip"}) if estimator != "ridge" else ({},):
+            assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)

@@ -199,9 +199,18 @@ def race(attempt, processes=8):
 
 @pytest.mark.parametrize(("left", "cost", "winners"), [(0.5, 0.1, 5), (0.3, 0.1, 3), (0.25, 0.1, 2), (0.1, 0.1, 1)])
 def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_fit(tmp_path, left, cost, winners):
+    races(tmp_path, left, cost, winners, turns=3)
+
+
+@pytest.mark.heavy
+def test_many_races_for_the_last_of_the_budget(tmp_path):
+    races(tmp_path, 0.3, 0.1, 3, turns=40)
+
+
+def races(tmp_path, left, cost, winners, turns):
     nothing = tmp_path / "releases"
     nothing.mkdir()
-    for turn in range(3):
+    for turn in range(turns):
         path = tmp_path / f"ledger-{turn}"
         ledger = PrivacyLedger.create(path, epsilon=1.5 + left, data_set="study")
         ledger.spend(Guarantee(1.5), "before")

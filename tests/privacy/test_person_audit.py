@@ -46,6 +46,8 @@ def law(relation, name="laplace"):
 def test_a_person_of_50_rows_moves_a_release_no_more_than_one_row_does(relation, weight):
     found = audit(PersonSubject(law(relation), collecting(weight)), **SETTINGS)
     assert found.verdict == "consistent", str(found)
+    assert found.to_dict()["unit"] == "person"
+    assert "one person with all of their rows" in str(found)
 
 
 @pytest.mark.parametrize("relation", list(Relation))

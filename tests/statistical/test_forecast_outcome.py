@@ -38,8 +38,8 @@ def agree(told, came):
     return {
         "loss": near(told.loss, came.loss, 2.0),
         "captured": abs(told.captured - came.captured) < 0.08,
-        # Where an interval says nothing, it does not matter by how much.
-        "half_width": near(min(told.half_width, 1.0), min(came.half_width, 1.0), 1.5),
+        # What the fit reports; where that says nothing, as half of the total, it does not matter by how much.
+        "half_width": near(min(told.half_width, 0.5), min(came.half_width, 0.5), 1.5),
         "above_noise": abs(told.above_noise - came.above_noise) <= 1.0,
     }
 

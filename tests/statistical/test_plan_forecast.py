@@ -40,7 +40,9 @@ def losses_of_fits(name, rows_once, *, fits, k=K, **parameters):
         X = rows_once(generator)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a forecast must hold there too
-            pca = PrivatePCA(k, norm_bound=1.0, center=False, law=name, random_state=generator, **parameters).fit(X)
+            options = {"accept_inexact": True} if name == "ppca" else None  # a chain, for more than one direction
+            pca = PrivatePCA(k, norm_bound=1.0, center=False, law=name, law_options=options, **parameters)
+            pca.set_params(random_state=generator).fit(X)
         truth = X.T @ X / X.shape[0]
         losses.append(
             1 - captured_variance(truth, pca.components_) / captured_variance(truth, top_components(truth, k))

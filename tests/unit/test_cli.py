@@ -10,17 +10,19 @@ import sys
 import time
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, __version__, load_release
-from eigenveil.cli import app, common, local, main
+from eigenveil.cli import COMMANDS, app, common, local, main
 from eigenveil.errors import InvalidParameterError
 
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
     "import os, sys; from eigenveil import whole_file; "
-    "whole_file.os.fsync = lambda fd: (print('saving', flush=True), signal.pause()); "
+    "whole_file.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), sys.stdin.readline(), "
+    "honest(*names)); "
 )
 
 
@@ -44,14 +46,32 @@ def test_version():
     assert invoke("--version").output.strip() == f"eigenveil {__version__}"
 
 
+def loaded_by(code):
+    told = f"{code}; import sys; print(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
 def test_help_waits_for_nothing_slow():
-    done = subprocess.run(
-        [sys.executable, "-c", "import eigenveil.cli, sys; print(*{name.split('.')[0] for name in sys.modules})"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not set(done.stdout.split()) & {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
+    slow = {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
+    commands = loaded_by("import eigenveil.cli.commands")
+    assert not commands & slow
+    assert commands >= {"typer", "rich"}
+    overview = loaded_by("import sys; sys.argv = ['eigenveil', '--help']; from eigenveil.cli import main; main()")
+    assert not overview & (slow | {"typer", "rich"})
+
+
+@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
+def test_the_overview_lists_every_command_in_its_own_words(words, monkeypatch, capsys):
+    code, printed = run_main(monkeypatch, capsys, *words)
+    assert code == (0 if words else 2)
+    told = " ".join(printed.out.split())
+    known = typer.main.get_command(app)
+    assert list(known.commands) == list(COMMANDS)
+    for name, command in known.commands.items():
+        assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name]
+        assert f"{name} {COMMANDS[name]}" in told
+    assert all(option in told for parameter in known.params for option in parameter.opts)
 
 
 @pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
@@ -166,7 +186,7 @@ def open_writer(pipe, process):
     raise AssertionError(process.communicate())
 
 
-def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
+def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
     ledger, output = (
         PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study"),
         tmp_path / "out.npz",
@@ -186,15 +206,16 @@ def test_ctrl_c_while_writing_leaves_no_half_of_a_file(tmp_path, table):
         output,
         "-q",
     )
-    with start(START + SLOW_SAVE + "main()", *words) as process:
+    with start(START + SLOW_SAVE + "main()", *words, stdin=subprocess.PIPE) as process:
         assert process.stdout.readline() == "saving\n"
         assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
         process.send_signal(signal.SIGINT)
-        printed = process.communicate()
+        printed = process.communicate("go on\n")
     assert process.returncode == 130
-    assert printed[1].startswith("eigenveil: interrupted;")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.ledger", "table.csv"]
-    assert ledger.spent == (1.0, 0.0)  # recorded first: the safe side
+    assert "entry 1" in printed[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "study.ledger", "table.csv"]
+    assert load_release(output).origin.ledger_entry == 1
+    assert ledger.spent == (1.0, 0.0)
 
 
 def test_it_asks_on_a_terminal(tmp_path, table):

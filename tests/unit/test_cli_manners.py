@@ -98,14 +98,25 @@ WRITERS = {
     ("covariance",): ("release.npz", *FIT),
     ("ridge",): ("release.npz", *FIT, "--target", "a"),
     ("report",): ("page.html", "there.npz", "-o", "page.html"),
+    ("export",): ("there.json", "there.npz"),
+    ("sample",): ("synthetic.csv", "there.npz", "-n", 3),
+    ("scores",): ("scores.npz", "there.npz", "table.csv", "--epsilon", 1, "--yes"),
     ("schema", "draft"): ("table.yaml", "table.csv", "-o", "table.yaml"),
     ("local", "params"): ("p.json", "--features", 3, "--epsilon", 1, "-o", "p.json"),
     ("local", "encode"): ("reports.txt", "protocol.json", "table.csv", "-o", "reports.txt"),
     ("local", "aggregate"): ("l.npz", "some.txt", "--protocol", "protocol.json", "--release", "l.npz"),
     ("plan",): ("p.png", "--rows", 5, "--features", 2, "-k", 1, "--epsilon", 1, "--repeats", 2, "--plot", "p.png"),
     ("demo",): ("eigenveil-demo/digits.csv",),
-}
-SLOW = {("plan",), ("demo",)}
+    ("federation", "invite"): ("d.json", "-o", "d.json"),
+    ("federation", "join"): ("j.json", "d.json", "--site", "a", "--key", "a.key", "-o", "j.json"),
+    ("federation", "close"): ("r.json", "j.json", "-o", "r.json"),
+    ("federation", "contribute"): (
+        "c.bin", "r.json", "table.csv", "--key", "a.key", "--fingerprint", "0", "-o", "c.bin",
+    ),
+    ("federation", "combine"): ("f.npz", "r.json", "c.bin", "-o", "f.npz"),
+}  # fmt: skip
+# Those of federation need a round: tests/unit/test_federation_cli.py runs them.
+SLOW = {("plan",), ("demo",), *(path for path in WRITERS if path[0] == "federation")}
 
 
 def test_every_command_that_writes_a_file_has_force():
@@ -193,6 +204,13 @@ def test_errors_name_options_that_the_command_has(folder):
     assert isinstance(error, LedgerError)
     # An argument that the command has no option for stays what it is.
     assert in_options("give norm_bound.", {}) == "give norm_bound."
+
+
+def test_warnings_name_options_that_the_command_has(folder):
+    words = ("pca", "table.csv", "-k", 1, "--epsilon", 0.5, "--standardize", "--bounds", "-100:100", "--yes", "--json")
+    told = json.loads(invoke(*words, "-o", "wide.npz").stdout)["warnings"]
+    assert any("--rows signs" in one for one in told)
+    assert not any("rows='signs'" in one for one in told)
 
 
 class Terminal(io.StringIO):

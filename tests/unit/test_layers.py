@@ -12,8 +12,8 @@ import pytest
 import eigenveil
 
 PACKAGE = Path(eigenveil.__file__).parent
-NUMBERS = {"caveats", "errors", "guarantee", "lazy", "odds", "version", "whole_file"}
-PRIVATE = {"rows", "moments", "sources", "gate", "estimators", "cli"}
+NUMBERS = {"bounded_file", "caveats", "errors", "guarantee", "lazy", "notebook", "odds", "version", "whole_file"}
+PRIVATE = {"rows", "moments", "sources", "gate", "score_gate", "site_gate", "estimators", "cli"}
 # What each part of the package imports by itself.
 ALLOWED = {
     "errors": set(),
@@ -22,13 +22,15 @@ ALLOWED = {
     "with_error": set(),
     "lazy": set(),
     "whole_file": set(),
-    "schema": {"errors", "whole_file"},
+    "bounded_file": {"errors"},
+    "schema": {"bounded_file", "errors", "whole_file"},
     "randomness": {"errors"},
     "guarantee": {"caveats", "errors", "odds"},
     "odds": set(),
     "metrics": {"errors"},
     "row_rule": {"errors", "guarantee"},
-    "rows": {"errors", "row_rule"},
+    "score_grid": {"errors"},
+    "rows": {"errors", "row_rule", "score_grid"},
     "moments": {"errors", "row_rule", "rows"},
     "sources": {"errors", "row_rule", "rows", "moments", "schema"},
     "accounting": NUMBERS,
@@ -46,12 +48,44 @@ ALLOWED = {
     "regressing": {"errors", "matrix_reading", "origin", "postprocess", "uncertainty"},
     "reading": {"errors", "matrix_reading", "origin", "postprocess", "regressing", "share_reading", "uncertainty"},
     "release_format_1": {"guarantee", "laws", "origin", "row_rule"},
-    "release_file": {"errors", "guarantee", "origin", "release_format_1"},
-    "releases": {"errors", "guarantee", "matrix_reading", "origin", "reading", "release_file", "whole_file"},
+    "release_archive": set(),
+    "release_schema": {"guarantee", "laws", "origin"},
+    "release_file": {
+        "bounded_file",
+        "errors",
+        "guarantee",
+        "origin",
+        "release_archive",
+        "release_format_1",
+        "release_schema",
+    },
+    "notebook": set(),
+    "using": {"errors", "matrix_reading", "origin", "postprocess", "reading"},
+    "synthesizing": {"errors", "matrix_reading", "postprocess", "reading", "schema"},
+    "exporting": {"errors", "guarantee", "matrix_reading", "reading"},
+    "comparison": {"accounting", "errors", "guarantee", "notebook", "with_error"},
+    "adding": {"accounting", "errors", "laws", "version"},
 }
-ALLOWED["comparison"] = {"accounting", "errors", "guarantee", "releases"}
+ALLOWED["releases"] = {
+    "adding", "comparison", "errors", "exporting", "guarantee", "matrix_reading", "notebook", "origin",
+    "release_file", "synthesizing", "using", "whole_file",
+}  # fmt: skip
+ALLOWED["score_maps"] = {
+    "errors", "guarantee", "laws", "notebook", "postprocess", "release_archive", "release_file", "score_grid",
+    "whole_file",
+}  # fmt: skip
+ALLOWED["score_gate"] = {
+    "accounting", "errors", "guarantee", "laws", "randomness", "rows", "score_maps", "version",
+}  # fmt: skip
 ALLOWED["gate"] = NUMBERS | {
     "accounting", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
+}  # fmt: skip
+# One site among several draws its share of the noise where a release would be drawn: the same gate, a leaf of its own.
+ALLOWED["site_gate"] = {"accounting", "errors", "gate", "laws", "moments", "row_rule"}
+# Whoever drafts a round has an estimator's parameters, a site its rows; whoever combines has what left, no more.
+ALLOWED["federation"] = NUMBERS | {
+    "accounting", "estimators", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
+    "site_gate", "sources",
 }  # fmt: skip
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
 ALLOWED["local"] = NUMBERS | {"accounting", "laws", "origin", "randomness", "releases", "row_rule", "rows"}
@@ -61,10 +95,12 @@ ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "
 ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
 ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "with_error"}
-ALLOWED["plots"] = {"errors", "releases", "report", "with_error"}
+ALLOWED["plots"] = {"errors", "releases", "report", "score_maps", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}
+# And only what runs at a site, or reads an estimator's parameters, may reach those of several custodians.
+SITE_SIDE = {"federation.site", "federation.invitation"}
 
 
 def sources():
@@ -154,7 +190,9 @@ def test_a_module_imports_only_its_lower_layers(module):
     assert direct <= ALLOWED[layer(module)]
 
 
-@pytest.mark.parametrize("module", [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"}])
+@pytest.mark.parametrize(
+    "module", [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"} and module not in SITE_SIDE]
+)
 def test_nothing_right_of_the_gate_can_reach_a_row(module):
     reached = {layer(other) for other in reachable(module)} & PRIVATE
     assert reached == ({"rows"} if module in CLIENT_SIDE else set())
@@ -168,7 +206,17 @@ def test_a_law_meets_private_sums_at_the_gate_only():
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Attribute) and node.attr in ("gram", "_gram")
     }
-    assert readers == {"moments", "gate"}
+    assert readers == {"moments", "gate", "site_gate"}
+
+
+def test_a_law_meets_private_counts_of_scores_at_their_gate_only():
+    readers = {
+        module
+        for module, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and node.attr in ("in_cells", "_in_cells")
+    }
+    assert readers == {"rows.score_counts", "score_gate"}
 
 
 def test_estimators_are_known_to_others_by_their_public_methods():
@@ -250,6 +298,8 @@ def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
         "from eigenveil import release",
         "from ..local.client import encode",
         "from ..local import encode",
+        "from ..site_gate import site_share",
+        "from ..federation import contribute",
     ],
 )
 def test_control_a_reach_for_rows_is_seen(statement):

@@ -13,15 +13,7 @@ from eigenveil.metrics import subspace_distance
 from helpers import refused
 
 
-def expected_failures(estimator):
-    del estimator
-    return {}
-
-
-@parametrize_with_checks(
-    [LocalPCA(norm_bound=10.0), LocalSparsePCA(norm_bound=10.0, penalty=0.1, max_iter=5000)],
-    expected_failed_checks=expected_failures,
-)
+@parametrize_with_checks([LocalPCA(norm_bound=10.0), LocalSparsePCA(norm_bound=10.0, penalty=0.1, max_iter=5000)])
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

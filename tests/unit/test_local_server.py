@@ -1,5 +1,6 @@
 """The Aggregator: exact sums, refusals, merging, crashes; and the bound of the shuffler."""
 
+import contextlib
 import io
 import os
 import sqlite3
@@ -295,6 +296,56 @@ def test_a_kill_at_any_moment_loses_nothing_and_counts_nothing_twice(tmp_path):
         assert same(collection, whole)
 
 
+@pytest.mark.heavy
+def test_many_kills_lose_no_acknowledged_report(tmp_path):
+    protocol, path, log = protocol_for(), tmp_path / "collection.db", tmp_path / "acknowledged"
+    rng, known, kills = np.random.default_rng(), 0, 230
+    Aggregator(protocol, path).close()
+
+    def serve(reports):
+        with Aggregator.open(path) as collection, open(log, "ab", buffering=0) as acknowledged:
+            for report in reports:
+                assert collection.add(report) is None
+                acknowledged.write(b".")
+
+    for kill in range(kills):
+        reports = reports_for(protocol, 400, seed=kill)
+        log.write_bytes(b"")
+        child, goal = start_child(lambda reports=reports: serve(reports)), int(rng.integers(150, 300))
+        while log.stat().st_size < goal:
+            time.sleep(0.001)
+        assert child.kill()
+        seen = log.stat().st_size
+        with Aggregator.open(path) as collection:
+            assert seen <= collection.n_reports - known <= seen + 1  # one may be counted and not yet acknowledged
+            known = collection.n_reports
+            assert collection.add_many(reports[:seen]).refused == {"repeated": seen}
+    assert known > 47_000 / 2
+
+
+def test_a_collection_of_format_1_gets_its_seal(tmp_path):
+    protocol, path = protocol_for(), tmp_path / "collection.db"
+    reports = reports_for(protocol, 6)
+    with Aggregator(protocol, path) as collection:
+        collection.add_many([*reports[:4], b"junk"])
+        before = collection.totals
+
+    def make_old(*statements):
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            for statement in ("DROP TABLE seal", "UPDATE collection SET format = 1", *statements):
+                connection.execute(statement)
+
+    make_old()
+    for accepted in (2, 0):
+        with Aggregator.open(path) as collection:
+            assert collection.n_reports >= 4
+            assert (collection.totals.sums == before.sums).all() or not accepted
+            assert collection.add_many(reports).accepted == accepted
+    make_old("DELETE FROM report WHERE id = (SELECT min(id) FROM report)")
+    with refused(CollectionError):
+        Aggregator.open(path)
+
+
 def test_a_failed_batch_leaves_no_trace(monkeypatch):
     protocol = protocol_for()
     reports = reports_for(protocol, 10)
@@ -344,7 +395,7 @@ def test_memory_does_not_grow_with_the_reports(monkeypatch):
         return size
 
     peak(200)
-    assert peak(4000) < 1.3 * peak(400)
+    assert peak(4000) < 1.6 * peak(400)
 
 
 def test_header_length_of_the_format():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-UNINVITED = {"dask", "distributed", "pyspark", "pandas", "polars", "matplotlib"}
+UNINVITED = {"cryptography", "dask", "distributed", "pyspark", "pandas", "polars", "matplotlib", "onnx"}
 RELEASE = """
 import numpy as np
 from eigenveil import RowBound, release

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Relation, Unit
 from eigenveil.row_rule import RowRule
+from eigenveil.rows import shortening
 from eigenveil.rows.persons import Blocks
 from eigenveil.rows.units import Units
+from eigenveil.rows.weighted import Weighted
 from helpers import refused
 from made_persons import WEIGHTS, blocks_of, small_blocks, visits
 
@@ -262,6 +265,34 @@ def test_batches_of_other_units_are_refused():
         SecondMoments(persons, 2).update(Blocks(rows, good.starts, good.keys))
     kept = SecondMoments(RowBound(1.0, person_weight="persons", on_invalid="zero"), 2)
     assert np.trace(kept.update(Blocks(rows, good.starts, good.keys)).gram) > 4**16
+
+
+def test_squares_of_more_rows_than_one_limb_holds_are_rounded_once():
+    generator = np.random.default_rng(4)
+    squared = generator.integers(0, 2**52, 2**21 + 3).astype(np.float64)
+    squared[-3:] = [1, 2, 3]
+    starts = np.array([0, 5, 2**21 + 1])
+    whole = squared.astype(np.int64).tolist()
+    sums = [float(sum(whole[low:high])) for low, high in itertools.pairwise([*starts, len(whole)])]
+    assert shortening._sums(squared, starts).tolist() == sums
+
+
+@pytest.mark.filterwarnings("error")
+def test_constants_that_vanish_on_the_grid_bring_no_warning_of_sparse_rows():
+    bound = RowBound(1.0, 2, constant=0.25, person_weight="persons")
+    rows = np.full((10, 2), 0.5)
+    dense, sparse = (
+        SecondMoments(bound, 2).update(Blocks(batch, np.array([0]), np.zeros((1, 2), np.uint64)))
+        for batch in (rows, scipy.sparse.csr_array(rows))
+    )
+    assert dense.gram[-1, -1] == bound.constant_units**2
+    assert dense == sparse
+
+
+def test_batches_print_no_rows():
+    batch = blocks_of([np.full((37, 1), 0.125)])
+    for private in (batch, Units(batch.rows, batch.starts), Weighted(batch.rows, np.ones(37))):
+        assert not re.search("37|125", repr(private).partition(" at ")[0])
 
 
 def test_capacity_is_by_persons_and_the_number_of_rows_is_nowhere():

@@ -2,12 +2,13 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from eigenveil import PrivacyLedger, PrivateRidge, RowBound, SecondMoments
+from eigenveil import PrivacyLedger, PrivateRidge, Release, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, NoiseWarning
 
 X, Y = load_diabetes(return_X_y=True, scaled=False)
@@ -91,6 +92,48 @@ def test_a_target_whose_range_is_much_too_wide_is_warned_of():
     wide[1][-1] = 50 * RANGES[1][-1]
     with pytest.warns(NoiseWarning, match="how much the target varies"):
         ridge(epsilon=2.0, bounds=wide, random_state=0).fit(X, Y)
+
+
+def warned_of(release):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", NoiseWarning)
+        release.regress(release.origin.request.target)
+    return any("how much the target varies" in str(one.message) for one in seen)
+
+
+def test_noise_on_a_mean_that_was_measured_first_is_part_of_the_warning():
+    """The moment about such a mean is too large by the square of its error: the target may vary less."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, size=(20_000, 3))
+    rows[:, 2] = 0.6 * rows[:, 0] + 0.4 * rows[:, 1]
+    model = PrivateRidge(epsilon=2.0, delta=1e-6, law="gaussian", bounds=(-1, 1), random_state=0)
+    model.fit(rows[:, :2], rows[:, 2])
+    release, variance = model.release_, rows[:, 2].var()
+    assert not release.origin.centred
+    assert not warned_of(release)
+    slope = 1 + model.coef_ @ model.coef_
+    # A share of 0.1 less that of what the square of the error and its standard deviation hide.
+    limit = 0.1 * variance / (slope + 0.1 * (1 + 2.5 * math.sqrt(2)))
+    for factor, expected in ((0.8, False), (1.25, True)):
+        origin = replace(release.origin, mean_sd=math.sqrt(factor * limit))
+        told = Release(dict(release.integers), dict(release.unit), release.guarantee, origin)
+        assert warned_of(told) is expected
+
+
+@pytest.mark.heavy
+def test_no_bad_fit_of_a_mean_that_was_measured_first_is_silent():
+    """Diabetes, ranges twice too wide: some fits predict much worse than the mean, and none in silence."""
+    low, high = RANGES
+    wide = low - (high - low) / 2, high + (high - low) / 2
+    bad = 0
+    for seed in range(30):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", NoiseWarning)
+            model = PrivateRidge(epsilon=1.0, delta=1e-6, bounds=wide, random_state=seed).fit(X, Y)
+        assert "mean" in model.release_.integers
+        bad += model.score(X, Y) < -0.1
+        assert seen or model.score(X, Y) >= -0.1
+    assert bad > 0
 
 
 def test_a_target_without_relation_is_predicted_by_its_mean_with_a_warning():

@@ -147,7 +147,8 @@ def test_evidence_is_the_fitted_variance_against_that_of_noise():
     weights = np.array([1.0, 0.5, 0.2]) / (np.array([1.0, 0.5, 0.2]) + 0.1) ** 2
     by_chance, fitted = sd**2 * weights.sum(), weights[0] * 1e-4
     assert 1 - fit.evidence == pytest.approx(by_chance / fitted, rel=0.3)  # 100 draws
-    assert fit.least_target == pytest.approx(1 - 2 * np.sqrt(2) * sd, abs=1e-3)
+    assert fit.target_moment == 1
+    assert fit.target_sd == pytest.approx(np.sqrt(2) * sd, rel=0.4)  # 100 draws
 
 
 @pytest.mark.parametrize("border", [0.0, 0.5])
@@ -159,7 +160,7 @@ def test_no_relation_is_the_mean_and_no_variance_of_the_target_too(border):
     fit = ridge_from_covariance(release, 3, noise_draw=gaussian(4, 0.1))
     assert not fit.coef.any()
     assert fit.r2 == 0
-    assert (fit.least_target > 0) == (border == 0)
+    assert fit.target_moment == release[3, 3]
 
 
 def test_without_a_relation_half_of_the_fits_have_no_evidence_and_none_is_wild():

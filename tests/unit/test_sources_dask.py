@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from eigenveil import PrivacyLedger, PrivatePCA
+from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge
 from eigenveil import moments as moments_module
 from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import SecondMoments
@@ -318,3 +318,18 @@ def test_a_row_of_numbers_is_no_header(tmp_path):
     (tmp_path / "a.csv").write_text(f"{SENTINEL},0.5\n1.5,2.5\n")
     with refused(InvalidDataError, SENTINEL):
         open_with_engine([tmp_path / "a.csv"], "dask")
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_projections_stay_on_dask_and_are_those_of_the_array():
+    pca = PrivatePCA(2, epsilon=5.0, norm_bound=9.0, random_state=0).fit(ROWS)
+    lazy = pca.transform(da.from_array(ROWS, chunks=(90, 2)))
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_allclose(lazy.compute(), pca.transform(ROWS), rtol=1e-12, atol=1e-12)
+    frame = pd.DataFrame(ROWS, columns=list("abcde"))
+    named = PrivatePCA(2, epsilon=5.0, norm_bound=9.0, random_state=0).fit(frame)
+    parts = dd.from_pandas(frame, npartitions=3)[["e", "a", "b", "c", "d"]]
+    np.testing.assert_allclose(named.transform(parts).compute(), named.transform(frame), rtol=1e-12, atol=1e-12)
+    ridge = PrivateRidge(target="e", epsilon=50.0, bounds=(-9, 9), random_state=0).fit(frame)
+    predicted = ridge.predict(parts).compute().ravel()
+    np.testing.assert_allclose(predicted, ridge.predict(frame[list("abcd")]), rtol=1e-12, atol=1e-12)

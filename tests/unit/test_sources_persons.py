@@ -337,11 +337,18 @@ SAME = {
         np.array([7], np.float16),
         np.array([7], np.longdouble), np.array(["7"]), np.array([7, "7"], object), pd.Series([7], dtype="Int64"),
         pd.Series([7], dtype="category"), pl.Series(["7\n"]), pl.Series([7], dtype=pl.UInt64),
-        pa.chunked_array([pa.array([7], pa.int16())]), [True, 7][1:],
+        pa.chunked_array([pa.array([7], pa.int16())]), [True, 7][1:], [b"7"], np.array([b"7"]), np.array([b"7"], "S16"),
+        pl.Series([b"7 "]), ["7\0"], np.array(["7\0"]),
     ],
     "large numbers": [[2**64 + 1], [str(2**64 + 1)], [Decimal(2**64 + 1)]],
+    "as many digits as a UUID": [[10**31], [str(10**31)], [Decimal(10**31)], ["1" + "0" * 31 + ".0"]],
+    "numbers as R and Java write them": [[12_345_678], ["1.2345678E7"], ["1.2345678e+07"], ["12345678.0"]],
+    "zeros": [[0], [-0.0], ["-0.0"], ["-0"], [Decimal("-0")]],
+    "text in bytes": [["Zoë, 16 bytes!?"], ["Zoë, 16 bytes!?".encode()], ["Zoe\u0308, 16 bytes!?".encode()]],
+    "sixteen letters in bytes": [["sixteen letters!"], [b"sixteen letters!"], np.array([b"sixteen letters!"])],
     "UUIDs": [
         [UUID], [UUID.bytes], [str(UUID)], [str(UUID).upper()], np.array([UUID.bytes]).view("V16"), pd.Series([UUID]),
+        np.array([UUID.bytes]), [UUID.hex], [f"{{{UUID}}}".upper()],
         pl.Series([UUID.bytes]), pa.chunked_array([pa.array([UUID.bytes], pa.binary(16))]),
     ],
     "accents": [["\u00e9"], ["e\u0301"], pl.Series(["e\u0301 "])],
@@ -359,7 +366,10 @@ MISSING = [
     pd.Series([pd.NaT]), pd.Series([pd.NA], dtype="Int64"), pl.Series([float("nan")]), pl.Series([None, 1]),
     np.array(["NaT"], "M8[D]"), [None, 1, "a"],
 ]  # fmt: skip
-UNFIT = [[7.5], [2.0**53], [float("inf")], [(1, 2)], [[1, 2]], [{}], [object()], pl.Series([[1]])]
+UNFIT = [
+    [7.5], [2.0**53], [float("inf")], [(1, 2)], [[1, 2]], [{}], [object()], pl.Series([[1]]), [10**5000],
+    [Decimal("sNaN")], np.array([2.0**24], np.float32), [np.float16(2**11)], pl.Series([2.0**24], dtype=pl.Float32),
+]  # fmt: skip
 
 
 def as_given(values):
@@ -379,9 +389,13 @@ def test_others_have_other_keys():
         "7.5",
         "-7",
         "seven",
-        b"7",
+        bytes([7, 255]),
         UUID,
-        UUID.hex.upper(),
+        "1e",
+        "12e3",
+        "0e3",
+        "1e99",
+        "1.25e1",
         "true",
         "a b",
         "ab",
@@ -393,6 +407,25 @@ def test_others_have_other_keys():
     assert len(np.unique(keys, axis=0)) == len(told_apart)
     _, keys = keys_of([date(2020, 1, 2), datetime(2020, 1, 2, 3)])
     assert len(keys) == 2
+    _, keys = keys_of(np.array(["20000-01-01", "30000-01-01", "2020-01-01"], "M8[s]"))
+    assert len(keys) == 3
+
+
+def test_zeros_within_bytes_and_text_of_numpy_are_kept():
+    ids = [uuid.UUID(int=one) for one in (1, 2, 1 << 8, 3 << 120, (3 << 120) + 1)]
+    arrays = np.array([one.bytes for one in ids])
+    assert arrays.dtype == "S16"
+    np.testing.assert_array_equal(keys_of(arrays)[1], keys_of(ids)[1])
+    assert len(keys_of(np.array(["a\0b", "a\0c", "a"]))[1]) == 3
+
+
+def test_files_with_text_and_with_bytes_go_on_with_the_same_persons(tmp_path):
+    # Columns of text that a writer did not mark as such are bytes to readers of Parquet.
+    for name, kind in (("before", pa.string()), ("after", pa.binary())):
+        ids = pa.array(["ann", "Zoë"]).cast(kind)
+        pq.write_table(pa.table({"id": ids, "age": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
+    found = persons_of(open_table([tmp_path / "before.parquet", tmp_path / "after.parquet"], person="id").batches())
+    assert found == by_hand(["ann", "Zoë"] * 2, np.array([[1.0], [2.0]] * 2))
     codes, keys = keys_of(["b", " a", "a ", "b", "c"])
     assert codes.tolist() == [0, 1, 1, 0, 2]
     assert len(keys) == 3

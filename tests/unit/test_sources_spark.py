@@ -22,8 +22,9 @@ from eigenveil.rows import RowBound
 from eigenveil.schema import Column, Schema
 from eigenveil.sources import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.sources.on_engine import raise_failure
-from eigenveil.sources.on_spark import _arrays, _vectors, spark_session
+from eigenveil.sources.on_spark import _arrays, _vectors
 from eigenveil.sources.persons_on_spark import blocks_of
+from eigenveil.sources.spark_files import spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -407,3 +408,12 @@ def test_the_guide_runs(spark, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL):
         exec(block, names)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_projections_stay_on_spark_and_are_those_of_the_array(frame):
+    pca = PrivatePCA(2, epsilon=5.0, norm_bound=9.0, random_state=0).fit(frame)
+    lazy = pca.transform(frame)
+    assert lazy.columns == ["privatepca0", "privatepca1"]
+    found = np.array([list(row) for row in lazy.collect()])
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(pca.release_.transform(ROWS), axis=0), rtol=1e-12)

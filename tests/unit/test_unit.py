@@ -124,6 +124,15 @@ def test_a_ledger_from_before_there_was_a_unit_goes_on_as_one_of_rows(path):
     assert again.remaining == (0.25, 9e-06)
 
 
+def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
+    shutil.copy(GOLDEN.with_name("ledger_format_3.ledger"), path)
+    ledger = PrivacyLedger(path)
+    assert ledger.seal == "a351988623a50d9be7df0449af5f5218b64119e22b84eeea278a39a501b971bd"
+    assert (ledger.unit, ledger.remaining) == (Unit.PERSON, (0.5, 9e-06))
+    assert ledger.spend(PERSON, "a third look").entry == 3
+    assert PrivacyLedger(path).remaining == (0.25, 9e-06)
+
+
 def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
     def told(*words):
         result = CliRunner().invoke(app, ["ledger", *map(str, words)])

@@ -181,6 +181,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     rounded up.
     """
     above, below = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    if below >= above:  # rounded so, where epsilon is far beyond any promise: the first term alone is a bound
+        return float(min(1.0, math.exp(above)))
     # The second term is the smaller; where they nearly cancel, the slack is taken on the larger one.
     return float(min(1.0, math.exp(above) * (-math.expm1(below - above) + _SLACK)))
 
@@ -229,3 +231,18 @@ def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float)
     variation distance is then at most sqrt(n)/(23 s^2), paid once on either side of the inequality.
     """
     return (1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**2)
+
+
+def summed_gaussians_excess(n_terms: int, scale: float) -> float:
+    """Return how far log probabilities of a sum of discrete Gaussians may be off those of one with their variance.
+
+    10 times the sum over k < n of exp(-2 pi^2 s^2 k/(k + 1)), for n terms of scale s on the integers (Kairouz, Liu and
+    Steinke 2021; derived again in docs/explanation/federation.md). Here with k/(k + 1) >= 1/2 for all of them, and
+    above 0 where that underflows.
+
+    Examples
+    --------
+    >>> summed_gaussians_excess(2, 4.0) < 1e-67
+    True
+    """
+    return max(5e-324, 10 * (n_terms - 1) * math.exp(-(math.pi**2) * scale**2))

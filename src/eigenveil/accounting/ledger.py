@@ -19,6 +19,7 @@ from ..errors import (
     probability_below_one,
 )
 from ..guarantee import Guarantee, Relation, Unit
+from ..notebook import notebook_grid, notebook_table
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 from .ledger_file import LedgerEntry, LedgerFile
@@ -27,6 +28,7 @@ __all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
 
 _COMPOSITIONS = ("basic", "zcdp")
 _LONGEST_NAME = 200
+_SHOWN_ENTRIES = 10
 
 
 class PrivacyLedger:
@@ -75,7 +77,8 @@ class PrivacyLedger:
             self.unit = Unit.ROW if head.unit is None else Unit.parse(head.unit)
             self.composition = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set = _name(head.data_set)
-        except (ValueError, TypeError) as error:
+            self._limits = self._counted_limits()
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
 
     @classmethod
@@ -160,7 +163,8 @@ class PrivacyLedger:
     @property
     def remaining(self) -> tuple[float, float]:
         """The largest pure epsilon, and the delta, that one more spend may have."""
-        left = [limit - total for limit, total in zip(self._limits, self._total(self.entries()), strict=True)]
+        spent = self._total(self.entries())
+        left = [max(limit - total, Fraction(0)) for limit, total in zip(self._limits, spent, strict=True)]
         if self.composition == "zcdp":
             return math.sqrt(2 * left[0]) * (1 - 1e-15), self.delta
         return decimal_below(left[0]), decimal_below(left[1])
@@ -171,6 +175,20 @@ class PrivacyLedger:
             f"relation={self.relation.value!r}, unit={self.unit.value!r}, composition={self.composition!r}, "
             f"data_set={self.data_set!r}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the limit, what is left of it, and the last spends."""
+        entries, left = self.entries(), self.remaining
+        facts = {
+            "data set": self.data_set,
+            "limit": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
+            "spent": f"epsilon {self.spent[0]:.6g}, delta {self.spent[1]:.3g}",
+            "left for one more": f"epsilon {left[0]:.6g}, delta {left[1]:.3g}",
+            "counts": f"{self.relation.value}, {self.unit.in_words}, {self.composition} composition",
+        }
+        spends = [[entry.entry, entry.what, str(entry.guarantee)] for entry in entries[-_SHOWN_ENTRIES:]]
+        more = notebook_grid(["entry", "for", "guarantee"], spends) if spends else ""
+        return notebook_table("Privacy ledger", facts, more=more)
 
     # What is counted: (epsilon, delta) for basic composition, (rho,) for zCDP, always in exact fractions.
 
@@ -185,8 +203,7 @@ class PrivacyLedger:
             )
         return (exact(rho),)
 
-    @property
-    def _limits(self) -> tuple[Fraction, ...]:
+    def _counted_limits(self) -> tuple[Fraction, ...]:
         if self.composition == "basic":
             return exact(self.epsilon), exact(self.delta)
         return (exact(zcdp_rho(self.epsilon, self.delta)),)

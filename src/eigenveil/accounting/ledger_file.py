@@ -2,8 +2,8 @@
 
 The head binds the limits, the relation, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
-chain. A handle remembers the last hash it has seen: a file that was deleted, replaced or rolled back under it is
-refused.
+chain. A handle remembers which file it opened and the last hash it has seen: a file that was deleted, replaced or
+rolled back under it is refused, and a change of the working directory does not lead it to another one.
 
 What never changes meaning: what the hashes are taken over, and the words in the columns. A new meaning gets a new
 number of the format.
@@ -11,24 +11,25 @@ number of the format.
 
 import hashlib
 import json
-import os
 import secrets
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import LedgerError
 from ..guarantee import Guarantee
+from ..whole_file import linked_into_place
 
 _FORMAT = 3
 _ROW_FORMAT = 2  # before there was a unit: all of it is about one row
 _UNCHAINED_FORMAT = 1  # of version 0.1
 _APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
 _WAIT_SECONDS = 60.0
+# A commit is the removal of the rollback journal: EXTRA brings that removal to the disk too before anything is drawn.
+_DURABLE = "PRAGMA synchronous = EXTRA"
 
 _SCHEMA = (
     """CREATE TABLE ledger (
@@ -118,7 +119,7 @@ class LedgerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: LedgerHead | None = None
-        self._seen: tuple[int, str] = (0, "")  # how many entries the longest chain had that was read, and its last link
+        self._seen: tuple[int, str] = (0, "")  # how many entries a chain had that was read, and its last link
         try:
             missing = not path.exists()
         except OSError as error:
@@ -127,8 +128,10 @@ class LedgerFile:
             raise LedgerError(
                 f"There is no ledger at {path}; make one with PrivacyLedger.create, or name another file."
             )
+        self._file = path.resolve()  # which stays the same file wherever the process goes
+        self._opened = self._place()
         with self._connection() as connection:
-            if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+            if _rows(connection, "PRAGMA quick_check")[0][0] != "ok":
                 raise LedgerError(f"The ledger {path} is damaged; restore it from a backup.")
         self.entries()
 
@@ -141,64 +144,60 @@ class LedgerFile:
     @classmethod
     def create(cls, path: Path, terms: Mapping[str, str]) -> None:
         """Make a ledger file of these terms (a `LedgerHead` without time and nonce) where there is no file yet."""
-        # Made whole under a name of its own, then linked into place: nobody ever sees half a ledger, an emptied
-        # file is not mistaken for a new one, and of several makers the first wins.
-        draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+        # An emptied file is so not mistaken for a new one.
         head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
         row = (1, *head.written, head.hash)
         try:
-            with _connected(path, draft, "rwc") as connection:
+            with linked_into_place(path) as draft, _connected(path, draft.absolute(), "rwc") as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"INSERT INTO ledger VALUES ({', '.join('?' * len(row))})", row)
                 connection.execute("COMMIT")
-            os.link(draft, path)
         except FileExistsError as error:
             raise LedgerError(f"{path} is already there; open it with PrivacyLedger(path), or name another.") from error
         except OSError as error:
             raise LedgerError(f"The ledger {path} cannot be made: {error.strerror}.") from error
-        finally:
-            with suppress(OSError):
-                draft.unlink()
 
     def entries(self) -> list[LedgerEntry]:
         """Return all entries, oldest first, after a check of the whole chain."""
+        seen = self._seen  # before the file is looked at: another thread may spend meanwhile
         with self._connection() as connection:
             connection.execute("BEGIN")  # one state of the file for all that is compared
-            return self._read(connection)
+            return self._read(connection, seen)
 
     def append(self, guarantee: Guarantee, what: str, allow: Callable[[list[LedgerEntry]], None]) -> LedgerEntry:
         """Check the chain, ask `allow` (which raises where it refuses), and commit one more entry."""
-        place = self._place()
+        seen = self._seen
         with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # from here on, no other process can spend
-            allow(self._read(connection))
-            number, before = self._seen
-            content = (number + 1, now(), what, json.dumps(guarantee.to_dict()))
-            link = entry_hash(before, *content)
+            connection.execute("BEGIN IMMEDIATE")  # from here on, no other process or thread can spend
+            entries = self._read(connection, seen)
+            allow(entries)
+            content = (len(entries) + 1, now(), what, json.dumps(guarantee.to_dict()))
+            link = entry_hash(entries[-1].hash if entries else self.head.hash, *content)
             connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
             connection.execute("COMMIT")
         # A file that was moved away or replaced meanwhile has the entry, and the one at the path has not.
-        if self._place() != place:
+        if self._place() != self._opened:
             raise self._replaced()
-        self._seen = number + 1, link
-        return LedgerEntry(number + 1, content[1], what, guarantee, link)
+        self._seen = content[0], link
+        return LedgerEntry(*content[:3], guarantee, link)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        self._place()
-        with _connected(self.path, self.path, "rw") as connection:
+        if self._place() != self._opened:
+            raise self._replaced()
+        with _connected(self.path, self._file, "rw") as connection:
             yield connection
 
-    def _read(self, connection: sqlite3.Connection) -> list[LedgerEntry]:
+    def _read(self, connection: sqlite3.Connection, seen: tuple[int, str]) -> list[LedgerEntry]:
         """Read the file inside a transaction, check all of it, and remember how far it went."""
         head = self._read_head(connection)
         if self._known is not None and head != self._known:
             raise self._replaced()
         link, entries, links = head.hash, [], [head.hash]
         try:
-            for row in connection.execute("SELECT * FROM spend ORDER BY entry"):
+            for row in _rows(connection, "SELECT * FROM spend ORDER BY entry"):
                 content = row["entry"], row["spent_at"], row["what"], row["guarantee"]
                 link = entry_hash(link, *content)
                 if row["entry"] != len(links) or row["hash"] != link:
@@ -209,19 +208,20 @@ class LedgerFile:
         except (ValueError, LookupError, TypeError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
         # SQLite counts the entries that were ever made in a table of its own, so the last ones are missed too.
-        made = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'spend'").fetchone()
-        if len(entries) != (0 if made is None else made[0]):
+        made = _rows(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'spend'")
+        if len(entries) != (made[0][0] if made else 0):
             raise self._broken("the last entry")
-        number, last = self._seen
+        number, last = seen
         if self._known is not None and (number >= len(links) or links[number] != last):
             raise self._replaced()
         self._known, self._seen = head, (len(entries), link)
         return entries
 
     def _read_head(self, connection: sqlite3.Connection) -> LedgerHead:
-        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+        if _rows(connection, "PRAGMA application_id")[0][0] != _APPLICATION_ID:
             raise LedgerError(f"The file {self.path} is not a ledger of eigenveil; name another file.")
-        row: sqlite3.Row | None = connection.execute("SELECT * FROM ledger").fetchone()
+        rows = _rows(connection, "SELECT * FROM ledger")
+        row = rows[0] if len(rows) == 1 else None
         found = None if row is None or "format" not in row.keys() else row["format"]  # noqa: SIM118
         if found == _UNCHAINED_FORMAT:
             raise LedgerError(
@@ -241,7 +241,7 @@ class LedgerFile:
 
     def _place(self) -> tuple[int, int]:
         try:
-            found = self.path.stat()
+            found = self._file.stat()
         except FileNotFoundError as error:
             raise LedgerError(f"There is no ledger at {self.path} any more; restore it from a backup.") from error
         except OSError as error:
@@ -265,17 +265,24 @@ class LedgerFile:
 def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """Connect to a file; errors speak of the ledger at `path`."""
     try:
-        # No implicit transactions: BEGIN and COMMIT stand where they matter, and SQLite's default journal
-        # with full synchronization makes a commit survive a kill or a power cut.
-        uri = f"{file.resolve().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
-        try:
+        # No implicit transactions: BEGIN and COMMIT stand where they matter.
+        uri = f"{file.as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
+            connection.execute(_DURABLE)
             connection.row_factory = sqlite3.Row
-            yield connection
-        finally:
-            connection.close()  # rolls back what was not committed
+            yield connection  # what was not committed is rolled back
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
         raise LedgerError(_explained(path, str(error))) from error
+
+
+def _rows(connection: sqlite3.Connection, statement: str) -> list[sqlite3.Row]:
+    """Return all rows of a statement, and end it.
+
+    Closing a connection waits for statements that are still at work: one that met damage, kept by nothing more than
+    the frames of its error, would leave the file open and locked.
+    """
+    with closing(connection.execute(statement)) as cursor:
+        return cursor.fetchall()
 
 
 def _explained(path: Path, text: str) -> str:
@@ -283,4 +290,6 @@ def _explained(path: Path, text: str) -> str:
         return f"The ledger {path} cannot be written; give this user write access to it and its folder."
     if "locked" in text:
         return f"The ledger {path} is busy with another process; nothing was spent, try again."
-    return f"The file {path} is not a readable ledger ({text}); restore it from a backup."
+    if "full" in text or "I/O" in text:
+        return f"The disk of the ledger {path} is full or fails; nothing was drawn."
+    return f"The file {path} is not a readable ledger; restore it from a backup."

@@ -63,3 +63,19 @@ def quadratic_form(relation: Relation) -> Fraction:
 def diagonal_l1(relation: Relation) -> Fraction:
     """Return the largest l1 change of the eigenvalues of C, or of the diagonal of V'CV, for orthonormal V."""
     return nuclear(relation)
+
+
+def counts_l1(relation: Relation) -> int:
+    """Return how far one unit moves counts of units in disjoint cells, all together: from one cell to another, or one.
+
+    Examples
+    --------
+    >>> counts_l1(Relation.REPLACE), counts_l1(Relation.ADD_REMOVE)
+    (2, 1)
+    """
+    return 2 if relation is Relation.REPLACE else 1
+
+
+def counts_squared(relation: Relation) -> int:
+    """Return the square of how far one unit moves such counts in l2: two of them by 1 each, or one."""
+    return 2 if relation is Relation.REPLACE else 1

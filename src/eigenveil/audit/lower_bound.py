@@ -131,7 +131,7 @@ def ranked_event(
 ) -> tuple[float, Event]:
     """Return the best event and the value it was chosen by, to compare pairs of data sets; not a valid bound."""
     samples = _scores(first), _scores(second)
-    level = _level(delta, confidence, n_tests)
+    level = error_level(delta, confidence, n_tests)
     ordered = np.sort(samples[0]), np.sort(samples[1])
     # Quantiles of both samples, dense at the ends where the largest ratios of a pure law lie.
     ends = np.geomspace(1e-4, 0.5, _CANDIDATES // 4)
@@ -158,7 +158,7 @@ def evaluate(
 ) -> LowerBound:
     """Return the bound that an event, fixed before these draws were seen, gives on them."""
     samples = _scores(first), _scores(second)
-    level = _level(delta, confidence, n_tests)
+    level = error_level(delta, confidence, n_tests)
     p, q = samples[event.likely], samples[1 - event.likely]
     counts = event.count(p), event.count(q)
     p_low = float(_lower(np.array(counts[0]), p.size, level))
@@ -167,7 +167,7 @@ def evaluate(
     return LowerBound(epsilon, event, counts, (p.size, q.size), p_low, q_high)
 
 
-def _level(delta: float, confidence: float, n_tests: int) -> float:
+def error_level(delta: float, confidence: float, n_tests: int) -> float:
     """Return the chance of error of each of the two one-sided bounds of each test."""
     probability_below_one("delta", delta)
     if not 0 < positive_number("confidence", confidence) < 1:

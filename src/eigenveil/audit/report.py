@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..guarantee import Unit
+
 
 @dataclass(frozen=True)
 class AuditReport:
@@ -34,6 +36,8 @@ class AuditReport:
         epsilon helps against them: a delta below this number is refuted.
     statistic : str
         What the event is about: the "score" that was asked for, or a statistic of the last bits in words.
+    unit : Unit
+        What the two data sets differ in: one row, or one person with all of their rows.
     """
 
     name: str
@@ -50,6 +54,7 @@ class AuditReport:
     n_searched: int
     impossible: float
     statistic: str = "score"
+    unit: Unit = Unit.ROW
 
     @property
     def verdict(self) -> str:
@@ -75,7 +80,7 @@ class AuditReport:
         claim = f"{self.claimed:.4g} ({self.claimed_by})" if math.isfinite(self.claimed) else "nothing"
         text = (
             f"{self.name}: epsilon >= {self.epsilon_lower:.4g} at delta = {self.delta:g} with confidence "
-            f"{self.confidence:.10g}; claimed {claim}: {self.verdict}"
+            f"{self.confidence:.10g}; claimed {claim} for {self.unit.in_words}: {self.verdict}"
         )
         if self.impossible:
             text += (

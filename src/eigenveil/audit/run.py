@@ -8,6 +8,7 @@ on half of the first stage. So a single test is made whatever was searched, and 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ..errors import InvalidParameterError, integer_between, probability_below_one
+from ..errors import EngineError, InvalidParameterError, integer_between, probability_below_one
+from ..guarantee import Unit
 from ..randomness import secure_generator
 from .checkpoint import Checkpoint
 from .choice import Choice
-from .lower_bound import evaluate
+from .lower_bound import error_level, evaluate
 from .neighbours import Neighbours
 from .report import AuditReport
 from .subjects import Subject, subject_for
@@ -36,6 +38,8 @@ SMALLEST_AUDITED_DELTA = 0.01
 # Draws of the search for a pair that is extra.
 _FEW = 200
 _STAGES = ("search", "choose", "evaluate")
+# All blocks are listed before the first is drawn.
+_MOST_DRAWS, _MOST_WORKERS = 10**9, 1000
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,10 @@ def audit(
     if not tried:
         raise InvalidParameterError("An audit needs at least one pair of neighbours.")
     names = tuple(getattr(subject, "statistics", ()))
-    workers = integer_between("workers", workers, 1)
+    workers = integer_between("workers", workers, 1, _MOST_WORKERS)
     sharing = sum(not one.extra for one in tried) or len(tried)
-    quarter = integer_between("draws", draws, 16 * sharing) // 4
+    quarter = integer_between("draws", draws, 16 * sharing, _MOST_DRAWS) // 4
+    error_level(at, confidence, 1)  # refused before anything is drawn
     settings: dict[str, Any] = {
         "subject": subject.name,
         "parameters": subject.parameters(),
@@ -168,6 +173,7 @@ def audit(
         n_searched=len(tried),
         impossible=bound.p_low if certain else 0.0,
         statistic=statistic or "score",
+        unit=Unit.ROW if tried[number].persons is None else Unit.PERSON,
     )
 
 
@@ -237,8 +243,13 @@ class _Runner:
             self.pool.submit(_draw_block, self.subject, self.tried[block.data], block, self.seed): block
             for block in missing
         }
-        for job in as_completed(jobs):
-            self._keep(jobs[job], job.result())
+        try:
+            for job in as_completed(jobs):
+                self._keep(jobs[job], job.result())
+        except BrokenProcessPool:
+            raise EngineError(
+                "A process of the audit ended by itself, mostly for want of memory; use fewer features or workers."
+            ) from None
 
     def close(self) -> None:
         """End the worker processes; blocks not begun are left undone."""

@@ -1,61 +1,87 @@
-"""The command line. Modules load what they need when a command runs, so that `--help` does not wait for SciPy."""
+"""The command line. What it offers is told without loading anything: a terminal should not wait for a list."""
 
-from typing import Annotated
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
 
-import typer
+from ..lazy import lazily
 
-from ..version import __version__
-from .audit import audit
-from .common import Debug, run
-from .demo import demo
-from .fitting import covariance, pca, sparse_pca
-from .laws import laws
-from .ledger import ledger_app
-from .local import local_app
-from .plan import plan
-from .report import report
-from .ridge import ridge
-from .schema import schema_app
-from .show import compare, show
-from .start import start
-from .wording import Command
+if TYPE_CHECKING:
+    from .commands import app
 
-app = typer.Typer(
-    help="Differentially private PCA with guarantees you can defend.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (demo, start, pca, sparse_pca, covariance, ridge, plan, show, compare, report, audit, laws):
-    app.command()(command)
-for group, name in ((schema_app, "schema"), (ledger_app, "ledger"), (local_app, "local")):
-    app.add_typer(group, name=name)
-for part in (app, schema_app, ledger_app, local_app):
-    for registered in part.registered_commands:
-        registered.cls = Command
+__all__ = ["COMMANDS", "app", "main", "overview"]
+
+COMMANDS = {
+    "demo": "Fit a private PCA on scikit-learn's handwritten digits, and write the release and its report.",
+    "start": "Go through a first release step by step: what is public, what it is for, what it costs, and yes or no.",
+    "pca": "Release principal components of a table.",
+    "sparse-pca": "Release principal components that use few features.",
+    "covariance": (
+        "Release the covariance of a table, or with --no-center its second moment, for others to use freely."
+    ),
+    "ridge": "Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost.",
+    "scores": "Release a private map of scores: how many rows lie in each cell of two released components.",
+    "plan": (
+        "Forecast what a fit will report, by every law, from public numbers. No data are read, and nothing is spent."
+    ),
+    "show": "Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing.",
+    "compare": "Compare two releases of the same features: directions, matrices, and what both promise together.",
+    "export": (
+        "Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."
+    ),
+    "sample": "Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges.",
+    "report": "Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify.",
+    "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
+    "laws": "List the laws: what each releases, what it promises, where it comes from and when to use it.",
+    "schema": "Declare what is publicly known of a table.",
+    "ledger": "Keep a privacy budget in a file.",
+    "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
+    "federation": "One release of several custodians who share no rows.",
+}
+"""Every command and every group of commands, in the order of the overview; each says the same of itself."""
+
+_OPTIONS = {
+    "--version": "Print the version.",
+    "--debug": "Show the traceback of an error; it may quote private values.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
+    "-h, --help": "Show this message, or that of a command.",
+}
+_WIDEST = 110
+WRONG_USAGE = 2
+"""The exit code of words that are no command, as typer has it."""
+
+__getattr__, __dir__ = lazily(__name__, {"app": "commands"})
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"eigenveil {__version__}")
-        raise typer.Exit
+def overview(width: int) -> str:
+    """Return what `eigenveil --help` prints, in lines of this width.
 
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
-    ] = False,
-) -> None:
-    """Differentially private PCA with guarantees you can defend."""
-    del version
-    Debug.on = debug
+    Examples
+    --------
+    >>> print(overview(80)[:44])
+    Usage: eigenveil [OPTIONS] COMMAND [ARGS]...
+    """
+    indent = 2 + max(map(len, (*COMMANDS, *_OPTIONS))) + 2
+    parts = [
+        "Usage: eigenveil [OPTIONS] COMMAND [ARGS]...\n",
+        "Differentially private PCA with guarantees you can defend.",
+    ]
+    for title, entries in (("Commands", COMMANDS), ("Options", _OPTIONS)):
+        parts.append(f"\n{title}:")
+        for name, sentence in entries.items():
+            first = f"  {name}".ljust(indent)
+            parts.append(textwrap.fill(sentence, width, initial_indent=first, subsequent_indent=" " * indent))
+    return "\n".join(parts)
 
 
 def main() -> None:
     """Run the command line; docs/reference/command_line.md lists the exit codes."""
+    if sys.argv[1:] in ([], ["-h"], ["--help"]):
+        print(overview(min(shutil.get_terminal_size().columns, _WIDEST)))
+        raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
+    from .commands import app
+    from .common import run
+
     run(app)

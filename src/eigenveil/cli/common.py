@@ -16,7 +16,7 @@ from rich.console import Console
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.whole_file import whole_file as written_whole
 
-REFUSED, INTERRUPTED = 1, 130
+REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
 """Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else on stdout.")]
@@ -85,14 +85,14 @@ class Debug:
 
 
 def run(app: Callable[[], Any]) -> None:
-    """Run the command line: an error of ours is one sentence on stderr and exit code 1, Ctrl-C is 130."""
+    """Run the command line: an error of ours is one sentence on stderr and exit code 1, a signal has its own."""
     try:
         app()
     except KeyboardInterrupt:
         _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
     except SystemExit as end:  # typer has made an exit of the interrupt
-        if end.code == INTERRUPTED:
-            _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
+        if end.code in (INTERRUPTED, TERMINATED):
+            _stop(_INTERRUPTED_SENTENCE, int(end.code))
         raise
     except EigenveilError as error:
         error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell

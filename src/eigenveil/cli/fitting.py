@@ -11,9 +11,11 @@ from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
 from .common import check_output, note_console, output_console, print_json
 from .options import FitOptions, with_options
 from .progress import one_bar
+from .signals import HeldSignals
 from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
 from .values import component_fields, covariance_fields, print_components, print_features, print_legend
+from .wording import in_own_options
 
 Data = Annotated[
     list[str],
@@ -154,7 +156,8 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         if options.as_json:
             print_json(shown)
         return None
-    with warnings.catch_warnings(record=True) as caught:
+    signals = HeldSignals() if model.ledger is None else model.ledger.signals
+    with signals, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with one_bar(table.source, "drawing the release", options.quiet) as source:
@@ -162,6 +165,7 @@ def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | N
         finally:  # whatever became of reading it: it has been paid for
             if hasattr(model, "release_"):
                 model.release_.save(options.output)
+                signals.written = options.output
     notes = told_notes(caught, options.quiet)
     return None if options.quiet and not options.as_json else notes
 
@@ -170,7 +174,7 @@ def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
     """Print our warnings, and return their sentences."""
     # Those of other packages are not ours to vouch for: they could quote a cell.
     ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning | PrivacyWarning))
-    notes = list(dict.fromkeys(str(warning.message) for warning in ours))
+    notes = list(dict.fromkeys(in_own_options(str(warning.message)) for warning in ours))
     for note in notes:
         note_console(quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
     return notes

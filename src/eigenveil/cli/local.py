@@ -199,7 +199,9 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
         TextColumn("{task.fields[seen]} reports"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
+    hidden = quiet or not console.is_terminal
+    # Some versions of rich end a bar that is disabled with an empty line.
+    with Progress(*columns, console=note_console(hidden), disable=hidden) as progress:
         for source in sources:
             # The size of a pipe is not known: its bar only moves.
             total = source.stat().st_size if source != STANDARD and source.is_file() else None

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from eigenveil.errors import InvalidParameterError
+from eigenveil.bounded_file import read_bounded
+from eigenveil.errors import MOST_FEATURES, InvalidParameterError, integer_between
 
 from .common import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
 from .fitting import number_of_components
@@ -80,7 +81,7 @@ def plan(
     if plot is not None:
         check_output(plot, force, option="--plot")
     declared = _declared(features, schema)
-    width: int = features or declared.n_features
+    width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
     from eigenveil import PrivatePCA
     from eigenveil.estimators.forecasting import forecast
 
@@ -180,13 +181,9 @@ def _eigenvalues(text: str, n_features: int) -> Any:
         return power_law(n_features, _numbers(exponent, "The exponent of the power law")[0])
     if "," in text:
         return _numbers(text, "A list of eigenvalues")
-    try:
-        content = Path(text).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidParameterError(
-            f"--spectrum is neither power:P, nor a list A,B,..., nor a text file that can be read: {text}."
-        ) from error
-    return _numbers(content, "The file of eigenvalues")
+    what = "--spectrum is neither power:P, nor a list A,B,..., and the file of eigenvalues"
+    content = read_bounded(text, what, InvalidParameterError)
+    return _numbers(content.decode("utf-8", "replace"), "The file of eigenvalues")
 
 
 def _numbers(text: str, what: str) -> list[float]:

@@ -19,19 +19,28 @@ def report(
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file, to show its history.")] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    registry: Annotated[
+        Path | None,
+        typer.Option(help="Also write a record for the registry of deployments (.yaml), with blanks to fill in."),
+    ] = None,
     force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify."""
     from eigenveil.accounting.ledger import PrivacyLedger
-    from eigenveil.report import write_report
+    from eigenveil.report import write_registry, write_report
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
     page = release.with_suffix(".html") if output is None else output
     check_output(page, force, [release])
+    if registry is not None:
+        check_output(registry, force, [release, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
     target = write_report(release, page, ledger=book, title=title)
     typer.echo(f"Written to {target}; it needs no network and holds released values only.")
+    if registry is not None:
+        written = write_registry(release, registry, ledger=book)
+        typer.echo(f"Written to {written}; it has blanks that only a person can fill in.")
     if show:
         webbrowser.open(target.resolve().as_uri())

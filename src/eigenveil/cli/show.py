@@ -65,6 +65,8 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
             "command": "compare",
             "releases": [_facts(path, one) for path, one in zip((first, second), releases, strict=True)],
             "affinity": found.affinity,
+            "angle": found.angle,
+            "angle_interval": plain(found.angle_interval),
             "cosines": plain(found.cosines),
             "cosines_by_noise": plain(found.cosines_by_noise),
             "distance": found.distance,
@@ -81,28 +83,10 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
             table.add_row(name, *(one.get(name, "") for one in told))
         console = output_console()
         console.print(table)
-        if found.affinity is not None:
-            console.print(f"Subspaces: {found.affinity:.1%} in common (100 % is the same).", soft_wrap=True)
-        if found.cosines is not None:
-            least = [None] * len(found.cosines) if found.cosines_by_noise is None else found.cosines_by_noise
-            cosines = ", ".join(_cosine(*pair) for pair in zip(found.cosines, least, strict=True))
-            console.print(f"Components: cosines {cosines}", soft_wrap=True)
-        if found.distance is not None:
-            console.print(
-                f"Matrices: {found.distance:.2g} standard deviations of the noise apart (about 1 is noise alone).",
-                soft_wrap=True,
-            )
-        if found.together is not None:
-            console.print(f"Both together, if about the same rows: {found.together}", soft_wrap=True)
+        for name, value in found.facts().items():
+            console.print(f"{name.capitalize()}: {value}", soft_wrap=True)
         for note in found.notes:
             console.print(f"Note: {note}", soft_wrap=True)
-
-
-def _cosine(value: float, least: float | None) -> str:
-    """Return a cosine, and which ones the noise on both releases alone leads to."""
-    if least is None:
-        return f"{value:.3f}"
-    return f"{value:.3f} (noise alone: {f'{least:.3f} to 1' if least > 0 else 'any'})"
 
 
 def _facts(path: Path, release: "Release") -> dict[str, Any]:

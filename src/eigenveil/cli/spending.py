@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from eigenveil.estimators.spend_plan import SpendPlan
     from eigenveil.guarantee import Guarantee
 
+    from .charging import ChargedLedger
+
 
 # Those of `row_rule`, which loads NumPy.
 _COMPARED = ("pairs", "signs")
@@ -28,17 +30,17 @@ _INSTEAD = {
 }
 
 
-def open_ledger(path: Path | None) -> "PrivacyLedger | None":
+def open_ledger(path: Path | None) -> "ChargedLedger | None":
     """Open the ledger that was named; it must be there."""
     if path is None:
         return None
-    from eigenveil.accounting.ledger import PrivacyLedger
+    from .charging import ChargedLedger
 
     if not path.exists():
         raise InvalidParameterError(
             f"There is no ledger at {path}; make it with `eigenveil ledger create {path} --epsilon ... --data-set ...`."
         )
-    return PrivacyLedger(path)
+    return ChargedLedger(path)
 
 
 def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:

@@ -30,16 +30,23 @@ class Table:
 
 def open_data(data: list[str], options: FitOptions, target: str | None = None) -> Table:
     """Open the files and check their schema; no row is read."""
-    from eigenveil.sources import open_table, open_with_engine
-    from eigenveil.sources.declared import Declared
-
     paths = expand(data)
     declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], target)
     written = text_format(options.delimiter, options.decimal, options.encoding)
-    files: Any = read_from(paths, options.quiet) if options.engine is None else None
-    if options.engine is not None:
+    return open_declared(paths, declared, written, options.engine, options.quiet)
+
+
+def open_declared(
+    paths: list[str], declared: dict[str, Any], written: dict[str, Any], engine: str | None, quiet: bool
+) -> Table:
+    """Open files, here or on an engine, of which this was declared, and which are written so."""
+    from eigenveil.sources import open_table, open_with_engine
+    from eigenveil.sources.declared import Declared
+
+    files: Any = read_from(paths, quiet) if engine is None else None
+    if engine is not None:
         meant = Declared(**declared)
-        files = open_with_engine(paths, options.engine, meant.named, meant.person_column)
+        files = open_with_engine(paths, engine, meant.named, meant.person_column)
     return Table(paths, open_table(files, **declared, **written))
 
 

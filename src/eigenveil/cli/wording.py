@@ -1,7 +1,9 @@
-"""Errors in the words of whoever typed the command: its options, where Python would name an argument."""
+"""Errors and warnings in the words of whoever typed the command: its options, where Python would name an argument."""
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from typer.core import TyperCommand
@@ -20,6 +22,8 @@ _PHRASES = {
 }
 """What has no option of the same name."""
 _ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}
+# The options of the command that runs, by the names of their parameters.
+_running: ContextVar[Mapping[str, str]] = ContextVar("running", default=MappingProxyType({}))
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='?([\w.]+?)'?(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"(?<![\w'-])[a-z]+(?:_[a-z]+)+(?![\w'=])")
 
@@ -56,14 +60,22 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     return _NAME.sub(lambda found: option(found[0]) or found[0], _ARGUMENT.sub(argument, text))
 
 
+def in_own_options(text: str) -> str:
+    """Return a sentence with the options of the command that runs."""
+    return in_options(text, _running.get())
+
+
 class Command(TyperCommand):
-    """A command whose errors name its own options."""
+    """A command whose errors and warnings name its own options."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
+        options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
+        before = _running.set(options)
         try:
             return super().invoke(ctx)
         except EigenveilError as error:  # one of ours: its text is changed in place, so that no second error holds it
-            options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
-            error.args = (in_options(str(error), options), *error.args[1:])
+            error.args = (in_own_options(str(error)), *error.args[1:])
             raise
+        finally:
+            _running.reset(before)

@@ -22,6 +22,8 @@ from ..schema import Schema
 from ..sources import Source
 from .asked import has_own_units, told
 from .collecting import with_ring_closed
+from .face import Faced
+from .one_at_a_time import note_paid, one_fit_at_a_time
 from .opening import opened
 from .parts import CollectsInParts
 from .planning import planned
@@ -32,7 +34,7 @@ from .staging import StagedFit
 from .surroundings import check_delta, check_surroundings
 
 
-class MomentsEstimator(CollectsInParts, BaseEstimator):
+class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _needs: ClassVar[str] = "matrix"
@@ -139,6 +141,7 @@ class MomentsEstimator(CollectsInParts, BaseEstimator):
         del y
         return self._fit_source(X, plan, schema=schema, person=person, sample_weight=sample_weight)
 
+    @one_fit_at_a_time
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
         """Release from moments collected elsewhere, or by `partial_fit`; spends the budget like `fit`."""
         collected = moments is None
@@ -189,6 +192,7 @@ class MomentsEstimator(CollectsInParts, BaseEstimator):
         del d
         return None
 
+    @one_fit_at_a_time
     def _fit_source(self, X: Any, plan: SpendPlan | None, **of_fit: Any) -> Self:
         self._forget_collected()
         check_surroundings(self)
@@ -222,7 +226,9 @@ class MomentsEstimator(CollectsInParts, BaseEstimator):
         law = plan.law(n_rows)
         promise = plan.guarantee_of(law)
         check_delta(promise, n_rows)
-        return gate.pay(law, promise, generator, self.ledger, f"{type(self).__name__}.fit")
+        payment = gate.pay(law, promise, generator, self.ledger, f"{type(self).__name__}.fit")
+        note_paid(self, payment.entry)
+        return payment
 
     def _release(
         self,

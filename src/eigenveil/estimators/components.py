@@ -11,13 +11,14 @@ from ..errors import InvalidParameterError
 from ..releases import Release
 from ..uncertainty import HIDDEN_ROWS
 from .checking import checked_array
-from .readable import readable_rows
+from .face import Faced
+from .readable import of_rows
 
 FloatArray = NDArray[np.float64]
 _Told = TypeVar("_Told")
 
 
-class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Components, their variances, and projections on them, of central and local estimators alike."""
 
     release_: Release
@@ -98,14 +99,16 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
         return value
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> Any:
         """Project rows, of whatever `fit` takes, on the components.
 
-        The projections of private rows are private data themselves.
+        The projections of private rows are private data themselves. Rows on an engine stay there: a Dask array or a
+        Spark data frame is returned, which computes when it is asked to.
         """
         check_is_fitted(self)
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        return self.release_.transform(readable_rows(self, X, self.release_.origin.schema, **options))
+        names = list(self.get_feature_names_out())
+        return of_rows(self, X, self.release_.origin.schema, self.release_.transform, names, **options)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map projections back to the space of the features."""

@@ -10,6 +10,7 @@ from ..moments import SecondMoments
 from ..rows.mixing import MixedRing
 from .availability import available_where
 from .collecting import collected_moments
+from .one_at_a_time import one_fit_at_a_time
 from .opening import opened
 from .public_facts import Features, prepared_once, rows_pass_once
 from .stages import check_read_once, stages_asked
@@ -24,6 +25,7 @@ class CollectsInParts:
     stages: int | str
 
     @available_where(rows_pass_once)
+    @one_fit_at_a_time
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows and spend nothing; `fit_moments()` then draws the release and spends.
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from .. import gate
 from ..accounting.calibration import decimal_below, exact
-from ..errors import one_of, positive_number
-from ..errors import probability_below_one as probability
+from ..errors import budget_delta, budget_epsilon, one_of
 from ..guarantee import Relation
-from ..laws import LAWS, CentralLaw, choose_law
+from ..laws import LAWS, CentralLaw, choose_law, law_with
 from ..row_rule import RowRule
 from .preparation import RowPreparation
 from .spend_plan import SpendPlan, asked_by, laws_by_rows
@@ -40,8 +39,8 @@ def planned(
     reads_once : bool
         Whether the rows come once only, which leaves room for one stage.
     """
-    relation, delta = Relation.parse(estimator.relation), probability("delta", estimator.delta)
-    whole = exact(positive_number("epsilon", estimator.epsilon))
+    relation, delta = Relation.parse(estimator.relation), budget_delta(estimator.delta)
+    whole = exact(budget_epsilon(estimator.epsilon))
     choices = {} if preparation is None else preparation.choices(whole, relation)
     epsilon = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
     name = one_of("law", estimator.law, ("auto", *LAWS))
@@ -60,7 +59,7 @@ def planned(
             # A pure law that wins against the Gaussian leaves delta unspent.
             used = delta if name != "auto" or LAWS[chosen].needs_delta else 0.0
             k = None if rule.needs_matrix else estimator._directions_released(d)
-            law = LAWS[chosen](delta=used, n_components=k, **shared, **(estimator.law_options or {}))
+            law = law_with(chosen, estimator.law_options, delta=used, n_components=k, **shared)
             estimator._check_law(law)
             gate.check_rule(law, rule)
             return law

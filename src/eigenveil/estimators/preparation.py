@@ -30,7 +30,6 @@ LEAST_REACH = 0.25
 """How far a feature reaches at least, beside features in the mean, where they are read in their own units."""
 POOLED_CONSTANT = 0.125
 """The constant of pooled rows in units of a person's norm: half of what a row has where a person has sixteen."""
-_SMALLEST_UNIT = 1e-140
 
 
 def euclidean(reach: FloatArray) -> float:
@@ -112,11 +111,7 @@ class RowPreparation:
     def bound(self) -> RowBound:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
         norm = 1.0 if self.norm is None else self.norm
-        # What is read off a release is in squared units, which must not overflow or vanish once it is paid for.
-        units = np.append(1.0 if self.scale is None else self.scale, norm)
-        if not ((units > _SMALLEST_UNIT) & (units < 1 / _SMALLEST_UNIT)).all():
-            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
-        return RowBound(
+        bound = RowBound(
             norm,
             shift=None if self.shift is None else tuple(self.shift),
             scale=None if self.scale is None else tuple(self.scale),
@@ -126,6 +121,8 @@ class RowPreparation:
             person_weight=self.person_weight,
             most_weight=self.most_weight,
         )
+        bound.check_sizes()
+        return bound
 
     @property
     def _constant_share(self) -> float:
@@ -208,7 +205,10 @@ def _check_target(rows: str, standardize: bool, center: bool) -> None:
 def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:
     if feature_scale is None:
         return None
-    sizes = np.atleast_1d(np.asarray(feature_scale, dtype=np.float64))
+    try:
+        sizes = np.atleast_1d(np.asarray(feature_scale, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        sizes = np.zeros(1)
     if not (np.isfinite(sizes).all() and (sizes > 0).all()) or sizes.size not in (1, d):
         raise InvalidParameterError("feature_scale must be one number above 0, or one for every feature.")
     return np.asarray(1 / np.broadcast_to(sizes, d))
@@ -217,7 +217,7 @@ def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:
 def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
     try:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), d) for side in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameterError("bounds must be (low, high), each one number or one for every feature.") from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise InvalidParameterError("bounds must be finite, with low below high for every feature.")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
+from ..errors import MOST_FEATURES, InvalidDataError, InvalidParameterError, column_in_words, integer_between, one_of
 from ..guarantee import Relation
 from ..laws import LAWS
 from ..row_rule import COMPARED, PERSON_WEIGHTS, ROW_RULES
@@ -66,7 +66,7 @@ class Features:
     def of(cls, given: Any, estimator: Any = None) -> Self:
         """Return the features of a source, or so many of which nothing is known but by an estimator's parameters."""
         if not is_source(given):
-            d, schema = integer_between("n_features", given, 1), checked_schema(estimator.schema)
+            d, schema = integer_between("n_features", given, 1, MOST_FEATURES), checked_schema(estimator.schema)
             if schema is not None and d != schema.n_features:
                 raise InvalidParameterError(
                     f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
@@ -113,9 +113,10 @@ class Features:
             if name not in names:
                 hint = "" if self.names is not None else "; where there are no names, plan and fit need positions"
                 raise InvalidParameterError(f"{parameter} names {name!r}, which is no feature that is read{hint}.")
-        for name, fixed in zip(names, self.one_hot, strict=True):
+        for position, (name, fixed) in enumerate(zip(names, self.one_hot, strict=True)):
             if name not in given and not fixed:
-                raise InvalidParameterError(f"{parameter} has nothing for the feature {name!r}; name every feature.")
+                told = column_in_words(name, position)
+                raise InvalidParameterError(f"{parameter} has nothing for the feature {told}; name every feature.")
         return [given.get(name, default) for name in names]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import gate
-from ..errors import NoiseWarning, own_words, warn_caller
+from ..errors import NoiseWarning, features_in_words, own_words, warn_caller
 from ..rows.chosen_rows import ChosenRows
 from ..rows.column_counts import ColumnCounts, half_differences
 from ..rows.mixing import mixed_blocks
@@ -117,7 +117,7 @@ def warn_of_features_without_range(source: Any, positions: tuple[int, ...]) -> N
     """Name features without a range, once the release is there; that they have none has been paid for too."""
     if not positions:
         return
-    names = source.feature_names or [f"x{position}" for position in range(source.n_features)]
+    names = features_in_words(source.feature_names, source.n_features)
     told = ", ".join(str(names[position]) for position in positions)
     warn_caller(
         f"No range was found of {told}: almost all rows agree in it to within 1e-29, or too many differ by more than "

@@ -1,31 +1,44 @@
 """Rows for `transform` and `predict`, of whatever `fit` takes."""
 
 import os
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..guarantee import Unit
 from ..schema import Schema
-from ..sources import is_source, open_table
+from ..sources import is_source, on_engine, open_table
 from ..sources.on_engine import EngineSource
 from .checking import checked_array, checked_rows
 
-_ON_ENGINE = (
-    "Rows on an engine stay there; call release_.transform on the rows of each partition, as by map_partitions."
-)
+FloatArray = NDArray[np.float64]
+
+
+def of_rows(
+    estimator: Any,
+    X: Any,
+    schema: Schema | None,
+    function: Callable[[Any], FloatArray],
+    names: Sequence[str],
+    **options: Any,
+) -> Any:
+    """Return what a function makes of the rows of X: an array; or, where they are on an engine, its collection."""
+    rows = readable_rows(estimator, X, schema, **options)
+    return rows.mapped(function, names) if isinstance(rows, EngineSource) else function(rows)
 
 
 def readable_rows(estimator: Any, X: Any, schema: Schema | None, **options: Any) -> Any:
-    """Return the rows of X as a checked matrix of the features that a fitted estimator knows.
+    """Return the rows of X as a checked matrix of the features that a fitted estimator knows; or their engine's source.
 
     Arrays and frames of numbers are what scikit-learn checks. Anything else that `fit` takes is read as it read it: by
     the schema of the release, or by the names of the features.
     """
-    if schema is None and _for_sklearn(X):
+    if schema is None and _for_sklearn(X) and not on_engine(X):
         return checked_rows(estimator, _without_persons(estimator, X), **options)
     names = getattr(estimator, "feature_names_in_", None)
     if is_source(X):
@@ -45,7 +58,7 @@ def readable_rows(estimator: Any, X: Any, schema: Schema | None, **options: Any)
     if names is not None and source.feature_names is not None and source.feature_names != tuple(names):
         raise InvalidDataError("The features of X are not those of the fit, in the same order; open the same columns.")
     if isinstance(source, EngineSource):
-        raise InvalidDataError(_ON_ENGINE)
+        return source
     blocks = list(source.batches())
     if not blocks:
         raise InvalidDataError("The data have no rows; give at least one.")
@@ -57,8 +70,6 @@ def check_read_again(source: Any, given: Any) -> None:
     """Refuse, before anything is spent, rows that cannot be projected once they have been fitted."""
     if getattr(source, "reads_once", False) or getattr(source, "came_once", False):
         raise InvalidDataError("These rows come once only, and fit_transform reads them twice; call fit.")
-    if isinstance(source, EngineSource):
-        raise InvalidDataError(_ON_ENGINE)
     if is_source(given):
         _check_rows_in_order(given)
 

@@ -23,7 +23,7 @@ from .base import MomentsEstimator
 from .checking import checked_pair
 from .preparation import FloatArray
 from .public_facts import rows_pass_once
-from .readable import readable_rows
+from .readable import of_rows
 from .spend_plan import SpendPlan
 
 # The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
@@ -244,7 +244,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any) -> Any:
         """Return predictions; those for private rows are private data themselves.
 
         A feature farther out than the bound of the fit lets it be is taken to be at that bound.
@@ -254,23 +254,28 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         schema = origin.schema
         if schema is not None and origin.feature_names is not None and isinstance(origin.request, RegressionRequest):
             schema = schema.without(origin.feature_names[origin.request.target])
-        X = readable_rows(self, X, schema, accept_sparse="csr")
-        return np.asarray(self._within_reach(X) @ self.coef_ + self.intercept_)
+        release, coef, intercept = self.release_, self.coef_, self.intercept_
 
-    def _within_reach(self, X: Any) -> Any:
-        """Return rows whose features are no farther out than any that was fitted: a line says nothing beyond."""
-        rule, fit = self.release_.origin.rows, self.release_.regression
-        if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
-            return X
-        reach = rule.norm / self.release_.row_scale[list(fit.features)]
-        if rule.shift is None and scipy.sparse.issparse(X):
-            X = X.copy()
-            X.data = np.clip(X.data, -reach[X.indices], reach[X.indices])
-            return X
-        middle = np.zeros_like(reach) if rule.shift is None else np.asarray(rule.shift)[list(fit.features)]
-        return np.clip(X.toarray() if scipy.sparse.issparse(X) else X, middle - reach, middle + reach)
+        def predicted(rows: Any) -> FloatArray:
+            return np.asarray(_within_reach(release, rows) @ coef + intercept)
+
+        return of_rows(self, X, schema, predicted, ["prediction"], accept_sparse="csr")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
         return tags
+
+
+def _within_reach(release: Release, X: Any) -> Any:
+    """Return rows whose features are no farther out than any that was fitted: a line says nothing beyond."""
+    rule, fit = release.origin.rows, release.regression
+    if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
+        return X
+    reach = rule.norm / release.row_scale[list(fit.features)]
+    if rule.shift is None and scipy.sparse.issparse(X):
+        X = X.copy()
+        X.data = np.clip(X.data, -reach[X.indices], reach[X.indices])
+        return X
+    middle = np.zeros_like(reach) if rule.shift is None else np.asarray(rule.shift)[list(fit.features)]
+    return np.clip(X.toarray() if scipy.sparse.issparse(X) else X, middle - reach, middle + reach)

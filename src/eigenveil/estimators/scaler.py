@@ -15,7 +15,7 @@ from ..schema import Schema
 from .base import MomentsEstimator
 from .opening import opened
 from .preparation import FloatArray
-from .readable import check_read_again, readable_rows
+from .readable import check_read_again, of_rows
 
 # A variance below so many standard deviations of its noise is not told from none.
 _TOLD = 2.0
@@ -105,11 +105,16 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
         check_read_again(opened(self, X, schema=options.get("schema"), person=options.get("person")), X)
         return super().fit_transform(X, y, **options)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> Any:
         """Return the scaled rows, of whatever `fit` takes; they are private data as the rows are."""
         check_is_fitted(self)
-        rows = readable_rows(self, X, self.release_.origin.schema, dtype=[np.float64, np.float32])
-        return np.asarray((rows - self.mean_.astype(rows.dtype)) / self.scale_.astype(rows.dtype))
+        mean, scale = self.mean_, self.scale_
+
+        def scaled(rows: Any) -> FloatArray:
+            return np.asarray((rows - mean.astype(rows.dtype)) / scale.astype(rows.dtype))
+
+        names = list(self.get_feature_names_out())
+        return of_rows(self, X, self.release_.origin.schema, scaled, names, dtype=[np.float64, np.float32])
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map scaled rows back."""

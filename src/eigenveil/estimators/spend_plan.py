@@ -13,6 +13,7 @@ from ..errors import InvalidParameterError, integer_between
 from ..guarantee import Guarantee, Relation, Unit
 from ..laws import CentralLaw
 from ..laws.above_threshold import noise_scale
+from ..notebook import notebook_table
 from .clipping import LEAST_ROWS, check_enough, rows_beyond, too_few_to_clip
 from .preparation import CHOICES, INSTEAD, RowPreparation
 from .ranging import SEARCHES, rows_for_ranges
@@ -160,6 +161,16 @@ class SpendPlan:
                 f"The plan is for {self.n_features} features, and the data have {n_features}; make another plan."
             )
         return self.preparation
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the law or laws, the parts of the budget, and the promise."""
+        counted = self.unit.counted
+        laws = [f"{law.name}, from {rows:,} {counted} on" if rows else law.name for rows, law in self.laws]
+        parts = {f"to choose {CHOICES[name]}": f"epsilon {part.epsilon:.4g}" for name, part in self.choices.items()}
+        few = None if self.few is None else f"another plan below {self.few[0]:,} {counted}"
+        stages = "; ".join(filter(None, (stage.in_words() for _, stage in self.stages))) or None
+        facts = {"features": self.n_features, "law": "; ".join(laws), **parts, "stages": stages, "few rows": few}
+        return notebook_table("Plan of a fit", facts, more=self.guarantee._repr_html_())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..accounting.sensitivity import sum_squared
-from ..errors import CapacityError, InvalidParameterError
+from ..errors import CapacityError, InvalidParameterError, shown
 from ..laws import CentralLaw
 from ..laws.gaussian import Gaussian
 from ..laws.portions import Portion, at_share
@@ -97,7 +97,7 @@ def stages_asked(stages: object) -> object:
     """Return the parameter if it is one of `STAGES`, also as the text that a command line has."""
     named = {str(one): one for one in STAGES}
     if isinstance(stages, bool) or str(stages) not in named:
-        raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {stages!r}.")
+        raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {shown(stages)}.")
     return named[str(stages)]
 
 

@@ -15,9 +15,19 @@ if TYPE_CHECKING:
     from .central import CentralLaw
     from .choosing import choose_law
     from .sampled import SamplingLaw
-    from .table import LAWS, law_from
+    from .table import LAWS, law_from, law_with
 
-__all__ = ["LAWS", "AdditiveLaw", "CentralLaw", "Law", "RealNoiseLaw", "SamplingLaw", "choose_law", "law_from"]
+__all__ = [
+    "LAWS",
+    "AdditiveLaw",
+    "CentralLaw",
+    "Law",
+    "RealNoiseLaw",
+    "SamplingLaw",
+    "choose_law",
+    "law_from",
+    "law_with",
+]
 
 _HOMES = {
     "LAWS": "table",
@@ -28,6 +38,7 @@ _HOMES = {
     "SamplingLaw": "sampled",
     "choose_law": "choosing",
     "law_from": "table",
+    "law_with": "table",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

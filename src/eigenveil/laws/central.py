@@ -10,11 +10,13 @@ import numpy as np
 
 from ..accounting.calibration import exact, float_above
 from ..errors import (
+    MOST_FEATURES,
     InvalidParameterError,
+    budget_delta,
+    budget_epsilon,
     integer_between,
     one_of,
-    positive_number,
-    probability_below_one,
+    truth_value,
 )
 from ..guarantee import Numerics, Relation
 from ..samplers.discrete import discrete_laplace
@@ -93,14 +95,16 @@ class CentralLaw(Law):
         calibration: str | None = None,
         accept_inexact: bool = False,
     ) -> None:
-        self.epsilon = positive_number("epsilon", epsilon)
-        self.delta = probability_below_one("delta", delta)
-        self.n_features = integer_between("n_features", n_features, 1)
+        self.epsilon = budget_epsilon(epsilon)
+        self.delta = budget_delta(delta)
+        self.n_features = integer_between("n_features", n_features, 1, MOST_FEATURES)
         k = self.n_features if n_components is None else n_components
         self.n_components = integer_between("n_components", k, 1, self.n_features)
         self.relation = Relation.parse(relation)
-        self.calibration = one_of("calibration", calibration or self.calibrations[0], self.calibrations)
-        self.accept_inexact = bool(accept_inexact)
+        self.calibration = one_of(
+            "calibration", self.calibrations[0] if calibration is None else calibration, self.calibrations
+        )
+        self.accept_inexact = truth_value("accept_inexact", accept_inexact)
         reason = self.refusal(self.delta, self.calibration)
         if reason is not None:
             raise InvalidParameterError(reason)

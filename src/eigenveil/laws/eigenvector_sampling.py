@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
 from ..caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT
-from ..errors import CapacityError, InvalidParameterError
+from ..errors import CapacityError, InvalidParameterError, positive_number
 from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers import bingham
 from ..samplers.discrete import discrete_laplace
@@ -20,6 +20,8 @@ from ..samplers.exact_directions import direction_slack, exact_directions, varia
 from ..samplers.exact_matrix import ExactMatrix
 from .base import FloatArray, IntArray, Integers, Values
 from .sampled import SamplingLaw, integer_directions, quadratic_forms
+
+_LEAST_SHARE = 1e-6
 
 
 class EigenvectorSampling(SamplingLaw):
@@ -52,9 +54,13 @@ class EigenvectorSampling(SamplingLaw):
     def __init__(self, *, eigenvalue_share: float | None = None, **parameters: Any) -> None:
         super().__init__(**parameters)
         default = 0.5 if self.calibration == "paper" else 0.1
-        self.eigenvalue_share = default if eigenvalue_share is None else float(eigenvalue_share)
-        if not 0 < self.eigenvalue_share < 1:
-            raise InvalidParameterError("eigenvalue_share must lie between 0 and 1.")
+        self.eigenvalue_share = (
+            default if eigenvalue_share is None else positive_number("eigenvalue_share", eigenvalue_share)
+        )
+        if not _LEAST_SHARE <= self.eigenvalue_share <= 1 - _LEAST_SHARE:
+            raise InvalidParameterError(
+                "eigenvalue_share must lie between 0 and 1, and a millionth from both at least."
+            )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""

@@ -15,6 +15,7 @@ from ..samplers.exact_matrix import ExactMatrix
 from .base import FloatArray, IntArray, Integers, Values
 from .sampled import SamplingLaw, integer_directions, quadratic_forms
 
+_MOST_UPDATES = 10**7
 _CHAIN_CAVEAT = (
     "For more than one component the subspace is the state of a Markov chain after a fixed number of updates; its "
     "convergence is checked in tests, not proved."
@@ -51,7 +52,7 @@ class Ppca(SamplingLaw):
         default = "hoff" if self.calibration == "paper" else "block"
         self.method = one_of("method", default if method is None else method, ("block", "hoff"))
         steps = 20_000 if updates is None and self.calibration == "paper" else updates
-        self.updates = None if steps is None else integer_between("updates", steps, 1)
+        self.updates = None if steps is None else integer_between("updates", steps, 1, _MOST_UPDATES)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""

@@ -1,12 +1,14 @@
 """The one table of central laws."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import one_of
+from ..errors import InvalidParameterError, one_of, shown
 from .baselines import NoPrivacy, RandomProjection
 from .central import CentralLaw
 from .eigenvector_sampling import EigenvectorSampling
+from .federated.table import FEDERATED_LAWS
 from .frobenius import Frobenius
 from .gaussian import Gaussian
 from .laplace import Laplace
@@ -40,4 +42,43 @@ def law_from(name: str, parameters: Mapping[str, Any]) -> CentralLaw:
     >>> law_from("matrix_laplace", {"epsilon": 1.0, "n_features": 3}).off_diagonal_sd > 0
     True
     """
-    return LAWS[one_of("law", name, tuple(LAWS))](**parameters)
+    known: dict[str, type[CentralLaw]] = {**LAWS, **{law.name: law for law in FEDERATED_LAWS.values()}}
+    return known[one_of("law", name, tuple(known))](**parameters)
+
+
+def law_with(name: str, options: Any, **parameters: Any) -> CentralLaw:
+    """Return the law of a name with parameters that are known here and options that a user chose, or refuse those.
+
+    Examples
+    --------
+    >>> law_with("laplace", {"calibration": "paper"}, epsilon=1.0, n_features=3).calibration
+    'paper'
+    >>> law_with("laplace", {"scale": 2.0}, epsilon=1.0, n_features=3)
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidParameterError: laplace has no option 'scale' in law_options, known are accept_inexact, \
+calibration.
+    """
+    if options is None:
+        return LAWS[name](**parameters)
+    if not isinstance(options, Mapping):
+        raise InvalidParameterError(f"law_options must map names to values, not {type(options).__name__}.")
+    known = sorted(_names(LAWS[name]) - _OF_ALL)
+    for option in options:
+        if option not in known:
+            instead = "; give it as a parameter of its own" if option in _OF_ALL else f", known are {', '.join(known)}"
+            raise InvalidParameterError(f"{name} has no option {shown(option)} in law_options{instead}.")
+    return LAWS[name](**parameters, **options)
+
+
+_OF_ALL = {"epsilon", "delta", "n_features", "n_components", "relation"}
+
+
+def _names(kind: type) -> set[str]:
+    """Return the names of all parameters that a law takes, with those that it hands on."""
+    made = [
+        inspect.signature(vars(one)["__init__"])
+        for one in kind.__mro__
+        if "__init__" in vars(one) and one is not object
+    ]
+    return {one.name for found in made for one in found.parameters.values() if one.kind is one.KEYWORD_ONLY}

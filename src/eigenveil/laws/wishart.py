@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtr, chdtrc
 
 from ..accounting.calibration import decimal_above, exact, float_above, safe_boundary
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, truth_value
 from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers import wishart
 from ..samplers.lazy_wishart import LazyWishart
@@ -102,8 +102,8 @@ class Wishart(RealNoiseLaw):
         super().__init__(**parameters)
         if self.epsilon > _LARGEST_EPSILON:
             raise InvalidParameterError(f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another law.")
-        self.allow_unsound = allow_unsound
-        self.whole_degrees = whole_degrees
+        self.allow_unsound = truth_value("allow_unsound", allow_unsound)
+        self.whole_degrees = truth_value("whole_degrees", whole_degrees)
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "

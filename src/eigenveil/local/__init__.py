@@ -11,11 +11,11 @@ from ..lazy import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
+    from .collection_file import CollectionError
     from .protocol import LocalProtocol, law_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
     from .simulation import simulate
-    from .store import CollectionError
     from .wire import Refusal
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 # No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
     "Aggregator": "server",
-    "CollectionError": "store",
+    "CollectionError": "collection_file",
     "LocalProtocol": "protocol",
     "Refusal": "wire",
     "Tally": "server",

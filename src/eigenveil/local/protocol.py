@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from ..bounded_file import parsed_json, read_bounded
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from ..laws.local.base import PARAMETERS, LocalLaw
@@ -87,9 +88,14 @@ class LocalProtocol:
         _check_format(self.format)
         # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
         asked = {name: getattr(self, name) for name in ("law", *PARAMETERS)}
-        law = best_local_law(asked, accept_inexact) if self.law == "auto" else local_law_from(asked)
+        law = (
+            best_local_law(asked, accept_inexact)
+            if isinstance(self.law, str) and self.law == "auto"
+            else local_law_from(asked)
+        )
         rule = RowRule(self.norm_bound, shift=self.shift, scale=self.scale)
         rule.check_width(law.n_features)
+        rule.check_sizes()
         found = {**law.parameters(), "norm_bound": rule.norm, "shift": rule.shift, "scale": rule.scale}
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -130,10 +136,10 @@ class LocalProtocol:
         return json.dumps({**self._text_fields(), "fingerprint": self.fingerprint}, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str | bytes) -> Self:
         """Return the protocol that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
-            content = json.loads(text)
+            content = parsed_json(text)
             found = content["format"]
             fingerprint = content.pop("fingerprint")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
@@ -157,11 +163,7 @@ class LocalProtocol:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a protocol from a JSON file."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidParameterError(f"The protocol file {path} cannot be read.") from error
-        return cls.from_json(text)
+        return cls.from_json(read_bounded(path, "The protocol file", InvalidParameterError))
 
 
 # A few: the law of a wide Gaussian report holds the places of all its entries.

@@ -13,9 +13,10 @@ import numpy as np
 from ..errors import InvalidDataError
 from ..laws.local.base import Totals
 from ..releases import Release
+from .collection_file import CollectionError
 from .protocol import LocalProtocol, law_of
 from .release import components_request, released
-from .store import CollectionError, Store
+from .store import Store
 from .wire import Refusal, read_lines, unpack
 
 # One transaction holds at most this many reports, and at most this many bytes of them.
@@ -36,6 +37,8 @@ class Aggregator:
 
     A report is *accepted* when its identifier and its contribution are committed together: `add` and its kin return
     after that. What was not acknowledged may be sent again; a report that was counted before is refused as repeated.
+    Several threads may share an aggregator, and several processes a file, each with an aggregator of its own. A file
+    that is damaged, emptied, replaced or set back is refused.
 
     Parameters
     ----------
@@ -161,6 +164,7 @@ class Aggregator:
         if other is self:
             raise CollectionError("A collection cannot be merged with itself.")
         with self._store.transaction(), other._store.snapshot():
+            other._store.check_whole()
             before, added = self._store.totals(), other.totals
             law_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
             claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
@@ -181,7 +185,9 @@ class Aggregator:
     def release(self, n_components: int | None = None) -> Release:
         """Return the estimate of the second moment, its components and the guarantee; it costs nothing more."""
         request = components_request(n_components, self.protocol.n_features)
-        return released(self.protocol, self.totals, request, refused=self.refused)
+        with self._store.snapshot():
+            self._store.check_whole()
+            return released(self.protocol, self.totals, request, refused=self.refused)
 
     def close(self) -> None:
         """Close the collection's file."""

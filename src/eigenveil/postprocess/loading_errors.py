@@ -50,12 +50,16 @@ class LoadingErrors:
         Whether the noise may have turned it into any direction: its eigenvalue is too near to another.
     standard_errors : ndarray of shape (k, d)
         Of the loadings; at most the root of what is left of 1.
+    subspace_bound : float
+        What the largest angle between the span of all k and that of the true ones stays below; ties among them do not
+        matter to it. 90 where the noise may have turned it out altogether.
     """
 
     angle: FloatArray
     angle_bound: FloatArray
     may_be_noise: NDArray[np.bool_]
     standard_errors: FloatArray
+    subspace_bound: float
 
 
 def loading_errors(
@@ -121,19 +125,30 @@ def loading_errors(
             error.beside * along[:k] * size + sampled * kept[:k] * max(rest.mean, 0.0)
         )
         tied |= ~(others <= nearest)
-    w, others = np.where(tied[:, None], 0.0, w), np.where(tied, 0.0, others)
     missing = 0 if rest is None else rest.count
+    # Of the span, what leaves it: the squared tangents add up to no less than the largest.
+    leaving = w[:, k:].ravel()
+    left, heavier = float(leaving.sum() + missing * others.sum()), (max(error.quantiles) / error.normal) ** 2
+    spread = float(np.square(leaving).sum() + missing * np.square(others).sum()) + error.common_size * left**2 / 2
+    bound_of_span = _upper(np.array(left), np.array(spread), level) * heavier if np.isfinite(left) else np.inf
+    torn = bool((leaving > nearest).any() or (others > nearest).any() or not bound_of_span < 1)
+    span = 90.0 if torn else float(np.degrees(np.arctan(np.sqrt(bound_of_span))))
+    w, others = np.where(tied[:, None], 0.0, w), np.where(tied, 0.0, others)
     # The eigenvalue itself is off too, and with it all of its distances.
     own = variances[itself, itself] + sampled * kept[:k] ** 2
     moved = (w / gaps).sum(axis=1) + missing * others / np.maximum(values[:k] - values[-1], np.finfo(float).tiny)
     mean = w.sum(axis=1) + missing * others
     square = np.square(w).sum(axis=1) + missing * others**2 + 2 * own * moved**2 + error.common_size * mean**2 / 2
-    degrees = np.where(square > 0, mean**2 / np.maximum(square, np.finfo(float).tiny), 1.0)
-    heavier = (max(error.quantiles) / error.normal) ** 2
-    bound = np.where(mean > 0, heavier * mean / degrees * chdtri(degrees, 1 - level), 0.0)
+    bound = heavier * _upper(mean, square, level)
     lost = tied | (bound >= 1)
     turned = np.where(lost, 90.0, np.degrees(np.arctan(np.sqrt(mean))))
     farthest = np.where(lost, 90.0, np.degrees(np.arctan(np.sqrt(bound))))
     errors = np.sqrt(np.minimum(w @ rows**2 + others[:, None] * (1 - np.square(rows).sum(axis=0)), 1.0))
     errors[lost] = np.sqrt(np.maximum(1.0 - rows[:k][lost] ** 2, 0.0))
-    return LoadingErrors(turned, farthest, lost, errors)
+    return LoadingErrors(turned, farthest, lost, errors, span)
+
+
+def _upper(mean: FloatArray, square: FloatArray, level: float) -> FloatArray:
+    """Return the upper quantile of a chi-square number with this mean and half of this variance."""
+    degrees = np.where(square > 0, mean**2 / np.maximum(square, np.finfo(float).tiny), 1.0)
+    return np.where(mean > 0, mean / degrees * chdtri(degrees, 1 - level), 0.0)

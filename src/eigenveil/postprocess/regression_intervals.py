@@ -98,9 +98,12 @@ def regression_intervals(
 
 def _determined(middle: FloatArray, error: MatrixError, p: int) -> bool:
     """Return whether the least eigenvalue of the features is above the noise, each direction in units of its own."""
-    least = float(
-        scipy.linalg.eigh(middle[:p, :p], error.products[:p, :p], eigvals_only=True, subset_by_index=(0, 0))[0]
-    )
+    try:
+        least = float(
+            scipy.linalg.eigh(middle[:p, :p], error.products[:p, :p], eigvals_only=True, subset_by_index=(0, 0))[0]
+        )
+    except np.linalg.LinAlgError:  # a mean so far off that the features cannot be told apart beside it
+        return False
     own = error.beside + float(np.max(error.extra, initial=0.0)) / 2
     return least > math.sqrt(own) * max(_BULK * math.sqrt(p), 2 * math.sqrt(p) + _BEYOND) and least > 0
 
@@ -120,10 +123,10 @@ def _contradicted_beyond(middle: FloatArray, error: MatrixError, level: float, s
     above = (vectors * (np.maximum(values, 0.0) + farthest)) @ vectors.T
     H = size * error.products + (math.sqrt(sampled) + math.sqrt(error.count)) * above
     quantile = float(chdtri(p, 1 - level)) * (max(error.quantiles) / error.normal) ** 2
-    whitened = np.linalg.solve(H[:p, :p], middle[:p])
-    A = middle[:p, :p] @ whitened[:, :p] - quantile * H[:p, :p]
     open_ended = np.tile([-math.inf, math.inf], (p, 1))
     try:
+        whitened = np.linalg.solve(H[:p, :p], middle[:p])
+        A = middle[:p, :p] @ whitened[:, :p] - quantile * H[:p, :p]
         scipy.linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return open_ended

@@ -13,10 +13,10 @@ FloatArray = NDArray[np.float64]
 
 # The share of the noise edge that regularizes a well shrunk block; by experiment: docs/explanation/postprocessing.md.
 EDGE_SHARE = 0.3
-# A target whose released variance is not so many noise standard deviations above 0 may vary by any smaller amount.
-VISIBLE_SDS = 2.0
 # Below this share of the fit that pure noise has on average, the coefficients are 0; by experiment: the same page.
 NOTHING_BELOW = 0.5
+# Beside entries of size 1: where the noise is so small that its edge vanishes.
+_NO_NOISE = 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ class RidgeFit:
     features : tuple of int
     evidence : float
         1 less the share of the fit that pure noise would have had on average, and 0 where that is all of it.
-    least_target : float
-        The released second moment of the target less two standard deviations of its noise.
+    target_moment, target_sd : float
+        The released second moment of the target, and the standard deviation of its noise.
     """
 
     coef: FloatArray
@@ -45,7 +45,8 @@ class RidgeFit:
     target: int
     features: tuple[int, ...]
     evidence: float
-    least_target: float
+    target_moment: float
+    target_sd: float
 
 
 def ridge_from_covariance(
@@ -115,11 +116,12 @@ def ridge_from_covariance(
     if alpha is None:
         # `shrink` goes (d - 2)/d of the way: what it leaves of the noise keeps its minimax weight.
         alpha = (1 - (1 - EDGE_SHARE) * (p - 1) / (p + 1)) * noise_edge(feature_block)
+        alpha = max(alpha, _NO_NOISE * float(np.abs(released).max()), _NO_NOISE**2)
     alpha = positive_number("alpha", alpha)
     moment = shrink(released[used], block).covariance
     values, vectors = np.linalg.eigh(moment[:p, :p])
     values = np.maximum(values, 0.0)  # of a positive semidefinite block, but for rounding
-    weights = values / (values + alpha) ** 2
+    weights = values / (values + alpha) / (values + alpha)  # whose square may underflow
 
     def fitted_variance(correlations: FloatArray) -> float:
         return float(np.sum(weights * (vectors.T @ correlations) ** 2))
@@ -127,17 +129,17 @@ def ridge_from_covariance(
     generator = np.random.default_rng(SIMULATION_SEED)
     borders = [block(generator)[:, p] for _ in range(int(np.clip(WORK // p, 4, 100)))]
     by_chance = float(np.mean([fitted_variance(border[:p]) for border in borders]))
-    least_target = released[target, target] - VISIBLE_SDS * float(np.std([border[p] for border in borders]))
+    of_target = float(released[target, target]), float(np.std([border[p] for border in borders]))
     fitted = fitted_variance(released[used][:p, p])
     evidence = 1 - by_chance / fitted if fitted > by_chance else 0.0
     if fitted <= NOTHING_BELOW * by_chance or moment[p, p] <= 0:
-        return RidgeFit(np.zeros(p), alpha, 0.0, target, columns, evidence, least_target)
+        return RidgeFit(np.zeros(p), alpha, 0.0, target, columns, evidence, *of_target)
     kept = values / (values + alpha)
     gain = 1 + evidence * kept * (1 - kept) if boosted else 1.0
     coef: FloatArray = vectors @ (gain * (vectors.T @ moment[:p, p]) / (values + alpha))
     residual = np.append(coef, -1.0)
     r2 = float(np.clip(1 - residual @ moment @ residual / moment[p, p], 0.0, 1.0))
-    return RidgeFit(coef, alpha, r2, target, columns, evidence, least_target)
+    return RidgeFit(coef, alpha, r2, target, columns, evidence, *of_target)
 
 
 def shrunk_mean(mean: FloatArray, sd: float) -> FloatArray:

@@ -1,5 +1,6 @@
 """Reports: one self-contained HTML page about one release, made from the release and nothing else."""
 
 from .page import render_report, write_report
+from .registry import registry_record, write_registry
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["registry_record", "render_report", "write_registry", "write_report"]

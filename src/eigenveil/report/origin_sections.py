@@ -33,7 +33,7 @@ def facts(release: Release) -> Html:
         ("Features", f"{release.n_features:,}"),
         ("Law", origin.law),
         ("Calibration", origin.parameters.get("calibration")),
-        ("Model", "local: rows were private before they were collected" if local else None),
+        ("Model", _model(release)),
         ("Epsilon", f"{guarantee.epsilon:.6g}"),
         ("Delta", f"{guarantee.delta:.3g}"),
         ("zCDP rho", None if guarantee.rho is None else f"{guarantee.rho:.4g}"),
@@ -53,6 +53,14 @@ def facts(release: Release) -> Html:
     ]
     listed = [element("div", element("dt", name), element("dd", value)) for name, value in pairs if value is not None]
     return card("facts", "How it was made", element("dl", listed, class_="facts"), _parts(release))
+
+
+def _model(release: Release) -> str | None:
+    """Return who was trusted with rows, where it is not one custodian."""
+    if release.origin.model == "local":
+        return "local: rows were private before they were collected"
+    sites = () if release.origin.collection is None else release.origin.collection.sites
+    return f"federated: each of {', '.join(sites)} kept its own rows" if sites else None
 
 
 def declared(release: Release) -> Html | None:

@@ -59,7 +59,8 @@ def render_report(
         content, file_name, digest = release, None, None
     else:
         content, file_name = load_release(release), Path(release).name
-        digest = hashlib.sha256(Path(release).read_bytes()).hexdigest()
+        with open(release, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     shown = read(content)
     kind = "Private release" if content.guarantee.is_private else "Release"
     heading = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"

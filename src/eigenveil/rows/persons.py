@@ -18,11 +18,11 @@ TWICE = (
 _MOST_ROWS = 2**26
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
     """A batch of rows in which the rows of one person lie together, and all of them lie in this batch.
 
-    What a source yields where persons are the unit. Private data, the number of rows included.
+    What a source yields where persons are the unit. Private data, the number of rows included, so it prints none of it.
 
     Parameters
     ----------

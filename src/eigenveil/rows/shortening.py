@@ -98,10 +98,10 @@ def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
     In two limbs of int64, since float64 would round on the way and one limb might overflow. A sum below 2^53 is exact,
     and one that is not stays at or above it, so comparisons with a limit below it are exact too.
     """
-    whole = squared.astype(np.int64)
+    whole, limb = squared.astype(np.int64), 2**_LIMB_BITS - 1
     high = np.add.reduceat(whole >> _LIMB_BITS, starts)
-    low = np.add.reduceat(whole & (2**_LIMB_BITS - 1), starts)
-    return np.asarray(high * 2.0**_LIMB_BITS + low)
+    low = np.add.reduceat(whole & limb, starts)
+    return np.asarray((high + (low >> _LIMB_BITS)) * 2.0**_LIMB_BITS + (low & limb))
 
 
 def _multiply(grid: FloatArray, factors: FloatArray) -> slice | NDArray[np.intp]:

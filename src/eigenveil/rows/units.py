@@ -15,7 +15,7 @@ NOT_PERSONS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Units:
     """Rows of whole units of privacy.
 

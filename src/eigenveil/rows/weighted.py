@@ -13,7 +13,7 @@ SHARE_BITS = 32
 """Weights are read as integers of 2^-32 of the largest, so that their sum is exact."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Weighted:
     """A batch of rows with public weights: what is known of a row before anyone looks at it, as in a survey.
 

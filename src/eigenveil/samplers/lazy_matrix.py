@@ -53,7 +53,7 @@ def public_shift(sd: float) -> int:
     return max(0, math.frexp(sd)[1] - 1 - COARSEST)
 
 
-def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix) -> IntArray:
+def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool = False) -> IntArray:
     """Return round(integers/2^shift + noise) without any error: where floats leave a doubt, the noise is refined.
 
     Parameters
@@ -64,6 +64,8 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix) -> IntArray:
         At most 52.
     noise : LazyMatrix
         In units of 2^shift. Its `value` is used up.
+    wraps : bool
+        Whether numbers beyond int64 are taken modulo 2^64, where more is still to be added, and not cut off.
     """
     d = integers.shape[0]
     result = np.empty((d, d), np.int64)
@@ -84,7 +86,8 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix) -> IntArray:
     for i, j in doubtful:
         # Cut off together with what it hides, or the cut would show it.
         whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
-        result[i, j] = max(-FARTHEST, min(FARTHEST, whole_sum))
+        cut = max(-FARTHEST, min(FARTHEST, whole_sum))
+        result[i, j] = (whole_sum + 2**63) % 2**64 - 2**63 if wraps else cut
     mirror_upper(result)
     return result
 

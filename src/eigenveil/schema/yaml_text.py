@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..bounded_file import read_bounded
 from ..errors import InvalidParameterError
 
-_MOST_BYTES = 2**22
 _DEEPEST = 6
 _BLANKS = ("", "~", "null")
 _ASKED = {
@@ -37,12 +37,7 @@ def read_yaml(path: Path) -> Any:
     """Return mappings, lists and text from a file; no sentence quotes what stands in it."""
     import yaml
 
-    try:
-        content = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else None
-    except OSError as error:
-        raise InvalidParameterError(f"The schema cannot be read: {error.strerror}.") from None
-    if content is None:
-        raise InvalidParameterError("The file is too large for a schema.")
+    content = read_bounded(path, "The schema", InvalidParameterError)
     try:
         return _built(yaml.parse(content.decode("utf-8"), Loader=yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -13,7 +13,7 @@ from .base import Columns, Source
 from .declared import Declared
 from .drafting import draft_schema
 from .encoder import Categories
-from .engines import open_on_engine, open_with_engine
+from .engines import on_engine, open_on_engine, open_with_engine
 from .files import open_files
 from .on_engine import EngineSource
 from .persons import IDS_NEED_MEMORY, MEMORY, PersonTable, person_and_ids
@@ -26,6 +26,7 @@ __all__ = [
     "TableSource",
     "collect",
     "draft_schema",
+    "on_engine",
     "open_source",
     "open_table",
     "open_with_engine",

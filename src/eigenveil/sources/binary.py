@@ -45,6 +45,8 @@ class NpyFile(FileReader):
 class ParquetFile(FileReader):
     """A Parquet file, whose row groups may be larger than memory."""
 
+    needs_arrow = True
+
     def _read_schema(self) -> Sequence[str]:
         import pyarrow.parquet as pq
 
@@ -72,6 +74,8 @@ class ParquetFile(FileReader):
 
 class ArrowFile(FileReader):
     """A Feather or Arrow file: the file format of Arrow, or its stream."""
+
+    needs_arrow = True
 
     def _read_schema(self) -> Sequence[str]:
         with self.path.open("rb") as raw:

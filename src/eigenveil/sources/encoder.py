@@ -14,9 +14,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidDataError, InvalidParameterError
+from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words
 from ..schema import Column
 from ..schema.columns import DATE_UNITS
+from .arrow import need_arrow
 
 Categories = Mapping[str, Sequence[Any]]
 NEED_NAMES = "Categories and dates need columns with names; give a data frame, or files of one."
@@ -65,7 +66,8 @@ class Encoder:
         self.names = [name for names in by_column for name in names]
         for name, count in Counter(self.names).items():
             if count > 1:
-                raise InvalidDataError(f"Two features would have the name {name!r}; rename a column.")
+                which = column_in_words(name, self.names.index(name), self._quote_names)
+                raise InvalidDataError(f"Two features would have the name of {which}; rename a column.")
 
     @property
     def one_hot(self) -> tuple[bool, ...]:
@@ -87,7 +89,7 @@ class Encoder:
         return tuple(found)
 
     def _told(self, column: Any) -> str:
-        return repr(column) if self._quote_names else f"number {self.columns.index(column) + 1}"
+        return column_in_words(column, self.columns.index(column), self._quote_names)
 
     def check(self, types: Mapping[Any, Any] | None, where: str) -> None:
         """Refuse columns whose type is not what the rule is about; None are the types of a matrix of numbers."""
@@ -96,6 +98,8 @@ class Encoder:
                 if rule.kind not in ("number", "boolean"):
                     raise InvalidDataError(NEED_NAMES)
                 continue
+            if rule.kind == "date":
+                need_arrow(f"Dates, as in the column {self._told(column)},")
             problem = _unfit(types[column], rule)
             if problem:
                 raise InvalidDataError(f"The column {self._told(column)} of {where} {problem}.")

@@ -20,6 +20,11 @@ ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK)}
 _DIRECTORY = ".parquet"  # what is in a directory whose name does not tell
 
 
+def on_engine(data: Any) -> bool:
+    """Tell whether data belong to an engine, by where their type is from."""
+    return type(data).__module__.partition(".")[0] in {engine.package or engine.name for engine in ENGINES.values()}
+
+
 def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
     """Return the source of a collection of an engine, or None for anything else."""
     for engine in ENGINES.values():

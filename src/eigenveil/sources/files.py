@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidDataError
+from .arrow import has_arrow, need_arrow
 from .base import FileReader, Reader
 from .binary import ArrowFile, NpyFile, ParquetFile
 from .json_lines import JsonLinesFile
 from .places import COMPRESSIONS, Place, StandardInput, TextFormat
+from .plain_text import PlainCsvFile, PlainTsvFile
 from .text import CsvFile, TsvFile
 
 _TEXT: dict[str, type[FileReader]] = {
@@ -31,6 +33,8 @@ FORMATS: dict[str, type[FileReader]] = {
     ".npy": NpyFile,
     **{suffix + end: reader for suffix, reader in _TEXT.items() for end in COMPRESSIONS},
 }
+# Who reads numbers in files of text without PyArrow.
+_PLAIN: dict[type[FileReader], type[FileReader]] = {CsvFile: PlainCsvFile, TsvFile: PlainTsvFile}
 
 
 def suffix_of(name: str, suffixes: Iterable[str]) -> str | None:
@@ -79,7 +83,7 @@ def _open_file(
     path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None, person: Any
 ) -> FileReader:
     if isinstance(path, StandardInput):
-        return FORMATS[path.suffixes](path, path.suffixes, text, named, text_format, person)
+        return _reader(path, path.suffixes, text, person)(path, path.suffixes, text, named, text_format, person)
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
         # A list of text may be meant as rows: what is no file at all is not quoted.
@@ -93,4 +97,16 @@ def _open_file(
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
         raise InvalidDataError(f"There is no file {path}.")
-    return FORMATS[suffix](path, suffix, text, named, text_format, person)
+    return _reader(path, suffix, text, person)(path, suffix, text, named, text_format, person)
+
+
+def _reader(path: Place, suffix: str, text: Collection[str], person: Any) -> type[FileReader]:
+    """Return who reads a file; without PyArrow only numbers are read, from .npy and files of text."""
+    reader = FORMATS[suffix]
+    if not reader.needs_arrow or has_arrow():
+        return reader
+    if reader not in _PLAIN or suffix.endswith(".zst"):
+        need_arrow(str(path))
+    if text or person is not None:
+        need_arrow(f"Categories, truth values, dates and persons in {path}")
+    return _PLAIN[reader]

@@ -12,7 +12,7 @@ from ..rows.persons import Blocks
 from .identifiers import Codes, Keys
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Grouping:
     """Where the rows of every person are.
 

@@ -1,13 +1,14 @@
 """Identifiers of persons: what is compared, and the keys that stand for them.
 
 Identifiers are compared as text. A whole number is its decimal digits, whatever its type; text has no blanks around it;
-bytes are hexadecimal, and sixteen of them are written as a UUID; days and times are ISO text. So 7 is "7" from every
-source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no order of its own.
+bytes are the text that they spell, else a UUID where they are sixteen, else hexadecimal; days and times are ISO text.
+So 7 is "7" from every source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no
+order of its own.
 
 Where two persons had one key, by chance or by intent, they would count as one person: that costs them accuracy, and
 nobody any privacy. One person with two keys would be promised half. So where programs write one identifier in several
-ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, accents apart from their letters, and
-capitals in a UUID.
+ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, "1e+05" and "1.0E7" as of such in R and
+Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
 import math
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
+from .arrow import has_arrow
 
 Codes = NDArray[np.integer[Any]]
 Keys = NDArray[np.uint64]
@@ -34,10 +36,13 @@ _MISSING_MARKS = frozenset(
     ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 )
 _WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
-_UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# One digit before the point, as programs write it; with more it may be a code that happens to have an e.
+_WHOLE_WITH_EXPONENT = re.compile(r"-?[1-9](\.[0-9]+)?[eE]\+?[0-9]{1,2}")
+_UUID_TEXT = re.compile(r"\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}\}?")
+_UUID_DIGITS, _UUID_VARIANT = 32, 0b10  # the first two bits of the ninth byte, as the standard has them
 _EPOCH = datetime(1970, 1, 1)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-# Beyond this a float64 stands for several whole numbers.
+# Beyond this a float64 stands for several whole numbers; narrower floats do before.
 _WHOLE_FLOATS = 2**53
 # Keys of what is no identifier: on engines they travel where an error cannot.
 _NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
@@ -69,8 +74,10 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     >>> bool((keys_of(np.array([7, 7.0]))[1] == keys_of(["7"])[1]).all())
     True
     """
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OV":
-        values = values.tolist()
+    if isinstance(values, np.ndarray) and values.dtype == "S16":
+        values = values.view("V16")  # else a UUID would lose zeros at its end
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OSUV":
+        values = values.tolist()  # Arrow takes text of NumPy to end at its first zero
     elif not isinstance(values, np.ndarray | list):
         import narwhals as nw
 
@@ -89,7 +96,10 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     if indices.null_count:
         distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
         indices = indices.fill_null(len(distinct) - 1)
-    return _without_twins(indices.to_numpy(), _as_keys(map(_key, _python_values(distinct))))
+    codes = indices.to_numpy()
+    if pa.types.is_integer(distinct.type):  # whose digits have one spelling
+        return codes, _as_keys(map(_digest, distinct.cast(pa.string()).to_pylist()))
+    return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
 
 
 def check_keys(keys: Keys, told: str) -> None:
@@ -114,7 +124,9 @@ rows that belong to nobody.
 
 
 def _dictionary(values: Any) -> Any:
-    """Return the dictionary-encoded Arrow array of identifiers, or None where Arrow has no such type."""
+    """Return the dictionary-encoded Arrow array of identifiers, or None without Arrow or where it has no such type."""
+    if not has_arrow():
+        return None
     import pyarrow as pa
 
     try:
@@ -133,6 +145,8 @@ def _dictionary(values: Any) -> Any:
 def _python_values(distinct: Any) -> Iterable[Any]:
     import pyarrow as pa
 
+    if pa.types.is_floating(distinct.type):
+        return list(distinct.to_numpy(zero_copy_only=False))  # each of its own width
     if not pa.types.is_timestamp(distinct.type):
         return list(distinct.to_pylist())
     # Python has no nanoseconds.
@@ -157,9 +171,12 @@ def _as_keys(digests: Iterable[bytes]) -> Keys:
 
 def _key(value: Any) -> bytes:
     try:
-        text = _text(value)
-    except _UnfitError:
+        return _digest(_text(value))
+    except (_UnfitError, ValueError, OverflowError):  # a number of too many digits, say
         return _UNFIT_KEY
+
+
+def _digest(text: str | None) -> bytes:
     if text is None:
         return _NO_KEY
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -168,21 +185,19 @@ def _key(value: Any) -> bytes:
 def _text(value: Any) -> str | None:
     """Return the text by which an identifier is compared, or None where it is missing."""
     if isinstance(value, str):
-        text = value.strip()
+        text = value.rstrip("\0").strip()
         return None if text in _MISSING_MARKS else _one_spelling(text)
-    if type(value) is int:
-        return str(value)
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, Integral):
-        return str(int(value))
+        digits = str(int(value))
+        return digits if len(digits) < _UUID_DIGITS else _one_spelling(digits)
     if isinstance(value, Real | Decimal):
         return _number_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        whole = bytes(value)
-        return str(UUID(bytes=whole)) if len(whole) == 16 else whole.hex() or None
+        return _text_of_bytes(bytes(value))
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, np.datetime64):
@@ -195,17 +210,39 @@ def _text(value: Any) -> str | None:
     raise _UnfitError
 
 
+def _text_of_bytes(whole: bytes) -> str | None:
+    """Return the text that bytes spell, as in files whose columns of text are not marked so; else a UUID, or digits.
+
+    >>> [_text_of_bytes(whole) for whole in (b"ann", bytes([7, 255]), bytes(16))]
+    ['ann', '07ff', '00000000-0000-0000-0000-000000000000']
+    """
+    may_be_uuid = len(whole) == _UUID_DIGITS // 2
+    if not may_be_uuid or whole[8] >> 6 != _UUID_VARIANT:
+        try:
+            text = whole.rstrip(b"\0").decode()
+        except UnicodeDecodeError:
+            text = ""
+        if text.isspace() or (text and text.isprintable()):
+            return _text(text)
+    return str(UUID(bytes=whole)) if may_be_uuid else whole.hex() or None
+
+
 def _one_spelling(text: str) -> str:
     """Return the same for texts that programs write for one identifier.
 
-    >>> [_one_spelling(text) for text in ("7.0", "7", "007.0", "7.5")]
-    ['7', '7', '007', '7.5']
+    >>> [_one_spelling(text) for text in ("7.0", "7", "007.0", "7.5", "1e+05", "1.25E2")]
+    ['7', '7', '007', '7.5', '100000', '125']
     """
     if not text.isascii():
         return unicodedata.normalize("NFC", text)
     if _WHOLE_WITH_POINT.fullmatch(text):
-        return text.partition(".")[0]
-    return text.lower() if _UUID_TEXT.fullmatch(text) else text
+        text = text.partition(".")[0]
+    if _WHOLE_WITH_EXPONENT.fullmatch(text):
+        number = Decimal(text)
+        return str(int(number)) if number == int(number) and abs(number) < _WHOLE_FLOATS else text
+    if len(text) >= _UUID_DIGITS and _UUID_TEXT.fullmatch(text):
+        return str(UUID(text))
+    return "0" if text == "-0" else text
 
 
 def _number_text(value: Any) -> str | None:
@@ -213,9 +250,10 @@ def _number_text(value: Any) -> str | None:
         return None
     if not math.isfinite(value) or value != math.floor(value):
         raise _UnfitError
-    if not isinstance(value, Decimal) and abs(value) >= _WHOLE_FLOATS:
+    narrow = np.finfo(value.dtype).nmant + 1 if isinstance(value, np.floating) else 53
+    if isinstance(value, float | np.floating) and abs(value) >= min(2**narrow, _WHOLE_FLOATS):
         raise _UnfitError
-    return str(int(value))
+    return _text(int(value))
 
 
 def _time_text(nanoseconds: int) -> str:
@@ -225,7 +263,10 @@ def _time_text(nanoseconds: int) -> str:
     ('1970-01-01', '1970-01-01 00:00:01.5')
     """
     seconds, rest = divmod(nanoseconds, 10**9)
-    moment = _EPOCH + timedelta(seconds=seconds)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:  # beyond the calendar of Python
+        return f"{nanoseconds} ns"
     if rest == 0 and moment.time() == datetime.min.time():
         return moment.date().isoformat()
     return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09d}".rstrip("0") if rest else "")

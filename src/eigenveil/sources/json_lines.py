@@ -1,5 +1,6 @@
 """Rows in files of JSON lines: one object a line."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -9,6 +10,7 @@ from .places import opened
 
 _BLOCK = 2**22
 _LONGEST_ROW = 2**25
+_NO_OBJECT = re.compile(rb"^[ \t\r]*[^{ \t\r\n]", re.MULTILINE)
 
 
 class JsonLinesFile(FileReader):
@@ -17,6 +19,7 @@ class JsonLinesFile(FileReader):
     The columns are the keys of the first lines; a key that comes later only is not read.
     """
 
+    needs_arrow = True
     takes_text_format = True
 
     def _read_schema(self) -> Sequence[str]:
@@ -36,6 +39,8 @@ class JsonLinesFile(FileReader):
         import pyarrow as pa
         from pyarrow import json
 
+        if _NO_OBJECT.search(block):  # PyArrow may crash on lines of null alone
+            raise InvalidDataError(f"{self.path} has a line that is no JSON object; each line must be one.")
         options = json.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
         )

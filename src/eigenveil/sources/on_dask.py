@@ -6,7 +6,7 @@ here too. Dask is not imported unless the data are Dask's.
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,17 @@ class DaskSource(EngineSource):
         except Exception as error:
             raise_failure("Dask", error)
         return settled(outcome)
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return a Dask array, whose blocks are as long as those of the rows and not known in advance."""
+        import dask
+        import dask.array
+
+        shape = (math.nan, len(names))
+        task = partial(_mapped_block, declared=self._declared, function=function, width=len(names))
+        compute_block = dask.delayed(task, traverse=False)
+        blocks = [dask.array.from_delayed(compute_block(block), shape, np.float64) for block in self._blocks()]
+        return dask.array.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
 def _open(data: Any, declared: Declared) -> DaskSource | None:
@@ -139,6 +150,11 @@ def _block_batches(block: Any, declared: Declared, told: str | None) -> Iterator
     else:
         keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), told)
         yield from PersonTable([held(block)], declared, keys).batches()
+
+
+def _mapped_block(block: Any, declared: Declared, function: Callable[[Any], Any], width: int) -> Any:
+    made = [np.asarray(function(batch)).reshape(-1, width) for batch in _block_batches(block, declared, None)]
+    return np.concatenate([np.empty((0, width)), *made])
 
 
 def _read_parquet(places: list[str], person: str | None = None) -> Any:

@@ -6,7 +6,7 @@ the tree leave no trace. A partition is a pure function of its rows: where a wor
 again and replaces what was lost, so no row is counted twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -34,12 +34,15 @@ class Engine:
         it is given the column that tells persons apart, where there is one, to be read as it stands.
     encodes : bool
         Whether its sources encode categories, dates and missing values by the rules that are declared.
+    package : str, optional
+        The package whose types its collections have, where its name is another.
     """
 
     name: str
     open: Callable[[Any, Declared], "EngineSource | None"]
     reads: Mapping[str, Callable[..., Any]]
     encodes: bool = False
+    package: str = ""
 
     @property
     def title(self) -> str:
@@ -58,6 +61,13 @@ class EngineSource:
 
     def collect(self, make: Callable[[], Any]) -> Any:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""
+        raise NotImplementedError
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
+
+        Every row is taken by itself, in the order in which the engine has them.
+        """
         raise NotImplementedError
 
     def batches(self) -> Iterator[Any]:

@@ -5,24 +5,23 @@ add these up, and the driver gets one. Nothing here uses Spark's accumulators, w
 task twice. PySpark is not imported unless the data are Spark's.
 """
 
-import os
 import pickle
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, EngineError, InvalidDataError
+from ..errors import EigenveilError, InvalidDataError
 from ..schema import Column
 from .base import Accumulator
 from .declared import Declared
 from .encoder import Encoder
 from .on_engine import Engine, EngineSource, merged, part_of, raise_failure, settled
 from .persons_on_spark import blocks_of, no_warning_of_pandas, person_by_person, with_keys
+from .spark_files import read_csv, read_parquet
 
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
@@ -92,6 +91,21 @@ class SparkSource(EngineSource):
         # A frame without rows may have no partition at all.
         return settled(merged([make(), *outcomes]))
 
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return a Spark data frame with a column of doubles for every name."""
+        layout, rules, columns = self._layout, self._rules, list(names)
+
+        def made_of(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                if batch.num_rows:
+                    made = np.asarray(function(_rows(batch, layout, rules))).reshape(batch.num_rows, -1)
+                    yield pa.RecordBatch.from_arrays([pa.array(part) for part in made.T.astype(np.float64)], columns)
+
+        with no_warning_of_pandas():
+            return self._frame.mapInArrow(made_of, ", ".join(f"`{name}` double" for name in columns))
+
 
 def _open(data: Any, declared: Declared) -> SparkSource | None:
     """Return the source of a Spark data frame, or None for anything else."""
@@ -104,49 +118,6 @@ def _open(data: Any, declared: Declared) -> SparkSource | None:
         raise
     except Exception as error:
         raise_failure("Spark", error)
-
-
-def _read_parquet(places: list[str], person: str | None = None) -> Any:
-    del person  # of the type that the file says
-    return spark_session().read.parquet(*places)
-
-
-def _read_csv(places: list[str], person: str | None = None) -> Any:
-    # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
-    reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST")
-    frame = reader.csv(places, inferSchema=True)
-    if person in frame.columns:  # "007" must not become 7
-        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {person: "string"}
-        frame = reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in kinds))
-    if len(frame.columns) == 1:
-        raise InvalidDataError(
-            "Spark skips blank lines, which are missing values in a CSV file of one column; give such a table as "
-            "Parquet."
-        )
-    return frame
-
-
-def spark_session() -> Any:
-    """Return the active Spark session, or start one in local mode with the Java of this machine."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        return session
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java" if not home else os.path.join(home, "bin", "java")) is None:
-        where = "JAVA_HOME points to a folder without it" if home else "there is none on the path"
-        raise EngineError(f"Spark needs Java 17 or later, and {where}; install it, or set JAVA_HOME to its folder.")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this Python
-    builder = SparkSession.builder.appName("eigenveil").config("spark.ui.enabled", "false")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has chosen the master already
-        builder = builder.master("local[*,4]")  # all cores, and three retries of a failed task
-    try:
-        return builder.getOrCreate()
-    except Exception:
-        raise EngineError(
-            "Spark did not start; check that `java -version` says 17 or later, and what Spark wrote above."
-        ) from None
 
 
 def _kind_of(field: Any, rule: Column | None) -> str:
@@ -291,4 +262,10 @@ def _floats(values: Any) -> NDArray[np.float64]:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-SPARK = Engine("spark", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)
+SPARK = Engine(
+    "spark",
+    _open,
+    {".parquet": read_parquet, ".csv": read_csv, ".csv.gz": read_csv},
+    encodes=True,
+    package="pyspark",
+)

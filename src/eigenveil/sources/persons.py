@@ -33,7 +33,7 @@ IDS_NEED_MEMORY = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowKeys:
     """The key of the person of every row, where they were made before; errors call their column as `told`."""
 
@@ -250,11 +250,12 @@ def person_and_ids(person: Any, schema: Schema | None) -> tuple[Any, Any]:
 
 def _as_identifiers(given: Any) -> Any:
     import narwhals as nw
-    import pyarrow as pa
 
     if isinstance(given, list | tuple):
         return list(given)
-    if isinstance(given, pa.Array):
+    if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__"):  # an array of Arrow alone
+        import pyarrow as pa
+
         given = pa.chunked_array([given])
     series = nw.from_native(given, allow_series=True, pass_through=True)
     if isinstance(series, nw.Series):

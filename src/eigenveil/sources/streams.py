@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from ..errors import InvalidDataError
+from .arrow import need_arrow
 from .base import Reader
 
 _READ_BEFORE = (
@@ -37,6 +38,7 @@ class ArrowStreamReader:
     where, n_rows_hint = "the stream", None
 
     def __init__(self, data: Any) -> None:
+        need_arrow("Arrow streams")
         import pyarrow as pa
 
         self._data = data

@@ -5,7 +5,7 @@ from typing import Any
 
 import scipy.sparse
 
-from ..errors import InvalidDataError, iterated_in_own_words
+from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
 from .base import Reader, batch_rows, choose_columns
 from .declared import Declared
@@ -86,7 +86,9 @@ def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns:
     odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
     if odd:
         quoted = getattr(part, "names_public", True) and getattr(first, "names_public", True)
-        which = f"the column {min(odd, key=str)!r}" if quoted else "some column"
+        first_odd = min(odd, key=str)
+        told = column_in_words(first_odd, 0, quoted)
+        which = f"the column {told}" if told == repr(first_odd) else "some column"
         raise InvalidDataError(
             f"{part.where} and {first.where} are not parts of one table: only one of them has {which}."
         )

@@ -4,13 +4,15 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar
 
-from ..errors import InvalidDataError
+from ..errors import InvalidDataError, column_in_words
 from .base import FileReader, one_sentence
 from .places import opened
 
 _CSV_BLOCK = 2**22
 # A row of text longer than this is taken for a quote that was never closed.
 _LONGEST_CSV_ROW = 2**25
+EMPTY_FILE = "is empty; its first line must name the columns"
+UNEQUAL_ROWS = "has rows of different lengths; each must have one field for every name in the header"
 
 
 class CsvFile(FileReader):
@@ -24,6 +26,7 @@ class CsvFile(FileReader):
     be told apart from a number by the number of rows, which is public.
     """
 
+    needs_arrow = True
     takes_text_format = True
     delimiter: ClassVar[str] = ","
     _one_column = False
@@ -32,14 +35,14 @@ class CsvFile(FileReader):
         import pyarrow as pa
 
         with opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            block = next(_whole_rows(stream, self.where, False), b"")
+            block = next(whole_rows(stream, self.where, False), b"")
         table = self._parse(block)
         names: list[str] = list(table.column_names)
         self._one_column = len(names) == 1
         check_header(names, self.where, self._named)
         # A word above numbers, truth values or dates is of another kind than the rows below it, so the first line is
         # none of them.
-        self.names_public = _has(names, self._named) or any(map(_is_word_above, names, table.schema.types))
+        self.names_public = has_named(names, self._named) or any(map(_is_word_above, names, table.schema.types))
         # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
         # what a column will hold that is empty so far.
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
@@ -75,18 +78,18 @@ class CsvFile(FileReader):
         column = re.match(r"In CSV column #(\d+):", message)
         if column is not None:
             position = int(column[1])
-            name = repr(self.columns[position]) if self.names_public else f"number {position + 1}"
+            name = column_in_words(self.columns[position], position, self.names_public)
             return f"has something else than numbers in the column {name}; encode it, or leave it out"
         if "Empty CSV" in message:
-            return "is empty; its first line must name the columns"
-        return "has rows of different lengths; each must have one field for every name in the header"
+            return EMPTY_FILE
+        return UNEQUAL_ROWS
 
     def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
         """Yield PyArrow tables: a block of text each, or slices of it."""
         types = {name: self._schema.field(name).type for name in columns}
         options: dict[str, Any] = {"include_columns": list(columns), "column_types": types}
         with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            for block in _whole_rows(stream, self.where, self._one_column):
+            for block in whole_rows(stream, self.where, self._one_column):
                 table = self._parse(block, **options)
                 # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
                 for start in range(0, table.num_rows, step):
@@ -100,7 +103,7 @@ class TsvFile(CsvFile):
     delimiter = "\t"
 
 
-def _whole_rows(stream: BinaryIO, path: str, keep_blank: bool) -> Iterator[bytes]:
+def whole_rows(stream: BinaryIO, path: str, keep_blank: bool) -> Iterator[bytes]:
     """Cut a text into blocks that end with a row; before the header, and unless they are kept, blank lines are none."""
     rest, begun = b"", False
     while piece := stream.read(_CSV_BLOCK):
@@ -132,14 +135,15 @@ def _last_row_end(text: bytes) -> int:
 _NUMBER = re.compile(r"[-+]?(\d[\d_ ,.]*|\.\d+)([eE][-+]?\d+)?%?")
 # What readers take for a missing value, an infinity or a truth value.
 _MISSING = ("", "nan", "-nan", "na", "n/a", "#n/a", "#na", "null", "?", "-")
-_VALUES = frozenset((*_MISSING, "inf", "-inf", "infinity", "-infinity", "true", "false"))
+MARKS = frozenset((*_MISSING, "inf", "-inf", "infinity", "-infinity", "true", "false"))
+"""What stands for a value and is no word, in small letters."""
 
 
 def _is_word_above(name: str, kind: Any) -> bool:
     """Tell whether a name cannot be a value of the kind that stands below it."""
     import pyarrow as pa
 
-    if name.strip().lower() in _VALUES:
+    if name.strip().lower() in MARKS:
         return False
     if pa.types.is_temporal(kind):
         return not any(map(str.isdigit, name))
@@ -160,16 +164,17 @@ def check_header(names: Sequence[str], where: str, named: Collection[Any] = ()) 
     eigenveil.errors.InvalidDataError: data.csv has no header, or one with numbers in it; its first line must name the \
 columns, and numbers that are names must be listed with columns=.
     """
-    if list(names) == [str(position) for position in range(len(names))] or _has(names, named):
+    if list(names) == [str(position) for position in range(len(names))] or has_named(names, named):
         return
     words = [name.strip() for name in names]
     numbers = [word for word in words if _NUMBER.fullmatch(word)]
-    if numbers or all(word.lower() in _VALUES for word in words):
+    if numbers or all(word.lower() in MARKS for word in words):
         raise InvalidDataError(
             f"{where} has no header, or one with numbers in it; its first line must name the columns, and numbers that "
             "are names must be listed with columns=."
         )
 
 
-def _has(names: Sequence[str], named: Collection[Any]) -> bool:
+def has_named(names: Sequence[str], named: Collection[Any]) -> bool:
+    """Tell whether a first line has all columns that the caller named."""
     return bool(named) and set(named) <= set(names)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..laws.noise_facts import NoiseFacts
+from ..postprocess.along import variances_along
+from ..postprocess.noise_along import isotropic_noise
 from ..postprocess.spectrum import sorted_eigh
 
 FloatArray = NDArray[np.float64]
 
-Z = 1.959963984540054
-"""Standard errors on either side of an interval of 95 %."""
 # A loss below it is rounding, to either side.
 _ROUNDING = 1e-13
 # Up to these widths, so many draws of noise tell the edge that components rise above; a fit draws more.
@@ -53,32 +54,49 @@ class Outcome:
     above_noise: int | None = None
 
 
-def variance_errors(values: FloatArray, noise_sd: float, n_components: int) -> tuple[FloatArray, float]:
-    """Return standard errors of the variances along released directions, and of the total of the first k.
-
-    By Stein's identity for noise of variance s^2 on the diagonal and s^2/2 beside it: se^2 = s^2 + s^4 times the sum
-    over j of 1/(l_i - l_j)^2; for the total k s^2, and the sum over i <= k < j.
+def half_widths(
+    values: FloatArray, n_components: int, noise_sd: float, facts: NoiseFacts, total: float, untold: bool = False
+) -> tuple[FloatArray, float]:
+    """Return half of the intervals that will be reported of variances along directions, and of the first k together.
 
     Parameters
     ----------
     values : ndarray of shape (d,)
         Eigenvalues of the release, descending.
+    n_components : int
     noise_sd : float
         Standard deviation of the noise beside the diagonal.
-    n_components : int
+    facts : NoiseFacts
+        Of the law of the noise, in any unit; it is taken to be the same in every basis.
+    total : float
+        The variance along all directions, in units of which the answer is.
+    untold : bool
+        Whether the noise is so large that intervals are from 0 to the total.
 
     Examples
     --------
-    >>> each, total = variance_errors(np.array([10.0, 5.0, 0.0]), 0.1, 2)
-    >>> each.round(3).tolist(), round(total, 3)
-    ([0.141, 0.142], 0.2)
+    >>> facts = NoiseFacts(3, off_variance=1.0, trace_variance=6.0, gaussian=True)
+    >>> each, together = half_widths(np.array([10.0, 5.0, 1.0]), 2, 0.1, facts, 1.0)
+    >>> each.round(2).tolist(), round(together, 2)  # 2.1 standard errors of 0.14 and 0.2
+    ([0.3, 0.3], 0.42)
     """
-    k, squared = n_components, 2 * noise_sd**2
-    gaps = np.abs(values[:k, None] - values[None, :])
-    np.fill_diagonal(gaps, np.inf)
-    inverse = 1 / np.maximum(gaps, np.finfo(float).tiny ** 0.25) ** 2
-    each = np.sqrt(squared + squared**2 * inverse.sum(axis=1))
-    return each, math.sqrt(k * squared + squared**2 * float(inverse[:, k:].sum()))
+    k, scale = n_components, noise_sd**2 / facts.off_variance
+    noise = isotropic_noise(k, values.size - k, noise_sd**2, facts.shared_variance * scale)
+    sd = math.sqrt(max(0.0, facts.trace_variance * scale))
+    found = variances_along(
+        values[:k],
+        values[k:],
+        np.ones(values.size - k),
+        noise,
+        total=max(total, float(values.sum())),
+        total_sd=sd,
+        excess=facts.excess,
+        exact=facts.gaussian,
+    )
+    if untold:
+        found = found.untold(total)
+    each, together = (np.diff(ends)[:, 0] / 2 / total for ends in (found.interval, found.total_interval))
+    return np.asarray(each), float(together[-1])
 
 
 def noise_edges(draw: Callable[[], FloatArray], n_features: int) -> FloatArray:
@@ -105,6 +123,8 @@ def outcome_of_matrix(
     noise_sd: float,
     edges: FloatArray,
     n_components: int | None,
+    facts: NoiseFacts,
+    untold: bool = False,
 ) -> Outcome:
     """Return the outcome of a matrix that was released with noise.
 
@@ -120,17 +140,16 @@ def outcome_of_matrix(
         What the eigenvalues must pass to rise above the noise.
     n_components : int, optional
         None takes those that do, at least one.
+    facts, untold
+        As in `half_widths`.
     """
     values, vectors = sorted_eigh(noisy)
     below = values <= edges
     above = int(np.argmax(below)) if below.any() else values.size
     k = max(1, above) if n_components is None else n_components
     found = outcome_of_directions(vectors[:k], exact, true)
-    each, total = variance_errors(values, noise_sd, k)
-    trace = float(np.trace(exact))
-    return Outcome(
-        found.loss, found.random_loss, found.captured, found.shares, Z * each / trace, Z * total / trace, above
-    )
+    widths = half_widths(values, k, noise_sd, facts, float(np.trace(exact)), untold)
+    return Outcome(found.loss, found.random_loss, found.captured, found.shares, *widths, above)
 
 
 def outcome_of_directions(directions: FloatArray, exact: FloatArray, true: FloatArray) -> Outcome:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..errors import (
     EigenveilError,
     InvalidParameterError,
+    budget_epsilon,
     integer_between,
     one_of,
     positive_number,
@@ -20,7 +21,7 @@ from ..laws.choosing import choose_law
 from ..laws.table import LAWS
 from .expected import Forecast
 from .forecast import MOST_ROWS, Scenario
-from .plan_words import parts
+from .plan_words import face, parts
 from .planned_fit import PlannedFit
 from .spectra import normalized_spectrum
 
@@ -132,6 +133,10 @@ class Plan:
         except EigenveilError as error:  # too few rows, noise beyond the integers, or no calibration
             return str(error)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the forecast of every law, lowest loss first."""
+        return face(self)
+
     def __str__(self) -> str:
         from rich.console import Console
 
@@ -200,7 +205,7 @@ def plan(
     """
     width = integer_between("n_features", n_features, 1)
     k = integer_between("n_components", n_components, 1, width)
-    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), positive_number("epsilon", epsilon)
+    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), budget_epsilon(epsilon)
     delta, relation = probability_below_one("delta", delta), Relation.parse(relation)
     public: dict[str, Any] = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta, "relation": relation}
     return plan_of(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..notebook import notebook_grid, notebook_table
 from .expected import Forecast
 
 if TYPE_CHECKING:
@@ -133,3 +134,15 @@ def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
     for name, text in texts.items():
         names.setdefault(text, []).append(name)
     return names
+
+
+def face(plan: "Plan") -> str:
+    """Return a plan as HTML for a notebook: the forecast of every law, lowest loss first."""
+    asked = {"rows": f"{plan.n_rows:,}", "epsilon": f"{plan.epsilon:g}", **plan.scenario.public()}
+    facts = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
+    rows = [
+        [one.law, f"{one.mean:.3g}", "yes" if one.as_asked else "no", "taken" if one.law == plan.auto else ""]
+        for one in plan.forecasts
+    ]
+    grid = notebook_grid(["law", "loss of variance", "keeps the promise asked for", "auto"], rows)
+    return notebook_table("Forecast", facts, more=grid)

@@ -46,6 +46,7 @@ class _Matrix:
     noisy: FloatArray
     exact: FloatArray
     noise_sd: float  # beside the diagonal
+    untold: bool = False  # so much of it that no interval says anything
 
 
 class Rehearsal:
@@ -225,10 +226,8 @@ class Rehearsal:
         released = self._released(exact, reach, law, generator)
         centre = 1.0 if self.fit.frame == CORRELATION else 0.0
         assert self._edges is not None
-        edges = self._edges * released.noise_sd
-        return outcome_of_matrix(
-            released.noisy, released.exact, true, released.noise_sd, edges + centre, self.n_components
-        )
+        known = released.noise_sd, self._edges * released.noise_sd + centre, self.n_components, law.noise_facts()
+        return outcome_of_matrix(released.noisy, released.exact, true, *known, released.untold)
 
     def _released(self, exact: FloatArray, reach: float, law: AdditiveLaw, generator: np.random.Generator) -> _Matrix:
         n = self.fit.n_rows
@@ -272,7 +271,8 @@ class Rehearsal:
         if self.fit.rule.rows == "signs":
             found = correlation_from_signs(made.noisy, made.noise_sd, draw)
             ratio = math.sqrt(float(np.mean(found.noise_ratio[beside] ** 2))) if d > 1 else 1.0
-            return _Matrix(found.matrix, correlation_from_signs(made.exact).matrix, made.noise_sd * ratio)
+            exact = correlation_from_signs(made.exact).matrix
+            return _Matrix(found.matrix, exact, made.noise_sd * ratio, found.saturated)
         if self.fit.correlation:
             scaled = correlation_from_covariance(made.noisy, draw)
             ratio = math.sqrt(float(np.mean(1 / np.outer(scaled.sizes, scaled.sizes)[beside] ** 2))) if d > 1 else 1.0

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import (
+    MOST_FEATURES,
     CapacityError,
     InvalidParameterError,
+    budget_delta,
+    budget_epsilon,
     integer_between,
     one_of,
     positive_number,
-    probability_below_one,
 )
 from ..base import FloatArray, IntArray, Law, Values
 
@@ -28,6 +30,7 @@ HONEST_FAILURE = 1e-9
 CAPACITY = 2**62
 # Beyond this e^epsilon leaves the range where the formulas keep their digits, and nothing is private anyway.
 LARGEST_EPSILON = 30.0
+_LEAST_TRACE_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -104,15 +107,17 @@ class LocalLaw(Law):
         trace_share: float = 0.05,
         rank: int | None = 1,
     ) -> None:
-        self.n_features = integer_between("n_features", n_features, 2)
-        self.epsilon = positive_number("epsilon", epsilon)
-        self.delta = probability_below_one("delta", delta)
+        self.n_features = integer_between("n_features", n_features, 2, MOST_FEATURES)
+        self.epsilon = budget_epsilon(epsilon)
+        self.delta = budget_delta(delta)
         self.row_norms = one_of("row_norms", row_norms, ("any", "unit"))
         self.trace_share = positive_number("trace_share", trace_share)
         if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameterError(f"epsilon must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}.")
-        if not self.trace_share < 1:
-            raise InvalidParameterError(f"trace_share must be below 1, got {self.trace_share!r}.")
+        if not _LEAST_TRACE_SHARE <= self.trace_share < 1:
+            raise InvalidParameterError(
+                f"trace_share must be at least {_LEAST_TRACE_SHARE:g} and below 1, got {self.trace_share!r}."
+            )
         self.rank = integer_between("rank", self.best_rank if rank is None else rank, 1)
         if self.rank > self.largest_rank:
             raise InvalidParameterError(

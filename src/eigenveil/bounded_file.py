@@ -1,0 +1,103 @@
+"""Files that others made, read with a limit: regular ones of a bounded size, and JSON of a bounded depth.
+
+Whoever opens a file has not made it. A named pipe would wait for ever, a device would fill the memory, and a text of
+brackets would use up the stack; here all of them are refused before they cost anything.
+"""
+
+import json
+import math
+import os
+import stat
+from os import PathLike
+from typing import Any, NoReturn
+
+from .errors import EigenveilError
+
+TEXT_BYTES = 2**22
+"""Most bytes of a small text: a schema, a protocol, a list of numbers."""
+_DEEPEST = 64
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def read_bounded(
+    path: str | PathLike[str], what: str, kind: type[EigenveilError], most_bytes: int = TEXT_BYTES
+) -> bytes:
+    """Return the content of a regular file, or raise `kind` with one sentence about `what` it is.
+
+    The size is asked before anything is read, and no more than that is.
+    """
+    try:
+        # Opened without waiting, then asked what it is: a name can be made to stand for another file in between.
+        with open(os.open(path, os.O_RDONLY | _NOT_WAITING), "rb") as file:
+            found = os.fstat(file.fileno())
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(None, "it is a folder")
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(None, "it is no regular file; copy what it says to one")
+            # No more than there was: room is made for all that is asked for.
+            content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
+    except OSError as error:
+        raise kind(f"{what} {os.fspath(path)} cannot be read: {error.strerror}.") from None
+    except ValueError:  # a name with a zero byte
+        raise kind(f"{what} cannot be read: its name is none that a file can have.") from None
+    if content is None or len(content) > found.st_size:
+        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
+    return content
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Return what a JSON text says, or raise `ValueError`.
+
+    Numbers are finite, no key comes twice, lists and mappings are not nested deeper than 64, and every text can be
+    written again.
+
+    Examples
+    --------
+    >>> parsed_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    >>> parsed_json("[" * 100 + "]" * 100)
+    Traceback (most recent call last):
+        ...
+    ValueError: nested too deeply
+    """
+    try:
+        found = json.loads(
+            text.decode("utf-8") if isinstance(text, bytes) else text,
+            parse_constant=_refused,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    _check(found)
+    return found
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refused("infinity")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _check(found: Any) -> None:
+    waiting = [(found, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+        if isinstance(value, str):
+            value.encode("utf-8")  # half a surrogate pair cannot be written
+        elif isinstance(value, list):
+            waiting += [(one, depth + 1) for one in value]
+        elif isinstance(value, dict):
+            waiting += [(one, depth + 1) for pair in value.items() for one in pair]

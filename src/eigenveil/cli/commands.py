@@ -1,0 +1,61 @@
+"""All commands together. Modules load what they need when a command runs, so that none waits for SciPy before."""
+
+from typing import Annotated
+
+import typer
+
+from ..version import __version__
+from .audit import audit
+from .common import Debug
+from .demo import demo
+from .export import export, sample
+from .federation import federation_app
+from .fitting import covariance, pca, sparse_pca
+from .laws import laws
+from .ledger import ledger_app
+from .local import local_app
+from .plan import plan
+from .report import report
+from .ridge import ridge
+from .schema import schema_app
+from .scores import scores
+from .show import compare, show
+from .start import start
+from .wording import Command
+
+app = typer.Typer(
+    help="Differentially private PCA with guarantees you can defend.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+fits, reads = (pca, sparse_pca, covariance, ridge, scores), (show, compare, export, sample, report)
+for command in (demo, start, *fits, plan, *reads, audit, laws):
+    app.command()(command)
+GROUPS = {"schema": schema_app, "ledger": ledger_app, "local": local_app, "federation": federation_app}
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
+for part in (app, *GROUPS.values()):
+    for registered in part.registered_commands:
+        registered.cls = Command
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eigenveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
+    ] = False,
+) -> None:
+    """Differentially private PCA with guarantees you can defend."""
+    del version
+    Debug.on = debug

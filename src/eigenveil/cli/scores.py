@@ -1,0 +1,156 @@
+"""`eigenveil scores`: a private map of the rows of a table on two released components."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as Grid
+
+from eigenveil.errors import InvalidParameterError
+
+from .common import AsJson, Force, Quiet, RelationName, check_output, note_console, output_console, print_json
+from .common import whole_file as written
+from .options import Decimal, Delimiter, Encoding
+from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
+
+
+def two_components(text: str) -> tuple[int, int]:
+    """Return two positions from 0 for what is typed, which counts from 1.
+
+    Examples
+    --------
+    >>> two_components("1,3")
+    (0, 2)
+    """
+    first, second = (int(part) - 1 for part in text.split(","))
+    return first, second
+
+
+def scores(
+    release: Annotated[Path, typer.Argument(help="Release file (.npz) with the components.")],
+    data: Annotated[list[str], typer.Argument(help="Files that are the parts of one table; - is standard input.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget to spend on the map, beside that of the release.")],
+    delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0,
+    axes: Annotated[
+        Any, typer.Option(parser=two_components, metavar="A,B", help="Which two components, counted from 1.")
+    ] = "1,2",
+    bins: Annotated[
+        int | None, typer.Option(help="Cells along each component; by default from the number of rows and the noise.")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="One map for each category of a declared column.")
+    ] = None,
+    relation: Annotated[
+        RelationName | None, typer.Option(help="Neighbouring data; that of the release by default.")
+    ] = None,
+    law: Annotated[
+        str, typer.Option(metavar="auto | laplace | gaussian", help="The noise; by default the smaller.")
+    ] = "auto",
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column that tells persons apart: each counts once, by the average row."),
+    ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File of the map to write (.npz).")] = Path(
+        "scores.npz"
+    ),
+    plot: Annotated[Path | None, typer.Option(help="Picture to draw it in, such as scores.png or .svg.")] = None,
+    force: Force = False,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger to record the spend in.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Release a private map of scores: how many rows lie in each cell of two released components."""
+    from eigenveil.estimators.score_map import opened_rows, plan_scores, score_map
+    from eigenveil.releases import load_release
+
+    from .tables import expand, read_from, text_format
+
+    loaded = load_release(release)
+    paths, book = expand(data), open_ledger(ledger)
+    if not dry_run:
+        inputs = [str(release), *paths, *([] if ledger is None else [str(ledger)])]
+        check_output(output, force, inputs)
+        if plot is not None:
+            check_output(plot, force, [*inputs, output], "--plot")
+            _check_drawable(plot)
+    text = text_format(delimiter, decimal, encoding)
+    source = opened_rows(read_from(paths, quiet), loaded, person=person, **text)
+    given: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "axes": axes if isinstance(axes, tuple) else two_components(axes),
+        "bins": bins,
+        "groups": groups,
+        "relation": relation,
+        "law": law,
+    }
+    plan = plan_scores(loaded, by_person=bool(getattr(source, "by_person", False)), **given)
+    if book is not None:
+        book.check(plan.guarantee)
+    planned = {
+        "guarantee": guarantee_fields(plan.guarantee),
+        "law": plan.law.kind,
+        "noise_sd": plan.law.noise_sd,
+        "bins": list(plan.grid.bins),
+        "groups": [name for name in plan.grid.names if name],
+        "ledger": None if book is None else ledger_fields(book, plan.guarantee),
+    }
+    asks = not (yes or dry_run) and somebody_answers()
+    if asks or not (quiet or (dry_run and as_json)):
+        _show_plan(planned, dry_run, output)
+    if asks:
+        ask()
+    if dry_run:
+        if as_json:
+            print_json(planned)
+        return
+    cloud = score_map(source, loaded, ledger=book, **given)
+    cloud.save(output)
+    if plot is not None:
+        from eigenveil import plots
+
+        figure = plots.score_map(cloud)
+        with written(plot) as file:
+            figure.savefig(file, format=plot.suffix[1:])
+    if as_json:
+        told = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
+        edges = {"edges": [ends.tolist() for ends in cloud.edges], "noise_level": cloud.noise_level}
+        entry = {"scores": str(output), "n_units": cloud.n_units, "ledger_entry": cloud.ledger_entry}
+        print_json({"command": "scores", **planned, **entry, **edges, **told})
+    elif not quiet:
+        grid = Grid(title=f"Score map {output}", show_header=False)
+        for name, value in {**cloud.facts(), "guarantee": str(cloud.guarantee)}.items():
+            if value is not None:
+                grid.add_row(name, str(value))
+        output_console().print(grid)
+
+
+def _check_drawable(plot: Path) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InvalidParameterError("A picture needs matplotlib; install it, or the extra 'report'.") from None
+    if plot.suffix[1:] not in Figure().canvas.get_supported_filetypes():
+        raise InvalidParameterError(f"{plot} is no kind of picture that can be drawn; end its name in .png or .svg.")
+
+
+def _show_plan(planned: dict[str, Any], dry_run: bool, output: Path) -> None:
+    table = Grid(title="Would spend" if dry_run else "About to spend", show_header=False)
+    table.add_row("guarantee", planned["guarantee"]["text"])
+    table.add_row("noise", f"{planned['law']}, standard deviation {planned['noise_sd']:.3g} on every count")
+    table.add_row("cells", " x ".join(map(str, planned["bins"])))
+    if planned["groups"]:
+        table.add_row("groups", ", ".join(planned["groups"]))
+    accounts = planned["ledger"]
+    if accounts is None:
+        table.add_row("ledger", "none: nothing adds up what is spent on these rows")
+    else:
+        table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
+        table.add_row("", f"spent {budget(accounts['spent'])}, after this {budget(accounts['spent_after'])}")
+    table.add_row("output", str(output))
+    note_console().print(table)

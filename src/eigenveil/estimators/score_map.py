@@ -1,0 +1,213 @@
+"""`score_map`: the cloud of a PCA as a private histogram of rows on two released directions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..accounting.ledger import LedgerOrPath
+from ..errors import InvalidDataError, InvalidParameterError, integer_between
+from ..guarantee import Guarantee, Relation, Unit
+from ..laws.counting import AUTO, CountLaw, count_law
+from ..randomness import generator_from
+from ..releases import Release
+from ..rows.score_counts import ScoreCounts
+from ..schema import Schema
+from ..score_gate import release_scores
+from ..score_grid import MOST_BINS, ScoreGrid, adaptive_bins
+from ..score_maps import ScoreMap
+from ..sources import Source, collect, is_source, open_table
+from .surroundings import check_delta
+
+# The frame reaches so many standard deviations of the scores to either side.
+_REACH = 3.0
+Groups = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePlan:
+    """What a map will spend and show, from public numbers alone."""
+
+    law: CountLaw
+    grid: ScoreGrid
+    guarantee: Guarantee
+
+
+def score_map(
+    X: Any,
+    release: Release,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    axes: tuple[int, int] = (0, 1),
+    bins: int | tuple[int, int] | None = None,
+    groups: Any = None,
+    frame: Any = None,
+    relation: str | None = None,
+    law: str = AUTO,
+    schema: Schema | None = None,
+    person: Any = None,
+    ledger: LedgerOrPath | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> ScoreMap:
+    """Return a private map of the scores of rows on two released components; it spends a budget of its own.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame, path or list of paths; or an opened table
+        The private rows, of all features of the release; a raw table is encoded by its schema.
+    release : Release
+        Whose components, mean and variances make the map: all of them are public.
+    epsilon, delta : float
+        What the map spends, beside what the release did.
+    axes : (int, int)
+        Which two components, from 0.
+    bins : int or (int, int), optional
+        Cells along both; by default from the number of rows and the noise, which are public.
+    groups : str, int or sequence, optional
+        One map for each category of a declared column, by its name; for each of several columns of 0 and 1; or for the
+        two values of one.
+    frame : ((low, high), (low, high)), optional
+        Public ends of the map along both components; by default three standard deviations, as the release tells them,
+        to either side of the mean. What lies beyond counts in the cells at the border.
+    relation : {"replace", "add_remove"}, optional
+        That of the release by default.
+    law : {"auto", "laplace", "gaussian"}
+        The noise; by default the smaller one. Where that is Laplace noise, the delta is not spent.
+    schema : Schema, optional
+        By default that of the release.
+    person : str, int, list or array, optional
+        What tells persons apart: a person counts once, by the average of their rows.
+    ledger : PrivacyLedger or path, optional
+        Where the spend is recorded before anything is drawn.
+    random_state : None, int or numpy.random.Generator
+        None draws secure noise. Anything else makes the map reproducible **and not private**.
+
+    Examples
+    --------
+    >>> from eigenveil import PrivatePCA
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3)) * [3, 2, 1]
+    >>> release = PrivatePCA(2, epsilon=2.0, norm_bound=12.0).fit(rows).release_
+    >>> cloud = score_map(rows, release, epsilon=1.0)
+    >>> cloud.counts.shape, str(cloud.guarantee)
+    ((1, 13, 13), '1-differentially private (replace one row), exact numerics')
+    """
+    source = opened_rows(X, release, schema, person)
+    by_person = bool(getattr(source, "by_person", False))
+    plan = plan_scores(
+        release,
+        epsilon=epsilon,
+        delta=delta,
+        axes=axes,
+        bins=bins,
+        groups=groups,
+        frame=frame,
+        relation=relation,
+        law=law,
+        by_person=by_person,
+    )
+    generator = generator_from(random_state)
+    counts = collect(source, partial(ScoreCounts, plan.grid, by_person), purpose="counting scores")
+    check_delta(plan.guarantee, counts.n_units)
+    return release_scores(plan.law, counts, generator=generator, ledger=ledger)
+
+
+def plan_scores(
+    release: Release,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    axes: Sequence[int] = (0, 1),
+    bins: int | Sequence[int] | None = None,
+    groups: Any = None,
+    frame: Any = None,
+    relation: str | None = None,
+    law: str = AUTO,
+    by_person: bool = False,
+) -> ScorePlan:
+    """Return what `score_map` will spend and show; nothing is read but the release."""
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise InvalidParameterError("axes must be two different components, such as (0, 1).")
+    chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)
+    wanted = release.guarantee.relation if relation is None else Relation.parse(relation)
+    noise = count_law(epsilon, delta, wanted, law)
+    ends = _frame(release, list(chosen)) if frame is None else _given_frame(frame)
+    release.check_units()
+    by = _groups(release, groups)
+    cells = adaptive_bins(release.n_rows or 1, noise.noise_sd, max(1, len(by)))
+    sides = (cells, cells) if bins is None else (bins, bins) if isinstance(bins, int) else tuple(bins)
+    if len(sides) != 2:
+        raise InvalidParameterError("bins must be a number, or one along each of the two components.")
+    counted = tuple(integer_between("bins", side, 1, MOST_BINS) for side in sides)
+    grid = ScoreGrid.of(
+        release.mean,
+        release.scale,
+        release.components[list(chosen)],
+        ends,
+        (counted[0], counted[1]),
+        (chosen[0], chosen[1]),
+        by,
+    )
+    unit = Unit.PERSON if by_person else Unit.ROW
+    return ScorePlan(noise, grid, noise.guarantee(unit))
+
+
+def opened_rows(X: Any, release: Release, schema: Schema | None = None, person: Any = None, **text: Any) -> Source:
+    """Return the source of rows of a release's features."""
+    known = release.origin.schema if schema is None else schema
+    if is_source(X):
+        source = open_table(X)
+    elif known is not None:
+        source = open_table(X, schema=known, person=person, **text)
+    else:
+        names = release.feature_names
+        parts = X if isinstance(X, list | tuple) else [X]
+        named = any(isinstance(part, str | PathLike) or hasattr(part, "columns") for part in parts)
+        source = open_table(X, list(names) if named and names else None, person=person, **text)
+    if source.n_features != release.n_features:
+        raise InvalidDataError(f"X has {source.n_features} features, and the release {release.n_features}.")
+    if None not in (source.feature_names, release.feature_names) and source.feature_names != release.feature_names:
+        raise InvalidDataError("The features of X are not those of the release, in the same order.")
+    if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_person", False):
+        raise InvalidParameterError("The release protects persons with all of their rows; name the column by person.")
+    return source
+
+
+def _frame(release: Release, axes: list[int]) -> Any:
+    """Return the ends of the map from the spread that the release tells, and what the noise on it leaves open."""
+    variances = release.explained_variance
+    if variances is None or not release.origin.rows.keeps_lengths:
+        raise InvalidParameterError(
+            "The release tells no spread of the scores in the units of the table; give public ends by frame=."
+        )
+    ends = release.explained_variance_interval
+    highest = variances if ends is None else np.maximum(ends[:, 1], variances)
+    reach = _REACH * np.sqrt((variances[axes] + highest[axes]) / 2)
+    if not np.all(reach > 0):
+        raise InvalidParameterError("The release tells no spread along these components; give public ends by frame=.")
+    return np.stack([-reach, reach], axis=1)
+
+
+def _given_frame(frame: Any) -> Any:
+    try:
+        ends = np.asarray(frame, dtype=np.float64)
+    except (TypeError, ValueError):
+        ends = np.empty(0)
+    if ends.shape != (2, 2):
+        raise InvalidParameterError("frame must be two pairs of numbers, such as ((-3, 3), (-2, 2)).")
+    return ends
+
+
+def _groups(release: Release, groups: Any) -> Groups:
+    """Return the groups by the values that features have in them."""
+    if groups is None:
+        return ()
+    positions = release.positions(groups)
+    names = [release.feature_names[one] if release.feature_names else f"x{one}" for one in positions]
+    if len(positions) == 1:
+        at = positions[0]
+        return (f"not {names[0]}", ((at, 0.0),)), (str(names[0]), ((at, 1.0),))
+    return tuple((str(name), ((at, 1.0),)) for name, at in zip(names, positions, strict=True))

@@ -1,0 +1,53 @@
+"""Several custodians, one release: nobody shares rows, and whoever adds up sees the sum alone.
+
+`invite` drafts the public terms, `SiteKeys` joins, `Round.close` binds all of it by a fingerprint, `contribute` runs at
+every site, `combine` makes the release, and `Coordinator` collects over HTTP for those who want it. Names are loaded
+when they are asked for. Keys, signatures and masks are those of the package `cryptography`, an extra.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .combining import combine
+    from .coordinator import Coordinator, send
+    from .invitation import invite
+    from .keys import SiteKeys
+    from .rounds import Member, Round
+    from .site import contribute
+    from .terms import FederationError, Terms
+    from .wire import ContributionError, Objection
+
+__all__ = [
+    "ContributionError",
+    "Coordinator",
+    "FederationError",
+    "Member",
+    "Objection",
+    "Round",
+    "SiteKeys",
+    "Terms",
+    "combine",
+    "contribute",
+    "invite",
+    "send",
+]
+
+# No module may have the name of a function here: importing it would put the module in the function's place.
+_HOMES = {
+    "ContributionError": "wire",
+    "Coordinator": "coordinator",
+    "FederationError": "terms",
+    "Member": "rounds",
+    "Objection": "wire",
+    "Round": "rounds",
+    "SiteKeys": "keys",
+    "Terms": "terms",
+    "combine": "combining",
+    "contribute": "site",
+    "invite": "invitation",
+    "send": "coordinator",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

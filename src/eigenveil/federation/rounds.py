@@ -1,0 +1,202 @@
+"""`Round`: terms and the public keys of the sites that joined, as a small JSON file with a fingerprint."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from ..bounded_file import parsed_json, read_bounded
+from ..errors import EigenveilError, InvalidParameterError
+from ..guarantee import Guarantee
+from ..laws.federated.base import FederatedLaw
+from ..whole_file import whole_file
+from .crypto import verified
+from .terms import FederationError, Terms, fingerprint_of, new_nonce
+
+FORMAT = 1
+_KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
+
+
+@dataclass(frozen=True)
+class Member:
+    """The public keys of one site, for one round.
+
+    Parameters
+    ----------
+    site : str
+    agreement : str
+        X25519, in hexadecimal digits.
+    signing : str
+        Ed25519.
+    signature : str
+        By the second key: of the terms, the site and the first key.
+    """
+
+    site: str
+    agreement: str
+    signing: str
+    signature: str
+
+    def __post_init__(self) -> None:
+        lengths = {"agreement": _KEY_DIGITS, "signing": _KEY_DIGITS, "signature": _SIGNATURE_DIGITS}
+        for name, digits in lengths.items():
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) != digits or set(text) - set("0123456789abcdef"):
+                raise InvalidParameterError(f"The {name} of a site must be {digits} hexadecimal digits.")
+
+    def check(self, terms: Terms) -> None:
+        """Refuse keys that were not made by this site for these terms."""
+        message = joining_message(terms, self.site, self.agreement)
+        if not verified(bytes.fromhex(self.signing), bytes.fromhex(self.signature), message):
+            raise FederationError(f"The keys of the site {self.site!r} are not for these terms; it has to join anew.")
+
+
+def joining_message(terms: Terms, site: str, agreement: str) -> bytes:
+    """Return what a site signs when it joins."""
+    return b"eigenveil federation join\n" + json.dumps([terms.fingerprint, site, agreement]).encode()
+
+
+@dataclass(frozen=True)
+class Round:
+    """Terms, and the sites that joined. A closed round has its final members, and a law.
+
+    Parameters
+    ----------
+    terms : Terms
+    members : tuple of Member
+        In the order of their invitation.
+    closed : bool
+    """
+
+    terms: Terms
+    members: tuple[Member, ...] = ()
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        places = {site: place for place, site in enumerate(self.terms.invited)}
+        names = [member.site for member in self.members]
+        for name in names:
+            if name not in places:
+                raise FederationError(f"The site {name!r} was not invited to this round.")
+            if names.count(name) > 1:
+                raise FederationError(f"The site {name!r} is in the round more than once.")
+        for member in self.members:
+            member.check(self.terms)
+        for kind in ("agreement", "signing"):
+            if len({getattr(member, kind) for member in self.members}) < len(self.members):
+                raise FederationError("Two sites have the same key; each has to make its own.")
+        object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda one: places[one.site])))
+        if self.closed and len(self.members) < self.terms.quorum:
+            missing = ", ".join(self.missing)
+            raise FederationError(
+                f"{len(self.members)} sites joined where the quorum is {self.terms.quorum}; wait for {missing}."
+            )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Sites that were invited and did not join."""
+        return tuple(site for site in self.terms.invited if site not in self.sites)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the members, in order."""
+        return tuple(member.site for member in self.members)
+
+    def place_of(self, site: str) -> int:
+        """Return the place of a site, which decides about the signs of masks."""
+        if site not in self.sites:
+            raise FederationError(f"The site {site!r} is not in this round.")
+        return self.sites.index(site)
+
+    def with_member(self, member: Member) -> Self:
+        """Return the draft with one site more."""
+        if self.closed:
+            raise FederationError("The round is closed; whoever is missing waits for the next one.")
+        return replace(self, members=(*self.members, member))
+
+    def close(self, others: Iterable[Self] = ()) -> Self:
+        """Return the closed round of all sites that joined this draft or one of the others, copies of the same."""
+        members = {member.site: member for member in self.members}
+        for other in others:
+            if other.terms != self.terms:
+                raise FederationError("The drafts have different terms; every site has to join the same one.")
+            for member in other.members:
+                if members.setdefault(member.site, member) != member:
+                    raise FederationError(f"The site {member.site!r} joined with two keys; it has to choose one.")
+        return replace(self, members=tuple(members.values()), closed=True)
+
+    def again(self, without: Iterable[str] = (), deadline: str | None = None) -> Self:
+        """Return a draft of the same terms for the sites of this round without some: all of them join with new keys."""
+        gone = set(without)
+        for site in gone:
+            self.place_of(site)
+        left = tuple(site for site in self.sites if site not in gone)
+        if len(left) < self.terms.quorum:
+            raise FederationError(
+                f"{len(left)} sites are left where the quorum is {self.terms.quorum}; invite others, on new terms."
+            )
+        return type(self)(replace(self.terms, invited=left, deadline=deadline, nonce=new_nonce()))
+
+    @cached_property
+    def law(self) -> FederatedLaw:
+        """The law at work for the members of a closed round."""
+        if not self.closed:
+            raise FederationError("The round is not closed yet; close it when all sites have joined.")
+        return self.terms.law_for(len(self.members))
+
+    def guarantee(self) -> Guarantee:
+        """Return what the release will promise, and what every site's ledger counts."""
+        return self.law.guarantee().for_unit(self.terms.rows.unit)
+
+    # The file.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        members = [asdict(member) for member in self.members]
+        return {"format": FORMAT, "terms": self.terms.to_dict(), "members": members, "closed": self.closed}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON text: what sites compare over another channel before they contribute."""
+        return fingerprint_of(self.to_dict())
+
+    def to_json(self) -> str:
+        """Return the text of the file, with its fingerprint."""
+        return json.dumps({**self.to_dict(), "fingerprint": self.fingerprint}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the round that `to_json` wrote, or raise if it was changed or is of another format."""
+        try:
+            content = parsed_json(text)
+            form, fingerprint = content["format"], content["fingerprint"]
+        except (ValueError, KeyError, TypeError):
+            raise FederationError("The text is not a round of eigenveil.") from None
+        if form != FORMAT:
+            raise FederationError(f"The round has format {form!r}, and this version reads {FORMAT}; update eigenveil.")
+        try:
+            members = tuple(Member(**member) for member in content["members"])
+            made = cls(Terms.from_dict(content["terms"]), members, content["closed"] is True)
+            found = made.fingerprint
+        except EigenveilError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            raise FederationError("The round does not have the fields of its format.") from None
+        if found != fingerprint:
+            raise FederationError("The round was changed after it was written; get it anew.")
+        return made
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the round to a JSON file, whole or not at all."""
+        target = Path(path)
+        with whole_file(target) as file:
+            file.write(self.to_json().encode())
+        return target
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a round from a JSON file."""
+        return cls.from_json(read_bounded(path, "The file of a round", FederationError))

@@ -1,0 +1,197 @@
+"""docs/how_to/federation.md, run as written: sites, combiner and coordinator as processes, one killed, one a liar."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivacyLedger, load_release
+from eigenveil.errors import InvalidParameterError
+from eigenveil.federation import FederationError
+from helpers import invoked
+from made_rounds import needs_cryptography
+
+needs_cryptography()
+
+# A reader of small examples is told that the noise hides some of what they ask for.
+pytestmark = pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "how_to" / "federation.md").read_text(encoding="utf-8")
+SITES = ("north", "south", "east")
+STARTED = []
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+LINES = [line for block in blocks("bash") for line in block.strip().splitlines()]
+
+
+def line_of(*words, **changes):
+    """Return a command of the guide, by its first words, with some of its words changed."""
+    found = [line for line in LINES if line.startswith(" ".join(("eigenveil federation", *words)))]
+    assert found, words
+    return [changes.get(word.upper().replace("-", "_"), word) for word in shlex.split(found[0])[1:]]
+
+
+def start(words, stdin=None):
+    command = [sys.executable, "-m", "eigenveil.cli", *words]
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    STARTED.append(process)
+    return process
+
+
+def finish(process, code=0):
+    output, errors = process.communicate()
+    assert process.returncode == code, errors
+    return (output + errors).decode()
+
+
+def contributing(site, fingerprint, agreed="round.json", tag="", piped=False):
+    """Return the guide's command for a site; the rows come from its table, or are piped."""
+    words = [word.replace("north", site + tag).replace("FINGERPRINT", fingerprint) for word in line_of("contribute")]
+    words = [word.replace("round.json", agreed).replace(f"{site}{tag}.ledger", f"{site}.ledger") for word in words]
+    return [("-" if piped else f"{site}.csv") if word == f"{site}{tag}.csv" else word for word in words]
+
+
+def served(folder):
+    """Start the coordinator of the guide; return it with its address."""
+    (folder / "state" / "address.txt").unlink(missing_ok=True)
+    process = start(line_of("serve"))
+    while not (folder / "state" / "address.txt").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process, (folder / "state" / "address.txt").read_text()
+
+
+def sent(site, address):
+    words = line_of("send")
+    invoked(*[word.replace("north", site).replace("http://127.0.0.1:8000", address) for word in words])
+
+
+def status(address):
+    with urllib.request.urlopen(f"{address}/status", timeout=10) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def hospitals(tmp_path, monkeypatch):
+    """Three tables, three ledgers and the schema of the guide, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.yaml").write_text(blocks("yaml")[0])
+    for place, site in enumerate(SITES):
+        rows = np.random.default_rng(place).normal([50, 130, 27], [15, 18, 5], (400, 3))
+        np.savetxt(f"{site}.csv", rows, "%.1f", ",", header="age,systolic,bmi", comments="")
+        PrivacyLedger.create(f"{site}.ledger", epsilon=2.0, delta=1e-5, data_set=site)
+    yield tmp_path
+    while STARTED:  # what a failed test has left
+        process = STARTED.pop()
+        process.kill()
+        process.communicate()
+
+
+def spends(site):
+    return len(PrivacyLedger(f"{site}.ledger").entries())
+
+
+def joined(draft, sites, tag=""):
+    for line in (line for line in LINES if line.startswith("eigenveil federation join")):
+        site = shlex.split(line)[shlex.split(line).index("--site") + 1]
+        if site in sites:
+            named = [word.replace(f"{site}.", f"{site}{tag}.") for word in shlex.split(line)[1:]]
+            invoked(*[draft if word == "draft.json" else word for word in named])
+
+
+def test_the_guide_runs_with_a_killed_site_a_killed_coordinator_and_garbage(hospitals):
+    invoked(*line_of("invite", "--schema"))
+    joined("draft.json", SITES)
+    invoked(*line_of("close"))
+    fingerprint = json.loads(Path("round.json").read_text())["fingerprint"]
+
+    # Three sites at once; the rows of the south come slowly, and it is killed while it reads them.
+    processes = {site: start(contributing(site, fingerprint)) for site in ("north", "east")}
+    south = start(contributing("south", fingerprint, piped=True), subprocess.PIPE)
+    south.stdin.write(Path("south.csv").read_bytes()[:2000])
+    south.stdin.flush()
+    coordinator, address = served(hospitals)
+    finish(processes["north"])
+    south.send_signal(signal.SIGKILL)
+    south.communicate()
+    assert spends("south") == 0
+    assert not Path("south.contribution").exists()
+    sent("north", address)
+
+    # Somebody sends garbage, and then the north's file in the name of the south.
+    stolen = bytearray(Path("north.contribution").read_bytes())
+    stolen[36] = 1
+    for garbage, code in ((b"garbage" * 10, 400), (bytes(stolen), 403), (bytes(10**5), 413)):
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(f"{address}/contributions", data=garbage, timeout=10)
+        assert refusal.value.code == code
+        refusal.value.close()
+    assert status(address)["missing"] == ["south", "east"]
+
+    # The coordinator is killed and started again; the south, which had spent nothing, contributes after all.
+    coordinator.send_signal(signal.SIGKILL)
+    coordinator.communicate()
+    finish(processes["east"])
+    finish(start(contributing("south", fingerprint)))
+    coordinator, address = served(hospitals)
+    assert status(address)["missing"] == ["south", "east"]
+    sent("north", address)  # again, and it counts once
+    sent("south", address)
+
+    # Without the east there is nothing, and it is named; then it comes.
+    missing = [word for word in line_of("combine") if word != "east.contribution"]
+    assert "east" in finish(start(missing), code=1)
+    sent("east", address)
+    assert status(address)["released"]
+    coordinator.kill()
+    coordinator.communicate()
+    invoked(*line_of("combine"))
+    by_files, collected = load_release("release.npz"), load_release("state/release.npz")
+    assert (by_files.integers["matrix"] == collected.integers["matrix"]).all()
+    assert by_files.n_rows == 1200
+    assert by_files.guarantee.is_private
+    assert len(by_files.components) == 2
+    assert [spends(site) for site in SITES] == [1, 1, 1]
+
+
+def test_the_round_is_repeated_without_a_site_that_is_missing(hospitals):
+    invoked(*line_of("invite", "--schema"))
+    joined("draft.json", SITES)
+    invoked(*line_of("close"))
+    fingerprint = json.loads(Path("round.json").read_text())["fingerprint"]
+    for site in ("north", "south"):
+        invoked(*contributing(site, fingerprint))
+    invoked(*line_of("invite", "--again"))
+    joined("draft-2.json", ("north", "south"), tag="-2")
+    invoked("federation", "close", "north-2.json", "south-2.json", "-o", "round-2.json")
+    again = json.loads(Path("round-2.json").read_text())["fingerprint"]
+    assert again != fingerprint
+    Path("north.contribution").rename("sent.contribution")
+    assert "fresh keys" in invoked(*contributing("north", again, "round-2.json"), fails=FederationError)
+    assert "fingerprint" in invoked(
+        *contributing("north", fingerprint, "round-2.json", tag="-2"), fails=InvalidParameterError
+    )
+    for site in ("north", "south"):
+        invoked(*contributing(site, again, "round-2.json", tag="-2"))
+    invoked("federation", "combine", "round-2.json", "north-2.contribution", "south-2.contribution", "-o", "two.npz")
+    assert load_release("two.npz").n_rows == 800
+    assert load_release("two.npz").origin.collection.sites == ("north", "south")
+    assert [spends(site) for site in SITES] == [2, 2, 0]
+
+
+def test_the_python_of_the_guide_runs(hospitals, capsys):
+    exec(blocks("python")[0], {})
+    assert "differentially private" in capsys.readouterr().out

@@ -1,0 +1,117 @@
+"""Sets of parameters that nobody should give, one for every seed: sensible ones, of which a few are replaced."""
+
+import inspect
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from eigenveil.estimators import (
+    LocalPCA,
+    LocalSparsePCA,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateScaler,
+    PrivateSparsePCA,
+)
+from eigenveil.laws import LAWS
+from eigenveil.laws.local.table import LOCAL_LAWS
+
+ROWS = np.random.default_rng(20).normal(size=(60, 3))
+ESTIMATORS = (
+    *(PrivatePCA, PrivatePCA, PrivateCovariance, PrivateSparsePCA, PrivateRidge, PrivateScaler),
+    *(LocalPCA, LocalSparsePCA),
+)
+NUMBERS: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 3, 4, 7, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400)),
+    *(0.0, -0.0, 0.5, 1.0, 2.5, 1e-320, 5e-324, 1e-300, 1e-155, 1e-100, 1e-59, 1e-12, 1e12, 1e59, 1e100, 1e155, 1e250),
+    *(1e300, 1e308, -1e308, math.nan, math.inf, -math.inf, math.nextafter(1, 0), math.nextafter(0, 1)),
+    *(Fraction(1, 3), Fraction(10**400, 3), Decimal("0.1"), np.float32(1e30), np.float64(0.3), np.int64(2)),
+)  # fmt: skip
+OTHERS: tuple[Any, ...] = (
+    *(None, True, False, np.bool_(True), "", "1", "nan", "x", "auto", b"1", 1j, object(), int, lambda: 1),
+    *([], [1], [1, 2, 3], [[1], [2, 3]], (), (1, 2), {}, {"a": 1}, {0: (0, 1)}, {1, 2}, range(3), np.zeros(0)),
+    *(np.ones(3), np.ones((3, 3)), np.array(1.0), np.array(["a"]), np.array([None])),
+)  # fmt: skip
+BOUNDS: tuple[Any, ...] = (
+    *((0, 1), (1, 0), (0, 0), (-1e308, 1e308), (0, 1e-320), (0, math.inf), (math.nan, 1), (0,), (0, 1, 2), ("a", "b")),
+    *(([0, 0, 0], [1, 1, 1]), ([0, 0], [1, 1]), ([[0]], [[1]]), (None, 1), ([0, 0, None], 1), {0: (0, 1)}, {9: (0, 1)}),
+    *({0: (0, 1), 1: (0, 1), 2: (0, 1)}, {0: (1, 0), 1: (0, 1), 2: (0, 1)}, {"a": (0, 1)}, {0: 1}, {None: (0, 1)}),
+    *({0: (0, 1e300), 1: (0, 1), 2: (0, 1)}, {0: (0, 1e-300), 1: (0, 1), 2: (0, 1)}, (1e20, 1e20 + 1e5)),
+)  # fmt: skip
+OPTIONS: tuple[Any, ...] = (
+    *({"unknown": 1}, {"epsilon": 2.0}, {"delta": 0.1}, {"n_features": 9}, {"n_components": 99}, {"relation": "x"}),
+    *({"calibration": "x"}, {"calibration": 7}, {"calibration": []}, {"calibration": "paper"}, {"accept_inexact": "x"}),
+    *({"share": 0.5}, {"share": -1}, {"share": "x"}, {"share": 1e-300}, {"allow_unsound": "x"}, {"whole_degrees": 3}),
+    *({"updates": 0}, {"updates": "x"}, {"updates": 10**30}, {"updates": 1.5}, {"method": "x"}, {"method": []}),
+    *({"eigenvalue_share": 0}, {"eigenvalue_share": 2}, {"eigenvalue_share": "x"}, {"eigenvalue_share": math.nan}),
+    *({1: 2}, {"": 1}, {"self": 1}, [("epsilon", 1)], "x", 7, [1], {"calibration": None}, {"share": None}),
+    *({"eigenvalue_share": 1e-300}, {"eigenvalue_share": 1e-12}, {"accept_inexact": True, "calibration": "paper"}),
+)  # fmt: skip
+SIZES = (5e-324, 1e-300, 1e-155, 1e-100, 1e-59, 1e-30, 1e-12, 1e-4, 40.0, 1e4, 1e12, 1e30, 1e59, 1e100, 1e155, 1e300)
+# Those that reach deepest.
+OFTEN = ("epsilon", "delta", "norm_bound", "bounds", "feature_scale", "law_options", "n_components", "alpha", "penalty")
+OFTEN += ("tol", "max_iter", "trace_share", "rank", "screen")
+SENSIBLE: dict[str, tuple[Any, ...]] = {
+    "epsilon": (0.1, 1.0, 5.0),
+    "delta": (0.0, 0.0, 1e-9),
+    "n_components": (1, 2, None),
+    "rows": ("auto", "clip", "unit", "pairs", "signs"),
+    "center": (True, False),
+    "standardize": (False, False, True),
+    "norm_bound": (None, 1.0, 3.0),
+    "relation": ("replace", "replace", "add_remove"),
+    "weight": ("persons", "rows"),
+    "row_norms": ("any", "unit"),
+    "stages": ("auto", 1, 2),
+    "target": (0, 2),
+}
+
+
+def _pick(generator: np.random.Generator, choices: Any) -> Any:
+    return choices[int(generator.integers(len(choices)))]
+
+
+def _odd(name: str, generator: np.random.Generator) -> Any:
+    special = {"bounds": BOUNDS, "law_options": OPTIONS, "feature_scale": (*BOUNDS, *NUMBERS)}.get(name)
+    if special is not None and generator.integers(4):
+        return _pick(generator, special)
+    if name in OFTEN and generator.integers(2):
+        return _pick(generator, SIZES)
+    return _pick(generator, NUMBERS if generator.integers(3) else OTHERS)
+
+
+def odd_estimator(seed: int) -> tuple[str, Any, Callable[[], Any]]:
+    """Return what is odd about an estimator, the estimator, and its fit."""
+    generator = np.random.default_rng([4, seed])
+    kind = _pick(generator, ESTIMATORS)
+    known = [name for name in inspect.signature(kind).parameters if name not in ("ledger", "random_state")]
+    laws = LOCAL_LAWS if kind in (LocalPCA, LocalSparsePCA) else LAWS
+    options: dict[str, Any] = {"norm_bound": 3.0} if "norm_bound" in known else {"bounds": (-3.0, 3.0)}
+    if "target" in known:
+        options["target"] = 0
+    for name, values in SENSIBLE.items():
+        if name in known and generator.random() < 0.25:
+            options[name] = _pick(generator, values)
+    if generator.random() < 0.6:
+        options["law"] = _pick(generator, list(laws))
+        if laws[options["law"]].needs_delta:
+            options["delta"] = 1e-9
+        if "law_options" in known and generator.random() < 0.7:
+            options["law_options"] = {"accept_inexact": True}
+    odd = {}
+    for _ in range(1 + int(generator.random() < 0.3)):
+        name = _pick(generator, [name for name in known for _ in range(8 if name in OFTEN else 1)])
+        odd[name] = _odd(name, generator)
+        if isinstance(odd[name], dict) and name == "law_options" and "law" in options:
+            odd[name] = {"accept_inexact": True, **odd[name]}
+    told = f"{kind.__name__}({options | odd})"
+    if generator.random() < 0.1 and kind not in (LocalPCA, LocalSparsePCA):
+        odd_rows = _odd("rows", generator)
+        return f"{told}.plan({odd_rows!r})", kind(**options | odd), lambda: kind(**options | odd).plan(odd_rows)
+    model = kind(**options | odd)
+    return told, model, lambda: model.fit(ROWS)

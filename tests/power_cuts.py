@@ -1,0 +1,148 @@
+"""What is on the disk after a power cut: the writes of a run are recorded, cut at any point, and played again.
+
+The recording is that of `strace`. Playing it again follows two rules of what a disk may forget. *POSIX*: every write
+to a file that was not synchronized after it, and every change of a name whose folder was not. *ext4*: names are changed
+in the order they were, and any synchronization brings all earlier changes of names to the disk.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,link,unlink"
+_LINE = re.compile(r"^\d+ +(\w+)\((.*)\) += (\d+)")
+_TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+_PLACE = re.compile(r"^\d+<((?:\\x[0-9a-f]{2})*)>")
+
+
+def can_trace():
+    """Tell whether a process can be traced here."""
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: what it does, to which name and to which file, with what."""
+
+    kind: str  # create, link, rename, unlink, write, truncate, sync, sync_folder or event
+    name: str = ""
+    file: int = -1
+    at: int = 0
+    data: bytes = b""
+    other: str = ""
+
+
+NAMES, CONTENT = ("create", "link", "rename", "unlink"), ("write", "truncate")
+
+
+def recorded(code, folder):
+    """Run Python code with the folder as its argument; return its steps there. Writes to `events` are its own marks."""
+    trace = folder.parent / "trace"
+    command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", trace]
+    subprocess.run([*command, sys.executable, "-c", code, folder], check=True)
+    names, sizes, steps = {}, {}, []
+    for line in trace.read_text().splitlines():
+        found = _LINE.match(line)
+        if found:
+            steps += _steps(*found.groups(), folder, names, sizes)
+    return steps
+
+
+def _raw(text):
+    return bytes.fromhex(text.replace("\\x", ""))
+
+
+def _steps(call, arguments, answer, folder, names, sizes):
+    texts = [_raw(text) for text in _TEXT.findall(arguments)]
+    held = _PLACE.match(arguments)
+    place = Path((_raw(held[1]) if held else texts[0] if texts else b"").decode(errors="replace"))
+    if held and place == folder and call in ("fsync", "fdatasync"):
+        return [Step("sync_folder")]
+    if place.parent != folder or place.name.endswith("-shm"):  # shared memory is made anew after a cut
+        return []
+    name = place.name
+    if name == "events":
+        return [Step("event", data=texts[0])] if call == "write" else []
+    if call == "openat":
+        if "O_CREAT" not in arguments or name in names:
+            assert "O_TRUNC" not in arguments, "not played again"
+            return []
+        names[name] = len(sizes)
+        sizes[names[name]] = 0
+        return [Step("create", name, names[name])]
+    if call in ("link", "rename"):
+        other = Path(texts[1].decode()).name
+        names[other] = names[name] if call == "link" else names.pop(name)
+        return [Step(call, name, names[other], other=other)]
+    if call == "unlink":
+        return [Step("unlink", name, names.pop(name))]
+    if name not in names:  # removed while it was open
+        return []
+    file = names[name]
+    if call in ("fsync", "fdatasync"):
+        return [Step("sync", name, file)]
+    numbers = [int(number) for number in re.findall(r", (\d+)(?=[,)]|$)", arguments)]
+    if call == "ftruncate":
+        sizes[file] = numbers[-1]
+        return [Step("truncate", name, file, numbers[-1])]
+    at = numbers[-1] if call == "pwrite64" else sizes[file]  # whole files are written from end to end
+    sizes[file] = max(sizes[file], at + int(answer))
+    return [Step("write", name, file, at, texts[0][: int(answer)])]
+
+
+def lost(steps, rule):
+    """Return the places of the steps that a cut after the last of them may forget."""
+    forgotten = set()
+    for place, step in enumerate(steps):
+        later = steps[place + 1 :]
+        if step.kind in CONTENT and not any(one.kind == "sync" and one.file == step.file for one in later):
+            forgotten.add(place)
+        if step.kind in NAMES:
+            syncs = ("sync_folder", "sync") if rule == "ext4" else ("sync_folder",)
+            if not any(one.kind in syncs for one in later):
+                forgotten.add(place)
+    return forgotten
+
+
+def forgetful_disks(steps, rule):
+    """Yield what may be left of steps: all of them, all that must be, the names alone, the contents alone, halves."""
+    may = lost(steps, rule)
+    names = sorted(place for place in may if steps[place].kind in NAMES)
+    contents = sorted(may - set(names))
+    choices = {frozenset(), frozenset(may), frozenset(names), frozenset(contents)}
+    choices |= {frozenset(names[half:]) for half in range(len(names))}  # a journal of names forgets from its end
+    choices |= {frozenset(contents[half:]) for half in (len(contents) // 2,)}
+    if rule == "posix":
+        choices |= {frozenset([place]) for place in names}
+    for choice in choices:
+        yield [step for place, step in enumerate(steps) if place not in choice]
+
+
+def play(steps, folder):
+    """Make the folder as a disk has it that kept these steps."""
+    names, contents = {}, {}
+    for step in steps:
+        if step.kind == "create":
+            names[step.name] = step.file
+            contents.setdefault(step.file, bytearray())
+        elif step.kind == "link":
+            names[step.other] = step.file
+        elif step.kind == "rename":
+            names.pop(step.name, None)
+            names[step.other] = step.file
+        elif step.kind == "unlink" and names.get(step.name) == step.file:
+            del names[step.name]
+        elif step.kind in CONTENT:
+            content = contents.setdefault(step.file, bytearray())
+            size = step.at + len(step.data)
+            content.extend(bytes(max(0, size - len(content))))
+            content[step.at : size if step.kind == "write" else len(content)] = step.data
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, file in names.items():
+        (folder / name).write_bytes(contents.get(file, b""))

@@ -1,0 +1,136 @@
+"""No power cut leaves a release without its spend, loses a saved release, or forgets an acknowledged report."""
+
+import pytest
+
+from eigenveil.accounting import PrivacyLedger
+from eigenveil.errors import EigenveilError, ReleaseFileError
+from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
+from eigenveil.releases import load_release
+from power_cuts import can_trace, forgetful_disks, lost, play, recorded
+
+pytestmark = pytest.mark.skipif(not can_trace(), reason="needs strace, and the right to trace a process")
+
+START = """
+import os, sys
+from pathlib import Path
+folder = Path(sys.argv[1])
+marks = os.open(folder / "events", os.O_WRONLY | os.O_CREAT)
+event = lambda text: os.write(marks, text.encode())
+"""
+FITS = """
+import numpy as np
+from eigenveil import PrivacyLedger, RowBound, SecondMoments, release
+from eigenveil.laws import LAWS
+moments = SecondMoments(RowBound(1.0, bits=8), 2).update(np.eye(2))
+law = LAWS["laplace"](epsilon=0.125, n_features=2)
+ledger = PrivacyLedger.create(folder / "ledger", epsilon=1.0, data_set="study")
+for number in range({times}):
+    drawn = release(law, moments, ledger=ledger)
+    event("given")
+    drawn.save(folder / f"{{number}}.npz")
+    event("saved")
+"""
+COLLECTS = """
+from eigenveil.local import Aggregator, LocalProtocol
+collection = Aggregator(LocalProtocol(2, 1.0), folder / "collection")
+for line in {reports!r}:
+    assert collection.add(bytes.fromhex(line)) is None
+    event("counted")
+collection.close()
+"""
+CARELESS = """
+import eigenveil.accounting.ledger_file as book, eigenveil.local.collection_file as state
+import eigenveil.whole_file as files
+book._DURABLE = "PRAGMA synchronous = FULL"
+state._DURABLE = "PRAGMA synchronous = OFF"
+files.sync_folder = lambda path: None
+"""
+
+
+def events(steps):
+    return [step.data.decode() for step in steps if step.kind == "event"]
+
+
+def wrong_with_fits(folder, told):
+    """What is wrong with the ledger and the files after a run that had told so much."""
+    try:
+        spends = len(PrivacyLedger(folder / "ledger").entries())
+    except EigenveilError:
+        spends = 0
+    found = ["a release without its spend"] if told.count("given") > spends else []
+    for number in range(told.count("saved")):
+        try:
+            load_release(folder / f"{number}.npz")
+        except ReleaseFileError:
+            found.append("a saved release is gone")
+    return found
+
+
+def reports():
+    return encode_many(LocalProtocol(2, 1.0), [[1.0, 0.0]] * 4)
+
+
+def wrong_with_collection(folder, told, sent):
+    counted = told.count("counted")
+    if not counted:
+        return []
+    try:
+        with Aggregator.open(folder / "collection") as collection:
+            again = [collection.add(report) for report in sent[:counted]]
+    except EigenveilError:
+        return ["an acknowledged report is gone"]
+    return [] if again == [Refusal.REPEATED] * counted else ["an acknowledged report is gone"]
+
+
+def cut_everywhere(tmp_path, code, wrong, every=1):
+    """Cut a run at every so many steps; return how many disks were looked at, and what was wrong with them by rule."""
+    (tmp_path / "run").mkdir(parents=True)
+    steps, found, disks = recorded(START + code, tmp_path / "run"), {"posix": [], "ext4": []}, 0
+    for cut in range(0, len(steps) + 1, every):
+        for rule, problems in found.items():
+            for kept in forgetful_disks(steps[:cut], rule):
+                play(kept, tmp_path / "disk")
+                problems += wrong(tmp_path / "disk", events(steps[:cut]))
+                disks += 1
+    return disks, found
+
+
+def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path):
+    disks, found = cut_everywhere(tmp_path, FITS.format(times=2), wrong_with_fits)
+    assert found == {"posix": [], "ext4": []}
+    assert disks > 200
+
+
+def test_no_cut_loses_an_acknowledged_report(tmp_path):
+    sent = reports()
+    code = COLLECTS.format(reports=[report.hex() for report in sent])
+    disks, found = cut_everywhere(tmp_path, code, lambda folder, told: wrong_with_collection(folder, told, sent))
+    assert found == {"posix": [], "ext4": []}
+    assert disks > 100
+
+
+@pytest.mark.heavy
+def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path):
+    disks, found = cut_everywhere(tmp_path, FITS.format(times=8), wrong_with_fits)
+    assert found == {"posix": [], "ext4": []}
+    assert disks > 720
+
+
+def test_control_what_is_not_synchronized_is_missed(tmp_path):
+    _, found = cut_everywhere(tmp_path / "fits", CARELESS + FITS.format(times=2), wrong_with_fits, every=4)
+    assert {"a release without its spend", "a saved release is gone"} <= set(found["posix"])
+    assert found["ext4"]
+    sent = reports()
+    code = CARELESS + COLLECTS.format(reports=[report.hex() for report in sent])
+    wrong = lambda folder, told: wrong_with_collection(folder, told, sent)  # noqa: E731
+    _, found = cut_everywhere(tmp_path / "reports", code, wrong, every=4)
+    assert set(found["posix"]) == {"an acknowledged report is gone"}
+
+
+def test_control_the_rules_differ():
+    from power_cuts import Step
+
+    run = [Step("create", "a", 0), Step("write", "a", 0, 0, b"x"), Step("sync", "a", 0)]
+    assert lost(run, "posix") == {0}  # its name was not brought to the disk
+    assert lost(run, "ext4") == set()
+    assert lost(run[:2], "ext4") == {0, 1}

@@ -1,0 +1,122 @@
+"""Without PyArrow: CSV files of numbers are read to the same bits, and what cannot be read says what is missing."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from eigenveil.errors import EigenveilError, EngineError, InvalidDataError
+from eigenveil.sources import arrow, files, open_table
+from eigenveil.sources.plain_text import PlainCsvFile, PlainTsvFile
+from eigenveil.sources.text import CsvFile, TsvFile
+
+NUMBERS = np.random.default_rng(5).normal(size=(40, 3)) * 10.0 ** np.arange(-200, 100, 100)
+LONG = "age,mass,dose\n" + "".join(",".join(map(repr, row)) + "\n" for row in NUMBERS.tolist())
+TEXTS = {
+    "long": (LONG, {}),
+    "missing": ("a,b\n1,NA\n,2\nnan,null\n#N/A, 3 \n", {}),
+    "blank lines": ("\n\na,b\n1,2\n\n3,4\n", {}),
+    "one column": ("a\n1\n\n3\n", {}),
+    "quotes": ('"a","b,c"\n"1",2\n3,"4"\n', {}),
+    "line in a quote": ('a,"b\nc"\n1,2\n', {}),
+    "mark": ("\ufeffa,b\n1,2\n", {}),
+    "windows": ("a,b\r\n1,2\r\n3,4", {}),
+    "comma": ("a;b\n1,5;2\n-3e-5;4,25\n", {"delimiter": ";", "decimal": ","}),
+    "latin": ("größe,b\n1,2\n", {"encoding": "latin-1"}),
+    "odd numbers": ("a,b\n1e-400,1e400\n-0,.5\n5.,0.1\ninf,-inf\n", {}),
+}
+
+
+def read(kind, path, text_format, columns=None):
+    file = kind(path, path.suffix, text_format=text_format)
+    chosen = list(file.columns) if columns is None else columns
+    batches = [
+        batch if isinstance(batch, np.ndarray) else batch.to_pandas().to_numpy(float) for batch in file.read(chosen, 7)
+    ]
+    return file, np.concatenate(batches)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_same_numbers_as_with_pyarrow(name, tmp_path):
+    text, options = TEXTS[name]
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode(options.get("encoding", "utf-8")))
+    text_format = files.TextFormat(**options)
+    plain, rows = read(PlainCsvFile, path, text_format)
+    fast, expected = read(CsvFile, path, text_format)
+    assert (list(plain.columns), plain.names_public) == (list(fast.columns), fast.names_public)
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_blocks_are_cut_between_rows_and_columns_chosen(tmp_path, monkeypatch):
+    monkeypatch.setattr("eigenveil.sources.text._CSV_BLOCK", 64)
+    path = tmp_path / "table.tsv"
+    path.write_text(LONG.replace(",", "\t"))
+    _, rows = read(PlainTsvFile, path, None, ["dose", "age"])
+    _, expected = read(TsvFile, path, None, ["dose", "age"])
+    np.testing.assert_array_equal(rows, NUMBERS[:, [2, 0]])
+    np.testing.assert_array_equal(expected, rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a,b\n1,2,3\n", "a,b\n1\n", "34,2\n1,2\n", "a,b\n1,Rome\n", "a,b\n1,1_000\n", "a,b\n1,٣\n", "a,b\n1,2\xff\n"],
+)
+def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode("latin-1", "replace") if "\xff" in text else text.encode())
+    with pytest.raises(EigenveilError):
+        next(open_table(path).batches())
+    with pytest.raises(InvalidDataError) as told:
+        read(PlainCsvFile, path, None)
+    said = str(told.value).replace(str(path), "")
+    assert not any(cell in said for cell in ("Rome", "1_000", "34"))
+
+
+@pytest.fixture
+def no_arrow(monkeypatch):
+    monkeypatch.setattr(arrow, "find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_arrow")
+def test_files_of_text_are_read_plainly_where_pyarrow_is_not(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(LONG.encode()))
+    source = open_table(path, missing=0.0)
+    assert source.feature_names == ("age", "mass", "dose")
+    np.testing.assert_array_equal(np.concatenate(list(source.batches())), NUMBERS)
+
+
+@pytest.mark.usefixtures("no_arrow")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("table.parquet", {}),
+        ("table.jsonl", {}),
+        ("table.feather", {}),
+        ("table.csv.zst", {}),
+        ("table.csv", {"person": "a"}),
+        ("table.csv", {"categories": {"a": ["x"]}}),
+    ],
+)
+def test_what_needs_pyarrow_says_how_to_get_it(name, options, tmp_path):
+    (tmp_path / name).write_text("a,b\n1,2\n")
+    with pytest.raises(EngineError, match=r"pip install 'eigenveil\[files\]'"):
+        open_table(tmp_path / name, **options)
+
+
+def test_a_fit_needs_no_pyarrow(tmp_path):
+    (tmp_path / "table.csv").write_text("a,b\n" + "".join(f"{row % 7},{row % 5}\n" for row in range(400)))
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import numpy as np, pandas as pd\n"
+        "from eigenveil import PrivatePCA\n"
+        "table = pd.read_csv('table.csv')\n"
+        "fits = [PrivatePCA(1, epsilon=9.0, bounds=(0, 7), random_state=3).fit(data)\n"
+        "        for data in ('table.csv', table, table.to_numpy(float))]\n"
+        "assert len({fit.release_.integers['matrix'].tobytes() for fit in fits}) == 1\n"
+        "PrivatePCA(1, epsilon=9.0, bounds=(0, 7)).fit(table, person=np.arange(400) // 2)\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)
