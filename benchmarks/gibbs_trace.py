@@ -21,7 +21,7 @@ SPECTRUM = np.r_[0.36, 0.17, 0.09, 0.04, 0.03 * 0.9 ** np.arange(D - 4)]
 RUNS = {
     "block: a column and all planes": (BlockKernel, 40, "tab:blue"),
     "columns only": (ColumnKernel, 200, "tab:green"),
-    "Hoff: coordinates of a column": (HoffKernel, 200, "tab:red"),
+    "Hoff: a pass over all coordinates": (HoffKernel, 200, "tab:red"),
 }
 
 

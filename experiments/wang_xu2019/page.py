@@ -7,6 +7,7 @@ from typing import Any
 from eigenveil.local import law_of
 
 from ..common import Results, Row, new_figure, prose, save_figure, table
+from .algorithm2 import LARGEST
 from .measures import (
     COMPONENTS,
     DELTA,
@@ -253,7 +254,9 @@ def _solved(results: Results) -> list[str]:
         "The same by Algorithm 2 itself, on the collection that is cited (colon and leukemia coded −2, 0 and 2):\n",
         table(["data", "ε", "s", "printed", "gaussian_paper", LONG_ONCE], lines),
         prose(f"""Here the Fantope problem is solved by ADMM, with the penalty set by bisection so that at most
-            s features are left, and the truth is the same without noise. **Contradiction, as with screened
+            s features are left, and the truth is the same without noise. Features that no entry above the penalty
+            connects do not enter, which changes nothing; where more than {LARGEST} are connected, only those with
+            the largest diagonal are kept, which may. **Contradiction, as with screened
             features:** with rows of norm 1 and noise from every client the error is that of a random choice of
             features. With s = k = 10 the penalty leaves the ten features of the largest diagonal, and an error
             is √(2m) where m of them differ. The second look does not give the printed errors either: they are
