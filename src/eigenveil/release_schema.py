@@ -74,7 +74,10 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
     }
     if drawn is not None:
         _must(drawn.ndim == 2 and len(drawn) <= width and bool((drawn != 0).any(axis=1).all()), "directions are rows")
+        # One for each direction, and one for what is left of the trace where they are not all.
         shapes |= {"directions": drawn.shape, "quotients": (len(drawn) + 1,)}
+        if integers.get("quotients", drawn).shape == (len(drawn),):
+            shapes["quotients"] = (len(drawn),)
     if "sums" in integers:
         shapes["sums"] = (min(integers["sums"].shape[0], 2), width, width)
     for name, value in integers.items():
