@@ -56,7 +56,16 @@ def test_no_release_is_of_worse_numerics_than_declared(name, calibration, relati
 
 @every_case
 @with_and_without_constant
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 1), (5, 2), (5, 5), (40, 3)])
+@pytest.mark.parametrize(
+    ("d", "k"),
+    [
+        (1, 1),
+        pytest.param(2, 1, marks=pytest.mark.heavy),
+        (5, 2),
+        pytest.param(5, 5, marks=pytest.mark.heavy),
+        (40, 3),
+    ],
+)
 def test_shapes_symmetry_and_orthonormality(name, calibration, relation, d, k, constant):
     law = make(name, calibration, relation, d=d, k=k)
     moments = moments_for(law, constant)

@@ -32,9 +32,9 @@ def framework(monkeypatch):
     return common, expected
 
 
-# The slowest of them is left to the long run.
+# The slower ones are left to the long run.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.heavy) if name == "jiang2016" else name for name in NAMES]
+    "name", [name if name in ("amin2018", "beyond") else pytest.param(name, marks=pytest.mark.heavy) for name in NAMES]
 )
 def test_a_rerun_gives_what_is_expected(name, framework, tmp_path):
     common, expected = framework

@@ -178,7 +178,17 @@ def test_pure_noise_is_taken_for_noise():
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
-@pytest.mark.parametrize(("d", "ratio"), [(1, 0.3), (3, 0.1), (10, 0.03), (10, 0.3), (10, 3.0), (30, 0.1)])
+@pytest.mark.parametrize(
+    ("d", "ratio"),
+    [
+        (1, 0.3),
+        pytest.param(3, 0.1, marks=pytest.mark.heavy),
+        pytest.param(10, 0.03, marks=pytest.mark.heavy),
+        (10, 0.3),
+        pytest.param(10, 3.0, marks=pytest.mark.heavy),
+        (30, 0.1),
+    ],
+)
 def test_error_is_never_more_than_one_percent_above_the_raw_release(law, spectrum, d, ratio):
     mean, error = relative_errors(spectrum, law, d, ratio, 10)
     assert mean <= 0.01 + 4 * error

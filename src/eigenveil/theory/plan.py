@@ -195,7 +195,7 @@ def plan(
 
     Examples
     --------
-    >>> answer = plan(n_rows=20_000, n_features=8, n_components=2, epsilon=0.5, target_loss=1e-6)
+    >>> answer = plan(n_rows=20_000, n_features=8, n_components=2, epsilon=0.5, target_loss=1e-6, repeats=20)
     >>> answer.recommended, answer.auto
     ('matrix_laplace', 'matrix_laplace')
     >>> answer["matrix_laplace"].mean < answer["laplace"].mean < answer["random_projection"].mean
