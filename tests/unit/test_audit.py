@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
+import sqlite3
 import time
+from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 
@@ -242,6 +245,25 @@ def test_an_audit_that_was_killed_goes_on_and_counts_nothing_twice(tmp_path):
     before = calls(log)
     assert audit(Coin(log), checkpoint=file, **options) == report
     assert calls(log) == before
+
+
+def test_a_damaged_checkpoint_is_refused_and_a_pipe_is_not_waited_for(tmp_path):
+    file = tmp_path / "damaged.audit"
+    options = {"draws": 100, "seed": 1, "checkpoint": file}
+    audit(Coin(), **options)
+    for change in ("scores = zeroblob(length(scores))", "columns = columns + 1", "digest = x'00'", "scores = 'text'"):
+        whole = file.read_bytes()
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(f"UPDATE block SET {change}")
+        with refused(InvalidDataError) as told:
+            audit(Coin(), **options)
+        assert "damaged" in str(told.value)
+        file.write_bytes(whole)
+    os.mkfifo(tmp_path / "pipe")
+    options["checkpoint"] = tmp_path / "pipe"
+    with refused(InvalidDataError) as told:
+        audit(Coin(), **options)
+    assert "regular file" in str(told.value)
 
 
 def test_a_checkpoint_of_another_audit_is_refused(tmp_path):

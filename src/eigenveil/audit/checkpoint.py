@@ -1,5 +1,6 @@
 """Scores kept in a file block by block, so that an audit that was stopped goes on where it was."""
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -14,10 +15,10 @@ from ..errors import InvalidDataError
 
 FloatArray = NDArray[np.float64]
 
-_APPLICATION_ID = 0x65766175  # "evau"
+_APPLICATION_ID = 0x65766176  # "evav"; "evau" had no digests
 _SCHEMA = (
     "CREATE TABLE audit (only INTEGER PRIMARY KEY CHECK (only = 1), settings TEXT NOT NULL)",
-    "CREATE TABLE block (key TEXT PRIMARY KEY, columns INTEGER NOT NULL, scores BLOB NOT NULL)",
+    "CREATE TABLE block (key TEXT PRIMARY KEY, columns INTEGER NOT NULL, scores BLOB NOT NULL, digest BLOB NOT NULL)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
 )
 
@@ -36,6 +37,8 @@ class Checkpoint:
     def __init__(self, path: str | PathLike[str] | None, settings: Mapping[str, Any]) -> None:
         self.path = None if path is None else Path(path)
         text = json.dumps(settings, sort_keys=True)
+        if self.path is not None and self.path.exists() and not self.path.is_file():
+            raise InvalidDataError(f"The checkpoint {self.path} is no regular file; name another.")
         try:
             self._connection = sqlite3.connect(":memory:" if self.path is None else self.path, isolation_level=None)
             self._open(text)
@@ -62,17 +65,28 @@ class Checkpoint:
     def put(self, key: str, scores: FloatArray) -> None:
         """Keep a block; one that is there already stays as it is."""
         columns = 0 if scores.ndim == 1 else scores.shape[1]
-        row = (key, columns, np.ascontiguousarray(scores, dtype="<f8").tobytes())
-        self._connection.execute("INSERT OR IGNORE INTO block VALUES (?, ?, ?)", row)
+        content = np.ascontiguousarray(scores, dtype="<f8").tobytes()
+        row = (key, columns, content, _digest(key, columns, content))
+        self._connection.execute("INSERT OR IGNORE INTO block VALUES (?, ?, ?, ?)", row)
 
     def get(self, key: str) -> FloatArray:
-        """Return a block."""
-        columns, content = self._connection.execute(
-            "SELECT columns, scores FROM block WHERE key = ?", (key,)
-        ).fetchone()
+        """Return a block as it was kept; one that was changed since is refused."""
+        try:
+            columns, content, digest = self._connection.execute(
+                "SELECT columns, scores, digest FROM block WHERE key = ?", (key,)
+            ).fetchone()
+            whole = digest == _digest(key, columns, content)
+        except (sqlite3.Error, TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise InvalidDataError(f"The checkpoint {self.path} is damaged; name another file.")
         scores = np.frombuffer(content, dtype="<f8")
         return scores.reshape(-1, columns) if columns else scores
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _digest(key: str, columns: int, content: bytes) -> bytes:
+    return hashlib.sha256(f"{key}\n{columns}\n".encode() + content).digest()
