@@ -30,12 +30,6 @@ def command(*words):
         raise result.exception
 
 
-def drawn(release):
-    import matplotlib.pyplot as plt
-
-    plt.close(scree(release))
-
-
 USES = {
     "show": lambda path, release: command("show", path),
     "show as JSON": lambda path, release: command("show", path, "--json"),
@@ -50,7 +44,7 @@ USES = {
     "matrix": lambda path, release: (release.covariance, release.correlation, release.mean, release.scale),
     "variances": lambda path, release: (release.explained_variance_interval, release.above_noise),
     "intervals": lambda path, release: (release.entry_interval(), release.correlation_interval()),
-    "plot": lambda path, release: drawn(release),
+    "plot": lambda path, release: scree(release),  # without matplotlib one sentence
     "save": lambda path, release: load_release(release.save(path)),
 }
 

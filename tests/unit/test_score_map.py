@@ -281,6 +281,7 @@ def test_more_rows_and_more_budget_give_more_cells(release):
 
 
 def test_a_picture_tells_the_noise(release):
+    pytest.importorskip("matplotlib", reason="plots are an extra")
     figure = plots.score_map(score_map(rows_of(), release, epsilon=1.0))
     labels = [axes.get_ylabel() for axes in figure.axes] + [axes.get_xlabel() for axes in figure.axes]
     assert "score on component 2" in labels
@@ -294,6 +295,7 @@ def test_a_picture_tells_the_noise(release):
 
 
 def test_the_command_line(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="plots are an extra")
     monkeypatch.chdir(tmp_path)
     frame = people()
     frame.to_csv("people.csv", index=False)
