@@ -234,17 +234,21 @@ def test_bounds_and_scales_map_there_and_back():
 
 
 def test_a_private_bound_leaves_as_many_rows_beyond_as_planned():
-    rng = np.random.default_rng(1)
+    rng, far = np.random.default_rng(1), 0
     for spread in (1e-3, 1.0, 1e5):
         X = rng.normal(size=(20_000, 5)) * spread
         norms = np.linalg.norm(X, axis=1)
         model = PrivatePCA(1, epsilon=10.0, rows="clip", center=False)
-        bound = model.fit(X).norm_bound_
         beyond = model.plan(5, n_rows=20_000).rows_beyond(20_000)
         assert 6 <= beyond < 100
-        # Noise of scale 2 on the threshold and on the counts: 60 rows are more than any of it.
-        assert np.sum(norms > bound) <= beyond + 60
-        assert bound < 2 * norms.max()
+        for _ in range(10):
+            bound = model.fit(X).norm_bound_
+            # Noise of scale 2 on the threshold and on the counts: 60 rows are more than any of it.
+            assert np.sum(norms > bound) <= beyond + 60
+            far += bound >= 2 * norms.max()
+    # The noise of the threshold takes all rows that are planned once in e^(7/2) = 33 times at most; the search then
+    # ends at some rung above. More than 8 times in 30 that happens with a probability below 10^-6.
+    assert far <= 8
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
