@@ -1,0 +1,130 @@
+"""The tables that compare with diffprivlib and OpenDP: in README.md, and in docs/reference/utility.md.
+
+    python benchmarks/peers_table.py                                               print them, from the saved results
+    python benchmarks/peers_table.py --write                                       put them into the pages
+    python benchmarks/peers_table.py --measure --diffprivlib-python PATH/TO/python --write     measure first
+
+Measuring takes about a quarter of an hour, most of it waiting for fits that do not end, and saves every single loss in
+`peers_results.json` with versions, commit and day. What is not measured on the day is not in the tables.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from frontier_page import filled, markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).with_name("peers_results.json")
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "reference" / "utility.md"
+NAMES = {"eigenveil": "eigenveil", "diffprivlib": "diffprivlib", "opendp": "OpenDP"}
+DIMENSIONS = (4, 10)  # of the true epsilon
+SETS = {
+    "digits": "handwritten digits",
+    "breast_cancer": "tumours",
+    "synthetic": "synthetic rows of JMLR 2013",
+}
+
+
+def measured(diffprivlib_python: str) -> dict[str, Any]:
+    """Run every fit, and the quadrature of the samplers' true epsilon."""
+    sys.path.append(str(ROOT))
+    import peers_loss
+    import peers_quadrature
+    from experiments import provenance
+
+    found = []
+    for case in peers_loss.cases({"opendp": sys.executable, "diffprivlib": diffprivlib_python}):
+        found.append(case)
+        print(f"{case['set']}, epsilon {case['epsilon']:g}: done", file=sys.stderr, flush=True)
+    record = {"commit": provenance.commit(), "day": provenance.today()}
+    return {
+        "origin": provenance.origin(peers_loss.SETS, [record]),
+        "seconds": peers_loss.SECONDS,
+        "cases": found,
+        "true_epsilon": {str(d): peers_quadrature.worst(d)[0] for d in DIMENSIONS},
+    }
+
+
+def version_of(package: str, results: dict[str, Any]) -> str:
+    """Return the version as a fit told it; ours is that of the environment."""
+    told = [case["packages"][package].get("version") for case in results["cases"]]
+    return next((version for version in told if version), results["origin"]["versions"].get(package, ""))
+
+
+def mean_text(losses: list[float]) -> str:
+    error = f" ± {np.std(losses, ddof=1) / len(losses) ** 0.5:.1g}" if len(losses) > 1 else ""
+    return f"{np.mean(losses):.3g}{error}" if losses else ""
+
+
+def readme_table(results: dict[str, Any]) -> str:
+    """Return the table of the README: a line a set, a column a package, both epsilons in a cell."""
+    epsilons = list(dict.fromkeys(case["epsilon"] for case in results["cases"]))
+    header = [f"loss at ε = {' / '.join(f'{epsilon:g}' for epsilon in epsilons)}"]
+    header += [f"{words} {version_of(name, results)}" for name, words in NAMES.items()] + ["a random guess"]
+    rows = []
+    for name, words in SETS.items():
+        mine = [case for case in results["cases"] if case["set"] == name]
+        shape = f"{words}, {mine[0]['n']:,} × {mine[0]['d']}, k = {mine[0]['k']}"
+        losses = [[case["packages"][package]["losses"] for case in mine] for package in NAMES]
+        cells = [" / ".join(f"{np.mean(some):.2g}" if some else "none" for some in both) for both in losses]
+        rows.append([shape, *cells, f"{mine[0]['random']:.2g}"])
+    peers = " / ".join(f"{results['true_epsilon'][str(d)]:.2f}" for d in DIMENSIONS)
+    dimensions = " / ".join(str(d) for d in DIMENSIONS)
+    rows.append([f"true ε of one direction stated at 1, d = {dimensions}", "at most 1", peers, peers, ""])
+    return markdown(header, rows)
+
+
+def page_table(results: dict[str, Any]) -> str:
+    """Return the table of the reference page: a line a package and case."""
+    header = ["set", "ε", "package", "fits", "mean loss", "seconds a fit", ""]
+    rows = []
+    for case in results["cases"]:
+        for package, found in case["packages"].items():
+            seconds = f"{np.median(found['seconds']):.2g}" if found["seconds"] else ""
+            cells = [case["set"], f"{case['epsilon']:g}", package, str(len(found["losses"]))]
+            rows.append([*cells, mean_text(found["losses"]), seconds, found["note"]])
+    return markdown(header, rows)
+
+
+def origin_in_words(results: dict[str, Any]) -> str:
+    origin = results["origin"]
+    versions = ", ".join(f"{words} {version_of(name, results)}" for name, words in NAMES.items())
+    return (
+        f"Measured on {', '.join(origin['days'])} at commit {', '.join(origin['commits'])} ({versions}, Python "
+        f"{origin['versions']['python']}); a fit has {results['seconds']:g} s, and a package that did not finish is "
+        "not tried again in that row."
+    )
+
+
+def pages(results: dict[str, Any]) -> dict[Path, dict[str, str]]:
+    """Return what stands between the marks of each page."""
+    return {
+        README: {"peers": readme_table(results)},
+        PAGE: {"peers": f"{origin_in_words(results)}\n\n{page_table(results)}"},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true", help="run everything again and save it")
+    parser.add_argument("--diffprivlib-python", help="interpreter of an environment with diffprivlib; with --measure")
+    parser.add_argument("--write", action="store_true", help="put the tables into the pages")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        if not arguments.diffprivlib_python:
+            parser.error("--measure needs --diffprivlib-python")
+        RESULTS.write_text(json.dumps(measured(arguments.diffprivlib_python), indent=1) + "\n", encoding="utf-8")
+    for page, parts in pages(json.loads(RESULTS.read_text(encoding="utf-8"))).items():
+        if arguments.write:
+            page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
+        else:
+            print("\n\n".join(parts.values()), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
