@@ -37,11 +37,11 @@ def measured(diffprivlib_python: str) -> dict[str, Any]:
     import peers_quadrature
     from experiments import provenance
 
+    record = {"commit": provenance.commit(), "day": provenance.today()}  # before the run: files may change in its time
     found = []
     for case in peers_loss.cases({"opendp": sys.executable, "diffprivlib": diffprivlib_python}):
         found.append(case)
         print(f"{case['set']}, epsilon {case['epsilon']:g}: done", file=sys.stderr, flush=True)
-    record = {"commit": provenance.commit(), "day": provenance.today()}
     return {
         "origin": provenance.origin(peers_loss.SETS, [record]),
         "seconds": peers_loss.SECONDS,
