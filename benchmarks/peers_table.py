@@ -45,8 +45,8 @@ def measured(diffprivlib_python: str) -> dict[str, Any]:
     return {
         "origin": provenance.origin(peers_loss.SETS, [record]),
         "seconds": peers_loss.SECONDS,
-        "cases": found,
         "true_epsilon": {str(d): peers_quadrature.worst(d)[0] for d in DIMENSIONS},
+        "cases": found,
     }
 
 
@@ -96,7 +96,7 @@ def origin_in_words(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{words} {version_of(name, results)}" for name, words in NAMES.items())
     return (
         f"Measured on {', '.join(origin['days'])} at commit {', '.join(origin['commits'])} ({versions}, Python "
-        f"{origin['versions']['python']}); a fit has {results['seconds']:g} s, and a package that did not finish is "
+        f"{origin['versions']['python']}); a fit has {results['seconds']:g} s of the processor, and a package that did not finish is "
         "not tried again in that row."
     )
 
