@@ -30,24 +30,24 @@ SETS = {
 }
 
 
-def measured(diffprivlib_python: str) -> dict[str, Any]:
-    """Run every fit, and the quadrature of the samplers' true epsilon."""
+def measure(diffprivlib_python: str) -> None:
+    """Run the quadrature of the samplers' true epsilon and every fit, and save them after each set and epsilon."""
     sys.path.append(str(ROOT))
     import peers_loss
     import peers_quadrature
     from experiments import provenance
 
     record = {"commit": provenance.commit(), "day": provenance.today()}  # before the run: files may change in its time
-    found = []
-    for case in peers_loss.cases({"opendp": sys.executable, "diffprivlib": diffprivlib_python}):
-        found.append(case)
-        print(f"{case['set']}, epsilon {case['epsilon']:g}: done", file=sys.stderr, flush=True)
-    return {
+    results: dict[str, Any] = {
         "origin": provenance.origin(peers_loss.SETS, [record]),
         "seconds": peers_loss.SECONDS,
         "true_epsilon": {str(d): peers_quadrature.worst(d)[0] for d in DIMENSIONS},
-        "cases": found,
+        "cases": [],
     }
+    for case in peers_loss.cases({"opendp": sys.executable, "diffprivlib": diffprivlib_python}):
+        results["cases"].append(case)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        print(f"{case['set']}, epsilon {case['epsilon']:g}: done", file=sys.stderr, flush=True)
 
 
 def version_of(package: str, results: dict[str, Any]) -> str:
@@ -69,7 +69,7 @@ def readme_table(results: dict[str, Any]) -> str:
     rows = []
     for name, words in SETS.items():
         mine = [case for case in results["cases"] if case["set"] == name]
-        shape = f"{words}, {mine[0]['n']:,} × {mine[0]['d']}, k = {mine[0]['k']}"
+        shape = f"{words}, {mine[0]['n']:,} by {mine[0]['d']}, k = {mine[0]['k']}"
         losses = [[case["packages"][package]["losses"] for case in mine] for package in NAMES]
         cells = [" / ".join(f"{np.mean(some):.2g}" if some else "none" for some in both) for both in losses]
         rows.append([shape, *cells, f"{mine[0]['random']:.2g}"])
@@ -96,8 +96,8 @@ def origin_in_words(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{words} {version_of(name, results)}" for name, words in NAMES.items())
     return (
         f"Measured on {', '.join(origin['days'])} at commit {', '.join(origin['commits'])} ({versions}, Python "
-        f"{origin['versions']['python']}); a fit has {results['seconds']:g} s of the processor, and a package that did not finish is "
-        "not tried again in that row."
+        f"{origin['versions']['python']}). A fit has {results['seconds']:g} s of the processor; a package that did not "
+        "finish is not tried again in that row."
     )
 
 
@@ -118,7 +118,7 @@ def main() -> None:
     if arguments.measure:
         if not arguments.diffprivlib_python:
             parser.error("--measure needs --diffprivlib-python")
-        RESULTS.write_text(json.dumps(measured(arguments.diffprivlib_python), indent=1) + "\n", encoding="utf-8")
+        measure(arguments.diffprivlib_python)
     for page, parts in pages(json.loads(RESULTS.read_text(encoding="utf-8"))).items():
         if arguments.write:
             page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
