@@ -2,7 +2,10 @@
 
 import hypothesis
 import pytest
+from randomgen import AESCounter
 from threadpoolctl import threadpool_limits
+
+from eigenveil import randomness
 
 # The same examples every time, so that a run tells about the change and not about chance;
 # `pytest --hypothesis-profile default` looks for new ones.
@@ -15,3 +18,9 @@ def one_blas_thread():
     """Small matrices by the hundred thousand: waking a second BLAS thread for each costs more than it gives."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def noise_that_repeats(monkeypatch):
+    """Every release has the same noise, for tests of what is shown around it: no seed is needed where none is taken."""
+    monkeypatch.setattr(randomness, "_fresh_aes", lambda: AESCounter(key=1))

@@ -106,7 +106,7 @@ WRITERS = {
     ("local", "encode"): ("reports.txt", "protocol.json", "table.csv", "-o", "reports.txt"),
     ("local", "aggregate"): ("l.npz", "some.txt", "--protocol", "protocol.json", "--release", "l.npz"),
     ("plan",): ("p.png", "--rows", 5, "--features", 2, "-k", 1, "--epsilon", 1, "--repeats", 2, "--plot", "p.png"),
-    ("demo",): ("eigenveil-demo/digits.csv",),
+    ("demo",): ("eigenveil-demo/tumours.csv",),
     ("federation", "invite"): ("d.json", "-o", "d.json"),
     ("federation", "join"): ("j.json", "d.json", "--site", "a", "--key", "a.key", "-o", "j.json"),
     ("federation", "close"): ("r.json", "j.json", "-o", "r.json"),

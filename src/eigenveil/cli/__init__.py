@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "main", "overview"]
 
 COMMANDS = {
-    "demo": "Fit a private PCA on scikit-learn's handwritten digits, and write the release and its report.",
+    "demo": "Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report.",
     "start": "Go through a first release step by step: what is public, what it is for, what it costs, and yes or no.",
     "pca": "Release principal components of a table.",
     "sparse-pca": "Release principal components that use few features.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from eigenveil.with_error import marked, with_error
+from eigenveil.with_error import around, marked, with_error
 
 from .common import AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
 from .fitting import told_notes
@@ -17,14 +17,19 @@ from .values import plain, print_legend
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Pixels lie in 0..16 by the format of the data set, so no row is longer than 128; half of that is a public guess at
-# a typical length.
-_BOUND = 64.0
+# Ten measurements of a nucleus, as means over a sample; the other twenty columns are their errors and extremes.
+_COLUMNS = 10
+# Chosen by measuring 200 releases: docs/reference/command_line.md tells what they gave.
+_EPSILON, _COMPONENTS = 2.0, 2
+_WIDTH = 80  # of what is printed, commands apart
+_SHOWN_COMPONENTS = 2  # as many loadings as fit beside each other
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the release.")] = 1.0,
-    components: Annotated[int, typer.Option("--components", "-k", help="Number of principal components.")] = 3,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the release.")] = _EPSILON,
+    components: Annotated[
+        int, typer.Option("--components", "-k", help="Number of principal components.")
+    ] = _COMPONENTS,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made if needed.")] = Path(
         "eigenveil-demo"
     ),
@@ -32,9 +37,7 @@ def demo(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a private PCA on scikit-learn's handwritten digits, and write the release and its report."""
-    from sklearn.datasets import load_digits
-
+    """Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report."""
     from eigenveil.errors import InvalidParameterError
     from eigenveil.estimators import PrivatePCA
     from eigenveil.report import write_report
@@ -43,19 +46,20 @@ def demo(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidParameterError(f"The folder {output} cannot be made: {error.strerror}.") from error
-    release, page, table = (output / name for name in ("eigenveil-demo.npz", "eigenveil-demo.html", "digits.csv"))
-    for file in (release, page, table):
+    table, release, page = (output / f"tumours.{ending}" for ending in ("csv", "npz", "html"))
+    for file in (table, release, page):
         check_output(file, force)
-    digits = load_digits().data
-    pca = PrivatePCA(components, epsilon=epsilon, norm_bound=_BOUND, center=False, law="matrix_laplace")
+    names, rows = _tumours()
+    pca = PrivatePCA(components, epsilon=epsilon, standardize=True)
+    pca.plan(len(names), len(rows))  # what is refused, is refused before a file is written
+    _write_csv(table, names, rows)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        pca.fit(digits)
+        pca.fit(str(table))
     notes = told_notes(caught, quiet)
     pca.release_.save(release)
     write_report(pca.release_, page)
-    _write_csv(table, digits)
-    shares = _captured(digits, pca.components_)
+    truth = _without_privacy(rows, pca.components_)
     commands = _next_commands(output, release, table)
     if as_json:
         print_json(
@@ -66,7 +70,7 @@ def demo(
                 "data": str(table),
                 "guarantee": guarantee_fields(pca.guarantee_),
                 "law": pca.law_,
-                "captured_variance": {"private": shares[0], "not_private": shares[1]},
+                "captured_variance": {"private": plain(truth["held"]), "not_private": plain(truth["best"])},
                 "running_ratio": plain(pca.release_.running_ratio),
                 "running_ratio_interval": plain(pca.release_.running_ratio_interval),
                 "warnings": notes,
@@ -74,70 +78,102 @@ def demo(
             }
         )
     elif not quiet:
-        _show(output_console(), pca, digits.shape, shares, (release, page, table), commands)
+        console = output_console()
+        console.width = min(console.width, _WIDTH)
+        _show(console, pca, names, truth)
+        _show_files(console, (release, page, table), commands)
 
 
-def _captured(digits: Any, directions: Any) -> tuple[list[float], list[float]]:
-    """Return the shares of variance for the private and for the true directions.
+def _tumours() -> tuple[list[str], Any]:
+    from sklearn.datasets import load_breast_cancer
 
-    For the demonstration alone: the rows are public here, so the truth may be shown beside the release.
-    """
-    import numpy as np
-
-    from eigenveil.metrics import captured_variance
-    from eigenveil.postprocess import top_components
-
-    shortened = digits * np.minimum(1.0, _BOUND / np.linalg.norm(digits, axis=1, keepdims=True))
-    truth = shortened.T @ shortened / digits.shape[0]
-    best = top_components(truth, directions.shape[0])
-    private, true = (
-        [float(captured_variance(truth, rows[:k]) / np.trace(truth)) for k in range(1, len(rows) + 1)]
-        for rows in (directions, best)
-    )
-    return private, true
+    data = load_breast_cancer()
+    names = [str(name).removeprefix("mean ").replace(" ", "_") for name in data.feature_names[:_COLUMNS]]
+    return names, data.data[:, :_COLUMNS]
 
 
-def _write_csv(path: Path, digits: Any) -> None:
-    header = ",".join(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
-    lines = [header, *(",".join(f"{value:.0f}" for value in row) for row in digits)]
+def _write_csv(path: Path, names: list[str], rows: Any) -> None:
+    lines = [",".join(names), *(",".join(repr(float(value)) for value in row) for row in rows)]
     with whole_file(path) as file:
         file.write("\n".join([*lines, ""]).encode())
 
 
+def _without_privacy(rows: Any, directions: Any) -> dict[str, Any]:
+    """Return the share of the variance that the private directions truly hold, and what scikit-learn's PCA gets.
+
+    For the demonstration alone: the rows are public here, so the truth may be shown beside the release.
+    """
+    import numpy as np
+    from sklearn.decomposition import PCA
+
+    standardized = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    best = PCA(len(directions)).fit(standardized)
+    signs = np.sign((best.components_ * directions).sum(axis=1, keepdims=True))  # a direction has no sign of its own
+    held = ((standardized @ directions.T) ** 2).sum(axis=0) / (standardized**2).sum()
+    return {
+        "held": np.cumsum(held),
+        "best": np.cumsum(best.explained_variance_ratio_),
+        "loadings": signs * best.components_,
+    }
+
+
 def _next_commands(folder: Path, release: Path, table: Path) -> list[str]:
-    ledger, mine = folder / "study.ledger", folder / "digits.npz"
+    ledger, second = folder / "study.ledger", folder / "second.npz"
     return [
-        f"eigenveil ledger create {ledger} --epsilon 2 --delta 1e-5 --data-set digits",
-        f"eigenveil pca {table} -k 3 --epsilon 0.5 --delta 1e-6 --bounds 0:16 --ledger {ledger} --output {mine}",
-        f"eigenveil ridge {mine} --target pixel_4_4",
-        f"eigenveil report {mine}",
-        "eigenveil laws",
+        f"eigenveil show {release}",
+        f"eigenveil ledger create {ledger} --epsilon 3 --data-set tumours",
+        f"eigenveil pca {table} -k 2 --epsilon 2 --standardize --ledger {ledger} --output {second}",
+        f"eigenveil compare {release} {second}",
+        f"eigenveil report {second} --ledger {ledger}",
         "eigenveil --help",
     ]
 
 
-def _show(
-    console: "Console",
-    pca: Any,
-    shape: tuple[int, int],
-    shares: tuple[list[float], list[float]],
-    files: tuple[Path, Path, Path],
-    commands: list[str],
-) -> None:
-    console.print(f"Handwritten digits: {shape[0]} rows of {shape[1]} pixels")
-    console.print(f"Released: {pca.n_components_} components and the second moment, by {pca.law_}")
+def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any]) -> None:
+    release = pca.release_
+    console.print(f"{pca.n_samples_} tumours, {len(names)} measurements of each: a table that ships with scikit-learn")
+    console.print(f"Released: {pca.n_components_} principal components of the correlation matrix")
     console.print(f"Guarantee: {pca.guarantee_}")
-    table = Table(title="Variance captured, share of the total")
-    for heading in ("components", "told by the release", "truly, private", "truly, not private"):
-        table.add_column(heading, justify="right")
-    told, ends, lost = pca.release_.running_ratio, pca.release_.running_ratio_interval, pca.may_be_noise_
-    for k, pair in enumerate(zip(*shares, strict=True)):
-        count = marked(str(k + 1), bool(lost[k]))
-        table.add_row(count, with_error(told[k], ends[k], percent=True), *(f"{100 * share:.1f} %" for share in pair))
-    console.print(table)
-    print_legend(console, pca.release_)
+    for caveat in pca.guarantee_.caveats:
+        console.print(f"Caveat: {caveat}")
+    told, ends, lost = release.running_ratio, release.running_ratio_interval, pca.may_be_noise_
+    grid = Table(title="Share of the variance that the components hold")
+    for heading in ("components", "told by the release", "in truth", "scikit-learn's PCA"):
+        grid.add_column(heading, justify="right")
+    for k, pair in enumerate(zip(truth["held"], truth["best"], strict=True)):
+        count = marked(f"1 to {k + 1}" if k else "1", bool(lost[k]))
+        grid.add_row(count, with_error(told[k], ends[k], percent=True), *(f"{100 * share:.1f} %" for share in pair))
+    console.print(grid)
+    _show_loadings(console, pca, names, truth["loadings"])
+    console.print(
+        "The columns in truth and scikit-learn read the rows without privacy. The demo may, because these data are "
+        "public. With private data nobody may: what the release tells is all there is."
+    )
+    print_legend(console, release, soft_wrap=False)
+
+
+def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) -> None:
+    errors = pca.release_.loading_errors()
+    shown = range(min(_SHOWN_COMPONENTS, len(best)))
+    grid = Table(title="Loadings")
+    grid.add_column("measurement")
+    for i in shown:
+        grid.add_column(f"component {i + 1}", justify="right")
+        grid.add_column("scikit-learn", justify="right")
+    for j, name in enumerate(names):
+        cells = []
+        for i in shown:
+            value = float(pca.components_[i, j])
+            known = errors is not None and not errors.may_be_noise[i]
+            interval = around(value, float(errors.standard_errors[i, j])) if known else None
+            cells += [with_error(value, interval), f"{best[i, j]:.2f}"]
+        grid.add_row(name, *cells)
+    console.print(grid)
+
+
+def _show_files(console: "Console", files: tuple[Path, Path, Path], commands: list[str]) -> None:
     release, page, data = files
-    console.print(f"Release: {release}\nReport: {page} (open it in a browser)\nData: {data}", soft_wrap=True)
-    console.print("\nTry next:")
+    console.print(f"\nRelease: {release}\nReport: {page} (open it in a browser)\nData: {data}", soft_wrap=True)
+    console.print("\nTry next (your own table: `eigenveil start TABLE.csv` asks what it needs to know):")
     for command in commands:
         console.print(f"  {command}", soft_wrap=True)

@@ -174,10 +174,10 @@ def print_regression(console: "Console", fit: Any, names: Sequence[str], most: i
     console.print("Intervals of coefficients are for least squares, which a ridge draws to 0.", soft_wrap=True)
 
 
-def print_legend(console: "Console", release: "Release") -> None:
+def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
     """Print once what all these intervals are, or why there are none."""
     varied = release.has_matrix and release.explained_variance_interval is not None
-    console.print(LEGEND if varied or release.no_interval is None else release.no_interval, soft_wrap=True)
+    console.print(LEGEND if varied or release.no_interval is None else release.no_interval, soft_wrap=soft_wrap)
 
 
 def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
