@@ -152,6 +152,18 @@ def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
     return [name if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
 
 
+def listed(word: str, all_of: Sequence[object], told: Sequence[object]) -> str:
+    """Return a few of many in words.
+
+    >>> listed("feature", ["age"], ["age"]), listed("component", [0, 1, 2], [1, 2, 3])
+    ('feature age', 'components 1, 2 and 3')
+    """
+    shown = [str(one) for one in told[:_NAMED]]
+    more = len(all_of) - len(shown)
+    last = [f"{more} more"] if more else [shown.pop()] if len(shown) > 1 else []
+    return f"{word}{'s' if len(all_of) > 1 else ''} {' and '.join([', '.join(shown), *last])}"
+
+
 def warn_caller(sentence: str, category: type[Warning]) -> None:
     """Warn at the line outside of this package that led here, however deep inside it was noticed."""
     package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
@@ -161,6 +173,7 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
 
 
 _SHOWN_LENGTH, _LONGEST_NAME = 60, 40
+_NAMED = 8
 MOST_FEATURES = 10**6
 """Beyond this no matrix of features fits any memory."""
 _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-100, 1e12, 1e-200

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .component_reading import ComponentReading
-from .errors import InvalidParameterError, NoiseWarning, features_in_words, warn_caller
+from .errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from .laws.additive import AdditiveLaw
 from .matrix_reading import FloatArray
 from .origin import ComponentsRequest
@@ -25,7 +25,6 @@ _UNNOTICED = 0.001
 _DRAWS, _DRAWS_WIDE, _WIDE = 40, 3, 100
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
-_NAMED = 8
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own law, often enough for a quantile.
 _SIMULATED = 400
@@ -185,11 +184,3 @@ class NoiseReading(ComponentReading):
             f"{wide if (self.n_rows or 0) < self.n_features else ''}.",
             NoiseWarning,
         )
-
-
-def listed(word: str, all_of: Sequence[object], told: Sequence[object]) -> str:
-    """Return a few of many in words."""
-    shown = [str(one) for one in told[:_NAMED]]
-    more = len(all_of) - len(shown)
-    last = [f"{more} more"] if more else [shown.pop()] if len(shown) > 1 else []
-    return f"{word}{'s' if len(all_of) > 1 else ''} {' and '.join([', '.join(shown), *last])}"

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .errors import NoiseWarning, features_in_words, warn_caller
+from .errors import NoiseWarning, features_in_words, listed, warn_caller
 from .matrix_reading import FloatArray, MatrixReading
 from .postprocess.kendall import SignCorrelation, correlation_from_signs
 from .postprocess.shrinkage import Shrunk, project_psd, shrink
@@ -42,7 +42,8 @@ class ScaledReading(MatrixReading):
         draw = None if not self.has_noise_law else self.row_moment_draw if gaussian else self.row_noise_draw
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
-            signs.undetermined, "Ties or the noise hide how rows differ in {}; the correlations there are set to 0."
+            signs.undetermined,
+            "Ties or the noise hide how rows differ in {features}; the correlations there are set to 0.",
         )
         return signs
 
@@ -51,8 +52,8 @@ class ScaledReading(MatrixReading):
         found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_noise_law else None)
         self._warn_of(
             found.undetermined,
-            "The noise hides how much {} varies; so correlations with it come out too small. More rows, a larger "
-            "epsilon or narrower ranges would help, and so would rows='signs', which needs none.",
+            "The noise hides how much {features} {vary}, so correlations with {them} come out too small; more rows, a "
+            "larger epsilon or narrower ranges would help, and so would rows='signs', which needs none.",
         )
         return found
 
@@ -66,8 +67,9 @@ class ScaledReading(MatrixReading):
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
             names = features_in_words(self.feature_names, self.n_features)
-            told = ", ".join(str(names[position]) for position in positions)
-            warn_caller(sentence.format(told), NoiseWarning)
+            hidden = [names[position] for position in positions]
+            words = {"vary": "vary", "them": "them"} if len(hidden) > 1 else {"vary": "varies", "them": "it"}
+            warn_caller(sentence.format(features=listed("feature", hidden, hidden), **words), NoiseWarning)
 
     @property
     def scale(self) -> FloatArray:

@@ -5,9 +5,9 @@ from functools import cached_property
 import numpy as np
 
 from .component_reading import Z
-from .errors import NoiseWarning, features_in_words, warn_caller
+from .errors import NoiseWarning, features_in_words, listed, warn_caller
 from .matrix_reading import FloatArray
-from .noise_reading import NoiseReading, listed
+from .noise_reading import NoiseReading
 
 
 class ShareReading(NoiseReading):

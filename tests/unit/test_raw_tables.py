@@ -1,6 +1,7 @@
 """The first call on a raw table: the target of scikit-learn's `PCA`, with nothing public and with ranges."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -195,13 +196,21 @@ def test_a_file_without_the_word_asks_for_no_correlations():
 
 
 @pytest.mark.filterwarnings("ignore:The noise swamps:eigenveil.errors.NoiseWarning")
-def test_a_feature_that_drowns_is_named():
-    frame = raw(3_000).assign(still=0.5)
-    wide = ([*RANGES[0], -1e3], [*RANGES[1], 1e3])
-    for model in (PrivatePCA(2, bounds=wide, standardize=True), PrivateCovariance(bounds=wide, standardize=True)):
-        with pytest.warns(NoiseWarning, match="hides how much .*still varies"):
+@pytest.mark.parametrize(
+    ("still", "words"),
+    [
+        (["still"], "feature still varies, so correlations with it come"),
+        (["still", "calm"], "features still and calm vary, so correlations with them come"),
+    ],
+)
+def test_features_that_drown_are_named(still, words):
+    frame = raw(3_000).assign(**dict.fromkeys(still, 0.5))
+    wide = ([*RANGES[0], *[-1e3 for _ in still]], [*RANGES[1], *[1e3 for _ in still]])
+    for estimator in (partial(PrivatePCA, 2), PrivateCovariance):
+        model = estimator(epsilon=20.0, bounds=wide, standardize=True)
+        with pytest.warns(NoiseWarning, match=f"hides how much {words} out too small"):
             assert model.fit(frame).release_.correlation is not None
-        assert np.abs(model.correlation_[4, :4]).max() < 0.5
+        assert np.abs(model.correlation_[4:, :4]).max() < 0.5
         assert model.correlation_[4, 4] == 1
 
 
