@@ -30,6 +30,7 @@ ANSWERS = {
     "who": "Office",
     "purpose": "",
     "components": "2",
+    "alike": "",
     "rows": "3,000",
     "epsilon": "0.5",
     "delta": "",
@@ -38,8 +39,10 @@ ANSWERS = {
 PURPOSES = {
     "components": {},
     "above noise": {"components": ""},
-    "covariance": {"purpose": "2", "components": None},
-    "prediction": {"purpose": "3", "components": "income"},
+    "own units": {"alike": "2"},
+    "no ranges": {"shared range": "none", "age": None, "income": None, "missing": None},
+    "covariance": {"purpose": "2", "components": None, "alike": None},
+    "prediction": {"purpose": "3", "components": "income", "alike": None},
     "delta": {"delta": "1e-8"},
 }
 
@@ -197,7 +200,7 @@ def test_what_cannot_be_used_is_asked_again(folder):
     lines = [
         *("nobody", "", "age,nothing", "age,income"),
         *("", "20", "60:20", "a:b", "20:60", "0:100000"),
-        *("4", "1", "", "9", "1", "5", "0.5x", "2.5", "0.9", "-3", "", "0", "0.5", "0.1", "1", "n"),
+        *("4", "1", "", "9", "1", "5", "0.5x", "2.5", "0.9", "3", "1", "-3", "", "0", "0.5", "0.1", "1", "n"),
     ]
     result = start(lines, code=1)
     for told in ("no column 'nobody'", "LOW:HIGH", "ends before it begins", "no number", "between 1 and 2", "share"):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from eigenveil.errors import EigenveilError, InvalidParameterError, probability_below_one
+from eigenveil.errors import EigenveilError, InvalidParameterError, positive_number, probability_below_one
 from eigenveil.guarantee import Guarantee, Unit
 from eigenveil.odds import odds_factor
 from eigenveil.schema import Column, Schema
@@ -68,9 +68,8 @@ def public_schema(draft: Schema) -> Schema:
         f"Which columns are to be used?\n{listed}\nPress Enter for all that are not ignored, or list them as a,b,c.",
         lambda text: [_column(name, names) for name in split_list([text]) or usual],
     )
-    chosen = [
-        _asked(column) if column.name in used else Column(column.name, "ignored") for column in _ranged(others, used)
-    ]
+    ranged, unknown = _ranged(others, used)
+    chosen = [_asked(column, unknown) if column.name in used else Column(column.name, "ignored") for column in ranged]
     schema = Schema((*([] if person is None else [Column(person, "person")]), *_with_missing(chosen)))
     who = ask("Who says so? A name or an office, which the schema and the release will hold; or Enter.", str)
     return replace(schema, declared_by=who or None)
@@ -96,23 +95,29 @@ def odds_question(unit: Unit) -> str:
     )
 
 
-def _ranged(columns: Sequence[Column], used: Sequence[str]) -> list[Column]:
-    """Return the columns, with one range for all numbers where there is one."""
+def _ranged(columns: Sequence[Column], used: Sequence[str]) -> tuple[list[Column], bool]:
+    """Return the columns, with one range for all numbers where there is one, and whether no number has a range."""
     numbers = [column.name for column in columns if column.name in used and column.kind == "number"]
     if len(numbers) < 2:
-        return list(columns)
-    shared = ask(
+        return list(columns), False
+    shared, unknown = ask(
         f"Is one range LOW:HIGH known in public for all {len(numbers)} columns of numbers, from the questionnaire, the "
-        "instrument or the law? It must not be read off the rows. Press Enter to go through them one by one.",
-        _range,
+        "instrument or the law? It must not be read off the rows. Press Enter to go through them one by one, or "
+        "answer none where no range is known.",
+        lambda text: (None, True) if text.lower() == "none" else (_range(text), False),
     )
-    return [replace(column, range=shared) if column.name in numbers else column for column in columns]
+    return [replace(column, range=shared) if column.name in numbers else column for column in columns], unknown
 
 
-def _asked(column: Column) -> Column:
-    """Return a column with what is known of it; a column of text of which nothing is known is ignored."""
+def _asked(column: Column, unknown: bool) -> Column:
+    """Return a column with what is known of it; a column of text of which nothing is known is ignored.
+
+    `unknown` says that numbers have no ranges, so that nobody need be asked.
+    """
     if column.kind == "ignored":  # as an identifier by its name, but somebody wants it
         column = Column(column.name)
+    if column.kind == "number" and unknown:
+        return column
     if column.range is None and column.kind in ("number", "date"):
         example = "LOW:HIGH" if column.kind == "number" else "2020-01-01:2024-12-31"
         return ask(
@@ -141,6 +146,30 @@ def _with_missing(columns: Sequence[Column]) -> list[Column]:
     if rule == "nothing":
         return list(columns)
     return [replace(column, missing=rule) if column.name in fillable else column for column in columns]
+
+
+def columns_count_alike() -> bool:
+    """Return whether components are those of the correlation matrix."""
+    answer = ask(
+        "Shall all columns count alike, whatever their units? 1: yes, by their correlations (Enter). 2: no, in the "
+        "units of the table, where large numbers count most.",
+        one_of_these(("yes", "no"), "yes"),
+    )
+    return answer == "yes"
+
+
+def chosen_target(text: str, names: Sequence[str]) -> str:
+    """Return the column to predict, which is one of these."""
+    if text not in names:
+        raise InvalidParameterError(f"Name one of the columns of numbers that are used: {', '.join(names)}.")
+    return text
+
+
+def chosen_limit(limit: float, epsilon: float) -> float:
+    """Return the limit of a ledger, which has room for a release of this epsilon."""
+    if positive_number("The limit", limit) < epsilon:
+        raise InvalidParameterError(f"The limit must be at least the epsilon of this release, {epsilon:g}.")
+    return limit
 
 
 def ask_delta(n: int | None, unit: Unit) -> float:

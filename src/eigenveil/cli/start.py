@@ -5,7 +5,6 @@ that it prints: what it does can be repeated without questions.
 """
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -18,7 +17,18 @@ from eigenveil.guarantee import Unit
 
 from .common import REFUSED, Force, check_output, note_console, output_console
 from .fitting import number_of_components
-from .interview import NoAnswer, ask, ask_delta, odds_question, one_of_these, public_schema, weight_of_persons
+from .interview import (
+    NoAnswer,
+    ask,
+    ask_delta,
+    chosen_limit,
+    chosen_target,
+    columns_count_alike,
+    odds_question,
+    one_of_these,
+    public_schema,
+    weight_of_persons,
+)
 from .options import Decimal, Delimiter, Encoding
 from .spending import somebody_answers
 from .tables import text_format
@@ -35,6 +45,7 @@ class Study:
     written: dict[str, Any] = field(default_factory=dict)
     purpose: str = "components"
     wanted: Any = None  # components or the column to predict
+    standardize: bool = False  # whether columns count alike, for components
     weight: str | None = None  # what counts once, where persons are the unit
     epsilon: float = 1.0
     delta: float = 0.0
@@ -58,6 +69,7 @@ class Study:
             "prediction": ["ridge", "--target", str(self.wanted)],
         }[self.purpose]
         fit = [name, str(self.table), *goal, *_options(self._budget()), "--schema", self.file(".yaml")]
+        fit += ["--standardize"] if self.standardize else []
         fit += [] if self.weight is None else ["--weight", self.weight]
         fit += [
             *_options(self.written),
@@ -87,7 +99,7 @@ class Study:
         from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge
 
         kinds: dict[str, tuple[Any, dict[str, Any]]] = {
-            "components": (PrivatePCA, {"n_components": self.wanted}),
+            "components": (PrivatePCA, {"n_components": self.wanted, "standardize": self.standardize}),
             "covariance": (PrivateCovariance, {}),
             "prediction": (PrivateRidge, {"target": self.wanted}),
         }
@@ -102,20 +114,21 @@ class Study:
         ledger, schema = repr(self.file(".ledger")), f"Schema.load({self.file('.yaml')!r})"
         lines = [f"from eigenveil import PrivacyLedger, {name}, Schema"]
         data = repr(str(self.table))
-        options = [f"{name}={value}" for name, value in self._budget().items()] + [f"ledger={ledger}"]
+        options = [*([goal] if goal else []), *(f"{name}={value}" for name, value in self._budget().items())]
+        options += ["standardize=True"] if self.standardize else []
         options += [] if self.weight is None else [f"weight={self.weight!r}"]
         if self.written:  # how a file of text is written is said where it is opened
             lines.append("from eigenveil.sources import open_table")
             given = ", ".join(f"{key}={value!r}" for key, value in self.written.items())
             data = f"open_table({data}, schema={schema}, {given})"
         else:
-            options.insert(-1, f"schema={schema}")
+            options.append(f"schema={schema}")
         if self.limit:
             unit = "" if self.schema.person is None else f"unit={self.unit.value!r}, "
             limits = ", ".join(f"{name}={value}" for name, value in self._budget(self.limit).items())
             lines.append(f"PrivacyLedger.create({ledger}, {limits}, {unit}data_set={self.file('')!r})")
         lines += [
-            f"model = {name}({', '.join([*([goal] if goal else []), *options])})",
+            f"model = {name}({', '.join([*options, f'ledger={ledger}'])})",
             f"model.fit({data})",
             f"model.release_.save({self.file('.npz')!r})",
         ]
@@ -182,9 +195,10 @@ def _answered(study: Study, force: bool) -> None:
             "How many components? A number, a share of the variance such as 0.9, or Enter for those above the noise.",
             lambda text: _components(text or "above-noise", schema.n_features),
         )
+        study.standardize = columns_count_alike()
     elif study.purpose == "prediction":
         numbers = [column.name for column in schema.used if column.features == (column.name,)]
-        study.wanted = ask("Which column is to be predicted?", lambda text: _target(text, numbers))
+        study.wanted = ask("Which column is to be predicted?", lambda text: chosen_target(text, numbers))
     study.weight, counted = weight_of_persons(schema), study.unit.counted
     study.n_rows = ask(
         f"About how many {counted} are there? It is for the forecast; Enter leaves it out.",
@@ -196,7 +210,7 @@ def _answered(study: Study, force: bool) -> None:
         study.limit = ask(
             f"A ledger, {study.file('.ledger')}, will add up what is spent on this table. Which epsilon may all "
             f"releases have together? Enter for {study.epsilon:g}, which is this one alone.",
-            lambda text: _limit(float(text or study.epsilon), study.epsilon),
+            lambda text: chosen_limit(float(text or study.epsilon), study.epsilon),
         )
     path = study.schema.save(study.file(".yaml"), overwrite=force)
     note_console().print(f"\nThe schema is written to {path}; it may be edited and used again.", soft_wrap=True)
@@ -215,18 +229,6 @@ def _components(text: str, n_features: int) -> int | float | str:
     if isinstance(wanted, float) and not 0 < wanted < 1:
         raise InvalidParameterError("A share of the variance lies between 0 and 1.")
     return wanted
-
-
-def _target(text: str, names: Sequence[str]) -> str:
-    if text not in names:
-        raise InvalidParameterError(f"Name one of the columns of numbers that are used: {', '.join(names)}.")
-    return text
-
-
-def _limit(limit: float, epsilon: float) -> float:
-    if positive_number("The limit", limit) < epsilon:
-        raise InvalidParameterError(f"The limit must be at least the epsilon of this release, {epsilon:g}.")
-    return limit
 
 
 def _forecast(study: Study) -> str:
