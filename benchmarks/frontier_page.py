@@ -55,10 +55,10 @@ def sections(found: list[Row], names: list[str]) -> dict[str, str]:
     return parts
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
-    """Return the page with every part between its marks."""
+def filled(page: str, parts: dict[str, str], of: str = "frontier") -> str:
+    """Return the page with every part between its marks; `of` is the script that makes them."""
     for name, text in parts.items():
-        begin, end = f"<!-- frontier: {name} -->", "<!-- end -->"
+        begin, end = f"<!-- {of}: {name} -->", "<!-- end -->"
         pattern = re.compile(rf"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
         if not pattern.search(page):
             raise ValueError(f"The page has no mark {begin}.")

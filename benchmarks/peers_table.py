@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("peers_results.json")
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "reference" / "utility.md"
 NAMES = {"eigenveil": "eigenveil", "diffprivlib": "diffprivlib", "opendp": "OpenDP"}
+MARK = "peers_table"
 DIMENSIONS = (4, 10)  # of the true epsilon
 SETS = {
     "digits": "handwritten digits",
@@ -104,8 +105,8 @@ def origin_in_words(results: dict[str, Any]) -> str:
 def pages(results: dict[str, Any]) -> dict[Path, dict[str, str]]:
     """Return what stands between the marks of each page."""
     return {
-        README: {"peers": readme_table(results)},
-        PAGE: {"peers": f"{origin_in_words(results)}\n\n{page_table(results)}"},
+        README: {"table": readme_table(results)},
+        PAGE: {"results": f"{origin_in_words(results)}\n\n{page_table(results)}"},
     }
 
 
@@ -121,7 +122,7 @@ def main() -> None:
         measure(arguments.diffprivlib_python)
     for page, parts in pages(json.loads(RESULTS.read_text(encoding="utf-8"))).items():
         if arguments.write:
-            page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
+            page.write_text(filled(page.read_text(encoding="utf-8"), parts, MARK), encoding="utf-8")
         else:
             print("\n\n".join(parts.values()), end="\n\n")
 

@@ -1,63 +1,122 @@
-"""The README's Python blocks run, in order, as a reader would run them, and its claims hold."""
+"""The README runs, in order, in an empty folder, and shows what comes out; the Python of the docs runs too."""
 
+import json
 import re
-from pathlib import Path
+import sys
 
-import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
+from eigenveil import load_release
+from page_snippets import ROOT, assert_same_release, run_page, said, snippets
 
-ROOT = Path(__file__).parents[2]
-# A reader of small examples is told that the noise hides some of what they ask for.
-pytestmark = pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
-
-
-def python_blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+# Installing is what was done before these tests, and running them what is being done.
+INSTALLED = ("pip install", "pytest")
+LONG = ("eigenveil plan", "eigenveil audit")  # ten seconds each; the heavy run has them
 
 
-def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
-    import pyarrow as pa
-    import pyarrow.parquet
-
+@pytest.mark.usefixtures("noise_that_repeats")
+@pytest.mark.parametrize("left_out", [INSTALLED + LONG, pytest.param(INSTALLED, marks=pytest.mark.heavy)])
+def test_every_snippet_of_the_readme_runs_in_order_in_an_empty_folder(left_out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pa.table({f"x{j}": 20 * np.random.default_rng(j).normal(size=5000) for j in range(4)})
-    pyarrow.parquet.write_table(table, "table.parquet")
-    blocks = python_blocks("README.md")
-    assert len(blocks) == 4
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    printed = capsys.readouterr().out.splitlines()
-    said = re.findall(r"print\(.*\)\s+# (.*)", "\n".join(blocks))
-    assert printed == said
+    done = run_page("README.md", left_out=left_out)
+    ran = [snippet.text for snippet in done if snippet.kind == "command"]
+    assert ran[0] == "eigenveil demo"
+    assert all(any(text.startswith(long) for text in ran) == (left_out == INSTALLED) for long in LONG)
+    programs = [snippet for snippet in done if snippet.kind == "python"]
+    assert len(programs) == 3
+    for snippet in programs:
+        assert snippet.printed.splitlines() == said(snippet) != []
+    shown = next(snippet.text for snippet in snippets("README.md") if snippet.kind == "text")
+    assert_shown(shown.splitlines(), done[0].printed.splitlines())
+    assert_same_release(load_release("tumours.npz"), load_release("again.npz"))
+    assert_same_release(load_release("tumours.npz"), load_release("eigenveil-demo/tumours.npz"))
 
 
-# These are run by tests of their own, which bring devices, engines or smaller sizes.
-RUN_ELSEWHERE = {"collect_from_devices", "dask", "federation", "spark", "planning"}
-WITH_EXAMPLES = [
-    page
-    for page in sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))
-    if Path(page).stem not in RUN_ELSEWHERE and python_blocks(page)
-]
+def assert_shown(shown, printed):
+    """What the README shows of the demo begins as it does; only numbers that are drawn differ, and those by little."""
+    for mine, true in zip(shown, printed, strict=False):
+        if "│" not in mine:  # headings may move a little, as columns of numbers do
+            assert re.sub("[━─┃ ]+", " ", mine).strip() == re.sub("[━─┃ ]+", " ", true).strip()
+            continue
+        (name, *cells), (true_name, *true_cells) = (
+            [cell.strip() for cell in line.split("│")[1:-1]] for line in (mine, true)
+        )
+        assert name == true_name
+        percent = "%" in mine
+        for i, (cell, true_cell) in enumerate(zip(cells, true_cells, strict=True)):
+            if i == len(cells) - 1 or (not percent and i % 2):  # without privacy, so without chance
+                assert cell == true_cell
+            else:
+                value, true_value = (float(re.match(r"-?[0-9.]+", one)[0]) for one in (cell, true_cell))
+                assert value == pytest.approx(true_value, abs=8 if percent else 0.25)
+    assert len([line for line in shown if "│" in line]) == 12
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES)
-def test_examples_in_docs_run_and_print_what_they_say(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    blocks = python_blocks(page)
-    if any("plots" in block for block in blocks):
-        pytest.importorskip("matplotlib", reason="plots are an extra")
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    printed = capsys.readouterr().out.splitlines()
-    for said in re.findall(r"^print\(.*\)\s+# (.*)", "\n".join(blocks), flags=re.MULTILINE):
-        assert said in printed
+def test_a_demo_that_looks_otherwise_is_noticed():
+    shown = next(snippet.text for snippet in snippets("README.md") if snippet.kind == "text")
+    assert_shown(shown.splitlines(), shown.splitlines())
+    for old, new in (("80.0 %", "81.0 %"), ("tumours", "digits"), ("0.57 │", "0.58 │"), ("│ radius", "│ radii ")):
+        assert old in shown
+        with pytest.raises(AssertionError):
+            assert_shown(shown.replace(old, new).splitlines(), shown.splitlines())
+
+
+def test_what_is_shown_and_what_is_printed_can_differ_by_chance_only():
+    """A share that is far from what a release tells is no chance."""
+    shown = next(snippet.text for snippet in snippets("README.md") if snippet.kind == "text")
+    lines = shown.splitlines()
+    share = next(line for line in lines if "1 to 2" in line)
+    far = re.sub(r"[0-9]+ ", "20 ", share.split("│")[2], count=1)
+    with pytest.raises(AssertionError):
+        assert_shown([line if line != share else line.replace(share.split("│")[2], far) for line in lines], lines)
 
 
 def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "    pip install . && eigenveil demo\n" in text
     assert "    pip install '.[test]' && pytest\n" in text
+
+
+def test_the_comparison_is_what_the_saved_results_say(monkeypatch):
+    """And `python benchmarks/peers_table.py --write` writes it."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    try:
+        import frontier_page
+        import peers_table
+    finally:
+        for name in (set(sys.modules) - before) & {"frontier_page", "peers_table"}:
+            del sys.modules[name]
+    results = json.loads(peers_table.RESULTS.read_text(encoding="utf-8"))
+    assert {"commits", "days", "versions", "machine", "data"} <= results["origin"].keys()
+    for page, parts in peers_table.pages(results).items():
+        text = page.read_text(encoding="utf-8")
+        assert frontier_page.filled(text, parts, peers_table.MARK) == text
+    results["cases"][0]["packages"]["eigenveil"]["losses"][0] += 1
+    changed = peers_table.pages(results)[peers_table.README]
+    assert frontier_page.filled((ROOT / "README.md").read_text(encoding="utf-8"), changed, peers_table.MARK) != (
+        ROOT / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+# These are run by tests of their own, which bring devices, engines or smaller sizes, and commands.
+RUN_ELSEWHERE = {"collect_from_devices", "dask", "federation", "spark", "planning", "medical_table"}
+WITH_EXAMPLES = [
+    page
+    for page in sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))
+    if page.rpartition("/")[2].removesuffix(".md") not in RUN_ELSEWHERE
+    and any(snippet.kind == "python" for snippet in snippets(page))
+]
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
+# A reader of small examples is told that the noise hides some of what they ask for.
+@pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+def test_examples_in_docs_run_and_print_what_they_say(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if any("plots" in snippet.text for snippet in snippets(page) if snippet.kind == "python"):
+        pytest.importorskip("matplotlib", reason="plots are an extra")
+    done = run_page(page, left_out=("",))  # their commands are examples
+    printed = [line for snippet in done for line in snippet.printed.splitlines()]
+    for snippet in done:
+        assert set(said(snippet)) <= set(printed)

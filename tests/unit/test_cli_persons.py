@@ -103,7 +103,7 @@ def test_schemas_and_plans_speak_of_persons(folder):
 
 
 def test_start_goes_through_persons(folder):
-    answers = ["patient", "", "", "20:60", "0:70000", "", "Office", "", "1", "2", "600", "5", "", "10", "y"]
+    answers = ["patient", "", "", "20:60", "0:70000", "", "Office", "", "1", "", "2", "600", "5", "", "10", "y"]
     result = CliRunner().invoke(app, ["start", "visits.csv"], input="".join(f"{line}\n" for line in answers))
     assert result.exit_code == 0, (result.output, result.exception)
     assert "About how many persons are there?" in result.stderr

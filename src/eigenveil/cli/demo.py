@@ -146,8 +146,8 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(grid)
     _show_loadings(console, pca, names, truth["loadings"])
     console.print(
-        "The columns in truth and scikit-learn read the rows without privacy. The demo may, because these data are "
-        "public. With private data nobody may: what the release tells is all there is."
+        "What is told by the release, and the components with their errors, is private. The other columns read the "
+        "rows: the demo may, because these data are public. With private data nobody may."
     )
     print_legend(console, release, soft_wrap=False)
 
@@ -159,7 +159,7 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
     grid.add_column("measurement")
     for i in shown:
         grid.add_column(f"component {i + 1}", justify="right")
-        grid.add_column("scikit-learn", justify="right")
+        grid.add_column("not private", justify="right")
     for j, name in enumerate(names):
         cells = []
         for i in shown:
