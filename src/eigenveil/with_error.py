@@ -46,6 +46,8 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     ('0.02 (0 to 0.11)', '(1.5 ± 0.3)e-07')
     >>> with_error(0.3512, (0.3312, 0.3712), percent=True), with_error(0.3512, None, percent=True)
     ('35 ± 2 %', '35.1 %')
+    >>> with_error(0.02, (0.0, 0.0))
+    '0.02 (0 to 0)'
     >>> with_error(1.0, (0.99999999987, 1.0), percent=True)
     '100.0 %'
     >>> with_error(2.0, (-math.inf, math.inf)), with_error(2.0, (0.5, math.inf)), with_error(0.123456, None)
@@ -69,7 +71,8 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
         error, places = _rounded_up(width * shift)
         text = f"{_fixed(value * shift, places)} ± {_fixed(error, places)}"
         return f"({text})e{power:+03d}{unit}" if power else f"{text}{unit}"
-    _, places = _rounded_up((high - low) / 2 * shift)
+    # An interval of no width, as one that was all below 0, tells no digits.
+    _, places = _rounded_up(((high - low) / 2 or width) * shift)
     told = [_fixed(number * shift, places) if number else "0" for number in (value, low, high)]
     ending = f"e{power:+03d}" if power else ""
     return f"{told[0]} ({told[1]} to {told[2]}){ending}{unit}"
