@@ -1,4 +1,4 @@
-"""The noise of every additive law has the law it claims, and a change of scale of 10 %, or in a long run 5 %, is caught.
+"""The noise of every additive law has the law it claims; a change of scale of 10 % is caught, of 5 % in the long run.
 
 Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """

@@ -279,7 +279,9 @@ def test_modules_are_of_a_size_to_be_read():
 
 def test_no_circle_of_imports():
     """Packages are entered through their `__init__`, which loads lazily, so circles are of modules."""
-    graph = {module: {other for other in found if not other.endswith("__init__")} for module, found in all_imports().items()}
+    graph = {
+        module: {other for other in found if not other.endswith("__init__")} for module, found in all_imports().items()
+    }
     circles = [module for module, found in graph.items() if any(module in reachable(other, graph) for other in found)]
     assert not circles
 
