@@ -169,7 +169,7 @@ def test_sampled_likelihoods_have_mean_one_ratios(name):
 @pytest.mark.parametrize("name", LOCAL_LAWS)
 def test_local_likelihoods_have_mean_one_ratios(name, row_norms):
     """E under one row of p(report | other row)/p(report | row) is 1."""
-    kind, generator, n = LOCAL_LAWS[name], seeded_generator(2), 20_000
+    kind, generator, n = LOCAL_LAWS[name], seeded_generator(2), 10_000
     law = kind(n_features=2, epsilon=1.0, delta=1e-2 if kind.needs_delta else 0.0, row_norms=row_norms)
     row, other = np.array([[1.0, 0.0], [0.6, 0.8]]) * 2.0**law.row_bits // 1
     ids = np.frombuffer(generator.bytes(16 * n), dtype=np.uint8).reshape(n, 16)
