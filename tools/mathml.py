@@ -34,7 +34,8 @@ def mathml(tex: str, display: bool = False) -> str:
     """Return a formula as HTML, in several pieces where a line of text may break."""
     if tex.count("{") != tex.count("}"):
         raise UnknownFormulaError(f"the braces of ${tex}$ do not match")
-    fenced = re.sub(r"\\l([vV]ert)(?![a-z])", r"\\left\\l\1", re.sub(r"\\r([vV]ert)(?![a-z])", r"\\right\\r\1", tex))
+    fenced = re.sub(r"(?<!left)\\l([vV]ert)(?![a-z])", r"\\left\\l\1", tex)
+    fenced = re.sub(r"(?<!right)\\r([vV]ert)(?![a-z])", r"\\right\\r\1", fenced)
     try:
         made = convert(fenced, xmlns="", display="block" if display else "inline").replace(' xmlns=""', "", 1)
         root = ET.fromstring(made)
