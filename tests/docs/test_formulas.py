@@ -61,7 +61,7 @@ def raw(page: str) -> list[str]:
 
 def eaten(page: str) -> list[str]:
     """Return emphasis in a rendered page that was meant as mathematics: it holds its signs, or stands inside a word."""
-    signs = rf"[=≤≥<>·×^_{FORMULA_SIGNS}₀-₉²³]"  # noqa: RUF001
+    signs = rf"[=≤≥<>·×^{FORMULA_SIGNS}₀-₉²³]|\b\w_"  # noqa: RUF001
     page = re.sub(r"<(code|pre|math)\b.*?</\1>", "code", page, flags=re.DOTALL)
     held = re.findall(r"<em>(.*?)</em>", page, flags=re.DOTALL)
     return [text for text in held if re.search(signs, html.unescape(re.sub("<[^>]*>", "", text)))] + re.findall(
