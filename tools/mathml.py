@@ -17,7 +17,7 @@ from markdown.inlinepatterns import InlineProcessor
 
 DISPLAY = r"\$\$\s*([^$]+?)\s*\$\$"
 # A formula has no space inside its dollar signs, and no letter or number outside of them: "$5 or $6" is none.
-INLINE = r"(?<![\w$\\])\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?![\w$])"
+INLINE = r"(?<![\w$\\])(\(?)\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?![\w$])([).,;:]*(?:-\w+)?)"
 CHILDREN = {"mfrac": 2, "msub": 2, "msup": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
 RELATIONS = set("=<>≤≥≈≠∝∼∈→≪≫⪰⪯≻≺⊂⊆↦≔≡")  # noqa: RUF001
 SIGNS = set("+−±·")  # noqa: RUF001
@@ -30,8 +30,8 @@ class UnknownFormulaError(ValueError):
     """A formula that is not understood: the build ends here, not with a page that shows backslashes."""
 
 
-def mathml(tex: str, display: bool = False) -> str:
-    """Return a formula as HTML, in several pieces where a line of text may break."""
+def mathml(tex: str, display: bool = False) -> list[str]:
+    """Return a formula as MathML, in several pieces where a line of text may break."""
     if tex.count("{") != tex.count("}"):
         raise UnknownFormulaError(f"the braces of ${tex}$ do not match")
     fenced = re.sub(r"(?<!left)\\l([vV]ert)(?![a-z])", r"\\left\\l\1", tex)
@@ -45,13 +45,11 @@ def mathml(tex: str, display: bool = False) -> str:
         if "\\" in (element.text or "") or len(element) != CHILDREN.get(element.tag, len(element)):
             raise UnknownFormulaError(f"${tex}$ has a command that is not known, or misses a part")
         _space(element)
-    if display:
-        return f'<span class="formula">{ET.tostring(root, encoding="unicode")}</span>'
-    return "<wbr>".join(ET.tostring(piece, encoding="unicode") for piece in _pieces(root))
+    return [ET.tostring(piece, encoding="unicode") for piece in ([root] if display else _pieces(root))]
 
 
 def _space(parent: ET.Element) -> None:
-    """Mend what the converter leaves out: relations as operators, signs before one term, space after a function."""
+    """Mend what the converter leaves out: relations as operators, signs before one term, space beside a function."""
     before = "("
     for child in list(parent):
         base = child[0] if child.tag in ("msub", "msup", "msubsup", "munder") else child
@@ -66,9 +64,10 @@ def _space(parent: ET.Element) -> None:
             base.attrib.update(lspace="0", rspace="0")
         if text in SIGNS and before in OPENING:
             base.set("form", "prefix")
-        if before == "function" and (named or base.tag != "mo"):
+        beside = before in ("term", "function") if named else before == "function" and base.tag != "mo"
+        if beside and parent.tag == "mrow":
             parent.insert(list(parent).index(child), ET.Element("mspace", width="0.17em"))
-        before = "function" if named and parent.tag == "mrow" else text if base.tag == "mo" else "term"
+        before = "function" if named else text if base.tag == "mo" else "term"
 
 
 def _pieces(root: ET.Element) -> list[ET.Element]:
@@ -92,13 +91,20 @@ def _empty() -> ET.Element:
     return element
 
 
-class _Formula(InlineProcessor):
-    def __init__(self, pattern: str, md: Markdown, display: bool) -> None:
-        super().__init__(pattern, md)
-        self.display = display
-
+class _Display(InlineProcessor):
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[str, int, int]:  # type: ignore[override]  # noqa: N802
-        return self.md.htmlStash.store(mathml(m[1], self.display)), m.start(0), m.end(0)
+        html = f'<span class="formula">{"".join(mathml(m[1], display=True))}</span>'
+        return self.md.htmlStash.store(html), m.start(0), m.end(0)
+
+
+class _Inline(InlineProcessor):
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[str, int, int]:  # type: ignore[override]  # noqa: N802
+        pieces = mathml(m[2])
+        pieces[0] = m[1] + pieces[0]
+        pieces[-1] += m[3]
+        # A browser may break a line before and after <math>, also between it and a comma.
+        html = "<wbr>".join(f'<span class="unbroken">{piece}</span>' for piece in pieces)
+        return self.md.htmlStash.store(html), m.start(0), m.end(0)
 
 
 class Formulas(Extension):
@@ -107,8 +113,8 @@ class Formulas(Extension):
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
         """Register both kinds of formulas, and `$` as a sign that a backslash keeps."""
         md.ESCAPED_CHARS.append("$")
-        md.inlinePatterns.register(_Formula(DISPLAY, md, display=True), "formula-display", 187)
-        md.inlinePatterns.register(_Formula(INLINE, md, display=False), "formula-inline", 186)
+        md.inlinePatterns.register(_Display(DISPLAY, md), "formula-display", 187)
+        md.inlinePatterns.register(_Inline(INLINE, md), "formula-inline", 186)
 
 
 def makeExtension(**settings: Any) -> Formulas:  # noqa: N802  (the name that Python-Markdown looks for)

@@ -111,6 +111,10 @@ def test_a_long_formula_can_break_and_a_short_one_cannot(render):
     assert "<wbr" not in render("$a = b + c$")
 
 
+def test_no_line_breaks_before_the_comma_after_a_formula(render):
+    assert re.fullmatch(r'<p>So <span class="unbroken">\(<math.*</math>,</span> and</p>', render("So ($x$, and"))
+
+
 # The controls: each of these is a mistake that the tests above must find.
 
 
