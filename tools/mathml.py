@@ -22,6 +22,7 @@ CHILDREN = {"mfrac": 2, "msub": 2, "msup": 2, "mover": 2, "munder": 2, "mroot": 
 RELATIONS = set("=<>≤≥≈≠∝∼∈→≪≫⪰⪯≻≺⊂⊆↦≔≡")  # noqa: RUF001
 SIGNS = set("+−±·")  # noqa: RUF001
 MENDED = {"~": "∼"}  # noqa: RUF001
+ORDINARY = set("∞∂∇")
 OPENING = RELATIONS | SIGNS | set("([{,;‖|")
 LONG = 20  # characters; a longer formula in a line of text may be broken before a relation or a sign
 
@@ -56,8 +57,10 @@ def _space(parent: ET.Element) -> None:
         text = base.text = MENDED.get(base.text or "", base.text or "")
         upright = text.isascii() and (base.tag == "mo" or len(text) > 1)
         named = base.tag in ("mi", "mo") and text.isalpha() and upright
-        if named or text in RELATIONS:
-            base.tag = "mi" if named else "mo"
+        if text in RELATIONS | SIGNS:
+            base.tag = "mo"
+        elif named or text in ORDINARY:
+            base.tag = "mi"
         if named or "Α" <= text <= "Ω":  # noqa: RUF001
             base.set("mathvariant", "normal")
         if text == "/" or (text == "," and len(parent) == 1):
