@@ -101,10 +101,11 @@ def build(builder: str, folder: Path, project: Path = ROOT) -> Path:
     builder : str
         A name of `BUILDERS`.
     folder : Path
-        It must not exist; Zensical knows no other place for the site and its cache than beside mkdocs.yml.
+        Made anew: Zensical knows no other place for the site and its cache than beside mkdocs.yml.
     project : Path
         With mkdocs.yml, docs and src.
     """
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shutil.copy(project / "mkdocs.yml", folder)
     for part in ("docs", "src"):
@@ -119,7 +120,7 @@ def build(builder: str, folder: Path, project: Path = ROOT) -> Path:
 def main() -> None:
     """Build and check the site with both builders."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="an empty or new folder for both sites")
+    parser.add_argument("folder", type=Path, help="where both sites go, by the names of their builders")
     folder = parser.parse_args().folder
     pages = len(list((ROOT / "docs").rglob("*.md")))
     failed = False
