@@ -3,8 +3,8 @@
 python tools/build_site.py FOLDER    build FOLDER/mkdocs and FOLDER/zensical; a warning or a broken link is an error
 
 MkDocs and Zensical read the same mkdocs.yml, and both are strict. They check links between pages. What they do not look
-at is checked here, in the pages that were built: links and images in HTML, alternative texts, and whether a page loads
-anything from another host.
+at is checked here, in the pages that were built: links and images in HTML, alternative texts, whether a page loads
+anything from another host, and whether both builders say the same, since Zensical passes over plugins in silence.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -77,6 +78,19 @@ def problems(site: Path) -> list[str]:
     return wrong
 
 
+def unlike(first: Path, second: Path) -> list[str]:
+    """Return the pages that do not say the same in two sites, what is around their articles left aside."""
+    pages = {str(path.relative_to(site)) for site in (first, second) for path in site.rglob("index.html")}
+    return [page for page in sorted(pages) if _words(first / page) != _words(second / page)]
+
+
+def _words(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    article = "".join(re.findall(r"<article.*?</article>", text, flags=re.DOTALL))
+    article = re.sub(r"<(script|style|svg)\b.*?</\1>", "", article, flags=re.DOTALL)
+    return re.findall(r"\w+", unescape(re.sub(r"<[^>]*>", " ", article)))
+
+
 def _leaves(target: str) -> bool:
     parts = urlsplit(target)
     return bool(parts.netloc) or parts.scheme in ("http", "https", "ftp")
@@ -132,7 +146,9 @@ def main() -> None:
             wrong.append(f"{built} pages were built of {pages}")
         print(f"{builder}: {built} pages, {len(wrong)} problems", *wrong, sep="\n  ")
         failed = failed or bool(wrong)
-    sys.exit(failed)
+    different = unlike(*(folder / builder / "site" for builder in BUILDERS))
+    print(f"{len(different)} pages say something else by one builder than by the other", *different, sep="\n  ")
+    sys.exit(failed or bool(different))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,21 @@ def test_a_style_sheet_that_loads_from_elsewhere_is_found(site, rule):
     assert len(tool.problems(site)) == 1
 
 
+def test_two_sites_that_do_not_say_the_same_are_found(tmp_path):
+    pages = {
+        "first": "<nav>Menu</nav><article><h1>One</h1> and <b>two</b><script>x</script></article>",
+        "same": "<article><h1>One&nbsp;</h1>and two</article>Made with care",
+        "other": "<article><h1>One</h1> and three</article>",
+        "empty": "<article></article>",
+    }
+    for name, page in pages.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text(page)
+    (tmp_path / "none").mkdir()
+    found = {name: tool.unlike(tmp_path / "first", tmp_path / name) for name in ("same", "other", "empty", "none")}
+    assert found == {"same": [], "other": ["index.html"], "empty": ["index.html"], "none": ["index.html"]}
+
+
 def project(folder: Path, page: str) -> Path:
     """Make a project of two pages with the settings of ours."""
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[0]
