@@ -117,12 +117,12 @@ def build(builder: str, folder: Path, project: Path = ROOT) -> Path:
     folder : Path
         Made anew: Zensical knows no other place for the site and its cache than beside mkdocs.yml.
     project : Path
-        With mkdocs.yml, docs and src.
+        With mkdocs.yml, docs, src and tools.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shutil.copy(project / "mkdocs.yml", folder)
-    for part in ("docs", "src"):
+    for part in ("docs", "src", "tools"):  # extensions of Markdown are tools
         if (project / part).exists():
             shutil.copytree(project / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", *BUILDERS[builder]]

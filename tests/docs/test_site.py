@@ -94,6 +94,7 @@ def project(folder: Path, page: str) -> Path:
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "docs" / name, folder / "docs" / name)
     (folder / "src").mkdir()
+    shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "src" / "thing.py").write_text('"""A module."""\n')
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
     (folder / "docs" / "index.md").write_text("# Home\n\n[the other](other.md#part)\n")
