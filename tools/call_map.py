@@ -273,18 +273,17 @@ def picture(name: str, columns: tuple[tuple[Part, ...], ...]) -> str:
 
 
 def listed() -> str:
-    """Return the map as Markdown, a table for each part, with links."""
-    tables = []
+    """Return the map as Markdown: a list for each part, with links."""
+    lists = []
     for part in PARTS:
-        lines = [f"### {part.title}", "", f"*{part.cost[0].upper() + part.cost[1:]}.*", ""]
-        lines += ["| question | Python | command line | more |", "| --- | --- | --- | --- |"]
+        lines = [f"### {part.title}", "", f"*{part.cost.capitalize()}.*", ""]
         for entry in part.rows:
-            calls = "<br>".join(f"`{shown(call)}`" for call in entry.calls)
-            commands = "<br>".join(f"`eigenveil {command}`" for command in entry.commands)
-            pages = ", ".join(f"[{title}](../{path})".replace("(../how_to/", "(") for title, path in entry.pages)
-            lines.append(f"| {' '.join(entry.question)} | {calls} | {commands} | {pages} |")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables)
+            names = [f"`{shown(call)}`" for call in entry.calls]
+            names += [f"`eigenveil {command}`" for command in entry.commands]
+            pages = [f"[{title}](../{path})".replace("(../how_to/", "(") for title, path in entry.pages]
+            lines.append(f"- **{' '.join(entry.question)}** {', '.join(names)} → {', '.join(pages)}")
+        lists.append("\n".join(lines))
+    return "\n\n".join(lists)
 
 
 def with_list(page: str) -> str:
