@@ -82,17 +82,6 @@ def test_every_page_is_in_the_nav_exactly_once():
     )
 
 
-def settings(config: str) -> list[str]:
-    """Return the settings of mkdocs.yml by name; of two with one name, YAML forgets the first without a word."""
-    return re.findall(r"^(\w+):", config, flags=re.MULTILINE)
-
-
-def test_no_setting_of_the_site_is_given_twice():
-    names = settings((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert len(names) > 5
-    assert sorted(set(names)) == sorted(names)
-
-
 def test_a_page_stands_in_one_of_four_folders():
     folders = {page.relative_to(DOCS).parts[0] for page in DOCS.rglob("*.md") if page.name != "index.md"}
     assert folders == {"tutorials", "how_to", "reference", "explanation"}
@@ -103,6 +92,17 @@ def test_every_page_that_is_named_by_its_path_exists():
     named = {(path, page) for path, page in named if path != Path(__file__).resolve()}
     assert len(named) > 20
     assert sorted(f"{path.relative_to(ROOT)}: {page}" for path, page in named if not (ROOT / page).exists()) == []
+
+
+def settings(config: str) -> list[str]:
+    """Return the settings of mkdocs.yml by name; of two with one name, YAML forgets the first without a word."""
+    return re.findall(r"^(\w+):", config, flags=re.MULTILINE)
+
+
+def test_no_setting_of_the_site_is_given_twice():
+    names = settings((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert len(names) > 5
+    assert sorted(set(names)) == sorted(names)
 
 
 # The controls: each of these is a mistake that the tests above must find.
