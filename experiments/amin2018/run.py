@@ -236,7 +236,8 @@ def _verdict(results: Results) -> list[str]:
             where sampling is the best of the four and beats the zero matrix: ε = 0.3 where rows are divided by the
             largest norm, ε = 0.05 where each row has norm 1 (and 0.03, by two standard errors). So what an earlier
             version of this page said, that another scaling does not change the verdict, was wrong. Above the window
-            the Gaussian mechanism is the best of the four, also with the √2 that it lacks (`gaussian`), so "almost all
+            the Gaussian mechanism is the best of the four, also with the $\\sqrt{{2}}$ that it lacks (`gaussian`),
+            so "almost all
             choices of ε" can only be a range of small ε. Where sampling has the smallest ridge error, that error is
             larger than that of predicting 0. `matrix_laplace`, pure as sampling is, has a smaller Frobenius error than
             all four wherever one of them beats the zero matrix (not measured with rows scaled only), but for airfoil

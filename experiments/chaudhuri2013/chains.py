@@ -2,7 +2,6 @@
 
 Hoff's sampler itself is run by `hoff.py`; here is the block sampler, and the figure with both.
 """
-# ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 
 import functools
 from pathlib import Path
@@ -146,21 +145,31 @@ def figure_2(results: Results, images: Path) -> list[str]:
         )
         pair[0].legend(fontsize=7)
     spreads = " and ".join(_chains_differ(results.one(part="figure 2", data=name)) for name in SHOWN)
-    header = ["", "sampler", "chains", "T", "F_k(20,000)", "F at the end", "√T·F", "qF lost, second half"]
-    header += ["k(d − k)/(nε)", "settled at T"]
+    header = [
+        "",
+        "sampler",
+        "chains",
+        "T",
+        "$F_k(20{,}000)$",
+        "$F$ at the end",
+        r"$\sqrt{T} F$",
+        "qF lost, second half",
+    ]
+    header += [r"$k(d - k)/(n\varepsilon)$", "settled at T"]
     return [
         "### Figure 2: traces of the Gibbs samplers\n",
         prose(f"""ε = 0.1, all rows, uniform starts. A step of Hoff's sampler is a pass over all columns, and in
             each over all coordinates, as in the papers; a block update redraws a whole column at once, then
             turns every pair of eigendirections. The paper has five chains of 40,000; here one of Hoff's is run.
-            How much chains differ is taken from the five of the block sampler: one standard deviation of F at
+            How much chains differ is taken from the five of the block sampler: one standard deviation of $F$ at
             the end is {spreads}. If Hoff's chains differ no more, one tells on which side of 0.01 it is; that
             they do not was not measured. "Settled" is the first T kept where the loss is within a tenth of its
             later mean."""),
         save_figure(figure, images, "chaudhuri2013_traces", "Figure 2: F_k(T) and the loss of the subspace"),
         table(header, lines),
-        prose("""**Agreement: F_k(T) falls as printed, but it does not measure burn-in.** Independent draws have
-            F_k(T) near 1/√T, 0.0071 at T = 20,000, so the paper's "less than 0.01" is what they would give too,
+        prose("""**Agreement: $F_k(T)$ falls as printed, but it does not measure burn-in.** Independent draws have
+            $F_k(T)$ near $1/\\sqrt{T}$, 0.0071 at T = 20,000, so the paper's "less than 0.01" is what they would
+            give too,
             and takes 10,000 perfect draws: the statistic averages random signs and does not see the subspace.
             Both samplers are near that limit. The right-hand panels show the subspace: there both settle within
             a few steps, at the same loss, so 20,000 steps were more than enough. Not yet discussed with the

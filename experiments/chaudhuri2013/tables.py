@@ -1,5 +1,4 @@
 """Tables 1 and 2 of Chaudhuri et al. (2013): the data sets, and linear classifiers in the projected space."""
-# ruff: noqa: RUF001  (the page has real minus signs)
 
 import warnings
 
@@ -172,7 +171,15 @@ def table_1(results: Results) -> list[str]:
                 f"{mean['of frobenius']:.2f}",
             ]
         )
-    header = ["data (the paper in brackets)", "n", "d", "k", "qF(V_k)", "qF/tr A", "qF/‖A‖_F"]
+    header = [
+        "data (the paper in brackets)",
+        "n",
+        "d",
+        "k",
+        "$qF(V_k)$",
+        r"$qF/\operatorname{tr} A$",
+        r"$qF/\lVert A\rVert_F$",
+    ]
     rows = {row.cell["data"]: row.mean for row in results.select(part="table 1", constant=False)}
     census = rows["census"]["of trace"]
     moved = ", ".join(f"{rows[name]['qF, features from 0 to 1']:.4f} on {name}" for name in SAME)
@@ -187,9 +194,11 @@ def table_1(results: Results) -> list[str]:
             first two); centring and unit rows (far off); one component less (0.6405, 0.7313 and 0.5120, near on
             two sets and equal on none); the longest row of the census taken from its test file as well (it is
             shorter). Which features count as nominal is only told by d: we found one way for each set, and
-            other ways may exist. The reason is not found. The last column is headed qF/‖A‖_F in the paper; its
-            numbers are qF/tr A, and cannot be qF/‖A‖_F: for rows of norm at most 1 that ratio is at least
-            min(1, √(k·qF)), which is 1 for all four sets ([why](theory.md#table-1-of-jmlr-2013)). Not yet
+            other ways may exist. The reason is not found. The last column is headed $qF/\\lVert A\\rVert_F$ in the
+            paper; its numbers are $qF/\\operatorname{{tr}} A$, and cannot be $qF/\\lVert A\\rVert_F$: for rows of
+            norm at most 1 that ratio is at least
+            $\\min(1, \\sqrt{{k\\cdot qF}})$, which is 1 for all four sets ([why](theory.md#table-1-of-jmlr-2013)).
+            Not yet
             discussed with the authors. **No for localization.** Our copy is not the paper's: of its five
             persons only A and B are original, the coordinates of C to E are partly reconstructed, to 0.3 mm,
             and have no timestamp, so it is left out and d is 43; divided by its largest value a timestamp is
@@ -237,7 +246,7 @@ def table_2(results: Results) -> list[str]:
             choice of the penalty, the rest for testing; {PROJECTIONS} projections on each permutation,
             permutations: {rounds} (the paper: 5). ± is one standard deviation over all rounds, as in the paper.
             Of the training rows the first {TRAINED["kddcup99"]:,} and {TRAINED["localization"]:,} are used, as
-            libSVM's time grows with their square. The default kernel, exp(−‖x − y‖²/k), has
+            libSVM's time grows with their square. The default kernel, $\\exp(-\\lVert x - y\\rVert^2/k)$, has
             {DEFAULT_PROJECTIONS} projections on each permutation."""),
         table(["one label against all", "majority", *CLASSIFIED], lines),
         prose(f"""**Agreement: kddcup99 yes in order, localization no.** On kddcup99 non-private PCA and PPCA

@@ -183,7 +183,8 @@ def _utility_verdict(results: Results) -> list[str]:
             rows are many, and approaches the non-private utility as n grows. MOD-SULQ is hardly better than a
             random projection on census and insurance, and somewhat better on localization, as printed. The
             exception is kddcup99, which the paper counts among the hopeless: at all 494,021 rows the norm of
-            MOD-SULQ's noise, 2β√d = 0.26, is below the first eigenvalue 0.48, and it finds that direction. At
+            MOD-SULQ's noise, $2\\beta\\sqrt{d} = 0.26$, is below the first eigenvalue 0.48, and it finds that
+            direction. At
             100,000 rows it does not, so the paper's axis may end before. **The contrast is one of constants,
             not of input perturbation:** `gaussian` adds the same kind of noise as MOD-SULQ under the same (ε,
             δ), 4.9d to 5.8d times less of it beside the diagonal and 3.5d to 4.1d times less on it at these d,

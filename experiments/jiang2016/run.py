@@ -41,10 +41,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 # The rows of Table 1: its growth by the name that `jiang_table_1` has for it, and as it is printed.
 TABLE_1 = {
-    "laplace (paper)": ("laplace", "d√d"),
-    SULQ: ("sulq", "d√d log d"),
-    WISHART: ("wishart", "d log d"),
-    "gaussian (paper)": ("gaussian", "√d"),
+    "laplace (paper)": ("laplace", r"d\sqrt{d}"),
+    SULQ: ("sulq", r"d\sqrt{d} \log d"),
+    WISHART: ("wishart", r"d \log d"),
+    "gaussian (paper)": ("gaussian", r"\sqrt{d}"),
 }
 PURE = ("laplace (paper)", WISHART, "laplace", "matrix_laplace")
 
@@ -200,7 +200,7 @@ def _table_1(results: Results) -> list[str]:
         printed = ["", ""]
         if name in TABLE_1:
             key, growth = TABLE_1[name]
-            printed = [f"O({growth}/(nε))", f"{printed_exponent(results, key):.2f}"]
+            printed = [f"$O({growth}/(n\\varepsilon))$", f"{printed_exponent(results, key):.2f}"]
         row = results.one(part="norm", mechanism=name, d=dimensions[-1])
         norm = number(row.mean["norm"], row.se["norm"])
         privacy = "(1, 1e-6)" if name == SULQ or "delta" in OPTIONS[name] else "1"
@@ -208,7 +208,8 @@ def _table_1(results: Results) -> list[str]:
     header = ["", "stated privacy", "Table 1", "its exponent", "measured exponent", f"norm at d = {dimensions[-1]}"]
     return [
         "### Table 1: spectral norm of the noise\n",
-        prose(f"""Exponents are least-squares slopes of log‖noise‖₂ against log d, d from {dimensions[0]} to
+        prose(f"""Exponents are least-squares slopes of $\\log\\lVert \\mathrm{{noise}}\\rVert_2$ against $\\log d$,
+            $d$ from {dimensions[0]} to
             {dimensions[-1]}; the norm is that of the noise on C = nA."""),
         table(header, lines),
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
@@ -236,7 +237,8 @@ def _theorem_7(results: Results) -> list[str]:
             For each draw of W the rows needed are found by bisection."""),
         table(header, lines),
         prose("""**Agreement: yes, the theorem holds**, although its proof drops a square. It asks for many times the
-            rows that are needed, the more the closer ρ is to 1: 1/(1 − ρ²) stands where 1/√(1 − ρ²) is enough. Both
+            rows that are needed, the more the closer ρ is to 1: $1/(1 - \\rho^2)$ stands where $1/\\sqrt{1 -
+            \\rho^2}$ is enough. Both
             bounds speak of W and not of privacy, which the next table is about. Not yet discussed with the
             authors."""),
     ]
@@ -278,13 +280,15 @@ def _pca(results: Results) -> list[str]:
     )
     return [
         "### Laplace against Wishart in PCA\n",
-        prose(f"""Loss 1 − qF(V)/qF(V_k) of the first k directions, mean of {rows[0].repeats} runs; {sets}. The paper
+        prose(f"""Loss $1 - qF(V)/qF(V_k)$ of the first $k$ directions, mean of {rows[0].repeats} runs; {sets}. The
+            paper
             has no experiment."""),
         table(["data", "ε", *PURE], lines),
         prose("""**Agreement: yes, Wishart noise loses less than Laplace noise at the same stated ε.** But its ε does
             not hold. `matrix_laplace` keeps its ε and loses no more: the off-diagonal standard deviation of its noise
-            is √2·√(d + 1)/ε, that of the published Wishart 1.5·√(d + 1)/ε, and its largest eigenvalue about 3.3 d/ε,
-            where that of Wishart noise is about 4.5 d/ε above its mean."""),
+            is $\\sqrt{2}\\cdot \\sqrt{d + 1}/\\varepsilon$, that of the published Wishart
+            $1.5\\cdot \\sqrt{d + 1}/\\varepsilon$, and its largest eigenvalue about $3.3 d/\\varepsilon$, where that of
+            Wishart noise is about $4.5 d/\\varepsilon$ above its mean."""),
     ]
 
 

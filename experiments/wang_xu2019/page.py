@@ -72,9 +72,11 @@ def _set_up() -> list[str]:
         for claimed in (0.5, 1.0, 2.0)
     )
     return [
-        prose(f"""The error is ‖V̂V̂ᵀ − VVᵀ‖_F, at most √(2k). **An output that knows nothing of V has the root
-            mean square error √(2k(1 − k/p))**, whatever it is, because V is drawn uniformly: that is the column
-            "random". `gaussian_paper` has the paper's σ₁, whose true ε is another (at δ = {DELTA:g}, a claimed
+        prose(f"""The error is $\\lVert \\hat{{V}}\\hat{{V}}^\\top - VV^\\top \\rVert_F$, at most $\\sqrt{{2k}}$.
+            **An output that
+            knows nothing of $V$ has the root mean square error $\\sqrt{{2k(1 - k/p)}}$**, whatever it is, because
+            $V$ is drawn uniformly: that is the column
+            "random". `gaussian_paper` has the paper's $\\sigma_1$, whose true ε is another (at δ = {DELTA:g}, a claimed
             {true}): the paper's low-dimensional setting, ε = 0.5, is as private as it says, and from ε = 1 on
             it is not. `gaussian` is ours at (ε, δ), `double_cap` ours at pure ε. "{ONCE}" is a second look and
             nothing that the paper says: the noise of a single client on the sum of all rows, as a trusted
@@ -93,8 +95,9 @@ def _low(results: Results, images: Path) -> list[str]:
     return [
         "### Low dimension, synthetic\n",
         prose(f"""ε = 0.5, δ = {DELTA:g}, n = {n:,}, `LocalPCA`: every client of `double_cap` is played,
-            Gaussian noise is drawn as its sum. Σ = (VVᵀ + I)/(10p), so rows have norms about 0.35 where 1 is
-            allowed, and the gap is 1/(10p)."""),
+            Gaussian noise is drawn as its sum. $\\Sigma = (VV^\\top + I)/(10p)$, so rows have norms about 0.35 where
+            1 is
+            allowed, and the gap is $1/(10p)$."""),
         table(["p", "k", "random", *WAYS], lines),
         _figure(results, images),
         prose("""**Contradiction: at the paper's n the local estimates carry next to no information.** At every
@@ -127,9 +130,10 @@ def _start(results: Results) -> list[str]:
         prose(f"""Any n can be had because the noise of all clients is drawn as one normal matrix of the same
             covariance; for the Gaussian mechanisms that is their law, and the column "{NORMAL}" shows that it
             holds for `double_cap` beside clients that were played. The theory is that of a few eigenvalues
-            1/(10p) above noise with entries of standard deviation σ/√n: they leave its spectrum from n =
-            p(10pσ)² on, and the error is halved at four times that. A public bound nearer to the norms would
-            help: 0.6 instead of 1 divides the clients needed by 1/0.6⁴ = 7.7. At the paper's n `double_cap`
+            $1/(10p)$ above noise with entries of standard deviation $\\sigma/\\sqrt{{n}}$: they leave its spectrum
+            from $n = p(10p\\sigma)^2$ on, and the error is halved at four times that. A public bound nearer to the
+            norms would
+            help: 0.6 instead of 1 divides the clients needed by $1/0.6^4 = 7.7$. At the paper's n `double_cap`
             halves the error from ε = 16 on, and the Gaussian mechanisms do not even at 30, the largest ε that a
             protocol takes."""),
     ]
@@ -177,8 +181,9 @@ def _sparse(results: Results) -> list[str]:
     s = limits[0].cell["s"]
     return [
         "### Figure 2: sparse components, synthetic\n",
-        prose(f"""k = {k}. The Fantope estimator of Algorithm 2 runs on all p features, with the penalty σ√(log
-            p), σ the standard deviation of an entry of the noise. The paper varies n at p = 400 and ε = 2, p at
+        prose(f"""k = {k}. The Fantope estimator of Algorithm 2 runs on all p features, with the penalty
+            $\\sigma\\sqrt{{\\log p}}$, $\\sigma$ the standard deviation of an entry of the noise. The paper varies n
+            at p = 400 and ε = 2, p at
             n = 2,000 and ε = 2, and ε at n = 2,000 and p = 400; its text has s from 15 to 80 at ε = 1. It
             averages 20 runs; one run has a standard deviation of about 0.1, so two to five tell a distance of
             0.2 from random. {panels}"""),
@@ -209,7 +214,7 @@ def _real(results: Results) -> list[str]:
     lines = [[name, *(f"{value:.3f}" for value in PRINTED[name])] for name in ("cancer_rna_seq", "nips")]
     return [
         "### Tables 1 and 2: sparse components of real data\n",
-        prose(f"""k = 10, so no error can be above √20 = 4.472. Algorithm 2 has a penalty and no s, and the
+        prose(f"""k = 10, so no error can be above $\\sqrt{{20}} = 4.472$. Algorithm 2 has a penalty and no s, and the
             paper does not say how s enters, nor what the truth is. Here PCA runs on the s features with the
             largest off-diagonal entries, and the truth is the same without noise. Features are divided by their
             largest absolute value and rows by their norm, as the algorithm asks. Two more columns for a second
@@ -223,7 +228,8 @@ def _real(results: Results) -> list[str]:
         "Printed for the sets that could not be had, (ε, s) as above from left to right:\n",
         table(["", *(f"{epsilon:g}, {s}" for epsilon, s in TABLES)], lines),
         prose("""**Contradiction: with rows of norm 1 and noise from every client there is no information to be
-            seen on any of these sets.** An entry of the noise has standard deviation σ₁/√n, 0.055 on isolet5
+            seen on any of these sets.** An entry of the noise has standard deviation $\\sigma_1/\\sqrt{n}$, 0.055 on
+            isolet5
             and 0.26 on leukemia at ε = 2, and the largest entry of the matrices is 0.004. Outside of these
             tables we tried twenty readings on isolet5, colon and lung_gordon2002, once each: features as they
             are, divided by their largest value, or standardized (genes after a logarithm), with rows of norm 1;
@@ -259,7 +265,8 @@ def _solved(results: Results) -> list[str]:
             the largest diagonal are kept, which may. **Contradiction, as with screened
             features:** with rows of norm 1 and noise from every client the error is that of a random choice of
             features. With s = k = 10 the penalty leaves the ten features of the largest diagonal, and an error
-            is √(2m) where m of them differ. The second look does not give the printed errors either: they are
+            is $\\sqrt{{2m}}$ where $m$ of them differ. The second look does not give the printed errors either: they
+            are
             below them on isolet5 and leukemia and above them on colon. One or two runs are few; the first
             column is 4.47 in each of them, the second would need more. {pending} Not yet discussed with the
             authors."""),

@@ -94,6 +94,17 @@ def test_every_page_that_is_named_by_its_path_exists():
     assert sorted(f"{path.relative_to(ROOT)}: {page}" for path, page in named if not (ROOT / page).exists()) == []
 
 
+def settings(config: str) -> list[str]:
+    """Return the settings of mkdocs.yml by name; of two with one name, YAML forgets the first without a word."""
+    return re.findall(r"^(\w+):", config, flags=re.MULTILINE)
+
+
+def test_no_setting_of_the_site_is_given_twice():
+    names = settings((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert len(names) > 5
+    assert sorted(set(names)) == sorted(names)
+
+
 # The controls: each of these is a mistake that the tests above must find.
 
 
@@ -123,6 +134,10 @@ def test_a_broken_link_is_found(tmp_path, link):
 def test_a_page_outside_the_nav_or_twice_in_it_is_found():
     config = "site_name: x\nnav:\n  - Home: index.md\n  - Part:\n      - a/b.md\n      - Again: a/b.md\nother: c.md\n"
     assert nav_pages(config) == ["index.md", "a/b.md", "a/b.md"]
+
+
+def test_a_setting_that_is_given_twice_is_found():
+    assert settings("a: 1\nb:\n  a: 2\na: 3\n") == ["a", "b", "a"]
 
 
 def test_a_mention_of_a_page_is_found():

@@ -1,4 +1,4 @@
-"""The noise of every additive law has the law it claims, and a change of scale of 5 % is caught.
+"""The noise of every additive law has the law it claims; a change of scale of 10 % is caught, of 5 % in the long run.
 
 Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """
@@ -15,22 +15,23 @@ from statistical.constants import PERTURB, N
 from statistical.laws import chi_square_difference_cdf, folded, follows
 
 GRID = 2.0**32  # noise is discrete on the integer grid of 16 bits, and continuous for the eye
-D = 400
+D = 200
+FEWER = 5  # draws in the default run, which see a flaw twice as large
 
 
-def diagonals(law, generator):
+def diagonals(law, generator, n):
     """Independent diagonal entries, and independent entries beside the diagonal (index pairs without a common row)."""
     diagonal, beside = [], []
-    for _ in range(N // D):
+    for _ in range(n // D):
         noise = law.noise(generator, GRID) / GRID
         diagonal.append(np.diag(noise))
         beside.append(noise[np.arange(0, D, 2), np.arange(1, D, 2)])
     return {"diagonal": np.ravel(diagonal), "off-diagonal": np.ravel(beside)}
 
 
-def norms(law, generator):
+def norms(law, generator, n):
     """Radius, and the share of one coordinate in it: uniform directions make that a Beta law."""
-    draws = np.array([law.noise(generator) for _ in range(N // 2)])
+    draws = np.array([law.noise(generator) for _ in range(n // 2)])
     radius = np.linalg.norm(draws, axis=(1, 2))
     return {
         "radius": radius,
@@ -100,16 +101,16 @@ QUICK = [
     and name in ("gaussian", "matrix_laplace")
 ]
 PARAMETERS = [
-    pytest.param(*case, id=case_id, marks=() if case_id in QUICK else (pytest.mark.heavy,))
-    for case, case_id in ADDITIVE
+    *(pytest.param(*case, N // FEWER, 2 * PERTURB, id=case_id) for case, case_id in ADDITIVE if case_id in QUICK),
+    *(pytest.param(*case, N, PERTURB, id=f"{case_id}-long", marks=pytest.mark.heavy) for case, case_id in ADDITIVE),
 ]
 
 
-@pytest.mark.parametrize(("name", "calibration", "relation"), PARAMETERS)
-def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration, relation):
+@pytest.mark.parametrize(("name", "calibration", "relation", "n", "flaw"), PARAMETERS)
+def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration, relation, n, flaw):
     d, functionals, laws = CLAIMS[name]
     law = make(name, calibration, relation, d=d, epsilon=0.7)
-    samples = functionals(law, seeded_generator(20261115))
+    samples = functionals(law, seeded_generator(20261115), n)
     for part, cdf in laws(law).items():
         sample = samples[part]
         assert follows(sample, cdf), part
@@ -118,10 +119,10 @@ def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration
             assert follows(sample, cdf), part
         if part.startswith("share"):
             # A change of scale cancels in a share; noise that is flat in one coordinate does not.
-            assert not follows(np.minimum(1.0, sample * (1 + PERTURB) ** 2), cdf), part
+            assert not follows(np.minimum(1.0, sample * (1 + flaw) ** 2), cdf), part
         else:
-            assert not follows(sample * (1 + PERTURB), cdf), part
-            assert not follows(sample * (1 - PERTURB), cdf), part
+            assert not follows(sample * (1 + flaw), cdf), part
+            assert not follows(sample * (1 - flaw), cdf), part
 
 
 def test_every_law_that_adds_noise_has_a_claim():
@@ -133,9 +134,9 @@ def test_every_law_that_adds_noise_has_a_claim():
 def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, calibration, relation):
     d = 30
     law = make(name, calibration, relation, d=d)
-    draws = np.array([law.noise(seeded_generator(seed), GRID) / GRID for seed in range(300)])
+    draws = np.array([law.noise(seeded_generator(seed), GRID) / GRID for seed in range(100)])
     beside = draws[:, np.triu_indices(d, 1)[0], np.triu_indices(d, 1)[1]]
-    # 130,500 numbers, nearly independent: the relative error of their standard deviation is about 0.3 % (1 %).
-    assert np.isclose(np.sqrt(np.mean(beside**2)), law.off_diagonal_sd, rtol=0.03)
-    error = law.off_diagonal_sd * 2 / np.sqrt(300 * d)
+    # 43,500 numbers, nearly independent: the relative error of their standard deviation is about 0.5 % (1.7 %).
+    assert np.isclose(np.sqrt(np.mean(beside**2)), law.off_diagonal_sd, rtol=0.08)
+    error = law.off_diagonal_sd * 2 / np.sqrt(100 * d)
     assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - law.noise_mean) < 8 * error

@@ -157,7 +157,7 @@ def test_sampled_likelihoods_have_mean_one_ratios(name):
     law = made(name, d=3, k=1, epsilon=4.0)
     rows = np.vstack([np.tile(np.eye(3)[0], (3, 1)), np.eye(3)[1:2]])
     turned = rows[:, [1, 0, 2]]
-    values = drawn_values(law, gram_of(rows), 4, 6000)
+    values = drawn_values(law, gram_of(rows), 4, 4500)
     log_ratio = np.subtract(*(law.log_likelihood(values, gram_of(data) / GRID, 4) for data in (turned, rows)))
     for factor, holds in ((1.0, True), (1.5, False)):  # the control: a strength that is half off
         ratios = np.exp(np.clip(factor * log_ratio, -50, 50))
@@ -169,7 +169,7 @@ def test_sampled_likelihoods_have_mean_one_ratios(name):
 @pytest.mark.parametrize("name", LOCAL_LAWS)
 def test_local_likelihoods_have_mean_one_ratios(name, row_norms):
     """E under one row of p(report | other row)/p(report | row) is 1."""
-    kind, generator, n = LOCAL_LAWS[name], seeded_generator(2), 20_000
+    kind, generator, n = LOCAL_LAWS[name], seeded_generator(2), 10_000
     law = kind(n_features=2, epsilon=1.0, delta=1e-2 if kind.needs_delta else 0.0, row_norms=row_norms)
     row, other = np.array([[1.0, 0.0], [0.6, 0.8]]) * 2.0**law.row_bits // 1
     ids = np.frombuffer(generator.bytes(16 * n), dtype=np.uint8).reshape(n, 16)
@@ -194,7 +194,7 @@ def simulated(name, *, runs, n_rows):
 
 @pytest.mark.parametrize("name", [*ADDITIVE, "ppca", "eigenvector_sampling"])
 def test_first_order_losses_agree_with_a_simulation(name):
-    mean, error, first_order = simulated(name, runs=1500, n_rows=10**5)
+    mean, error, first_order = simulated(name, runs=500 if LAWS[name].adds_noise else 1500, n_rows=10**5)
     room = 6 * error + 0.01 * first_order
     if LAWS[name].adds_noise and not made(name).rotation_invariant:
         assert 0.5 * first_order < mean < first_order + room  # an upper bound, in other bases than that of the entries

@@ -5,6 +5,7 @@ another module: imports inside functions count, and so do names that a package l
 """
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -115,23 +116,25 @@ def sources():
 SOURCES = sources()
 
 
-def only_for_types(tree):
-    """Return the nodes below `if TYPE_CHECKING`, which never run."""
-    below = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            below |= {id(inner) for statement in node.body for inner in ast.walk(statement)}
-    return below
+@functools.cache
+def parsed(text):
+    return ast.parse(text)
+
+
+def statements(body):
+    """Return all statements that may run, at any depth, but for those below `if TYPE_CHECKING`."""
+    for statement in body:
+        yield statement
+        only_for_types = isinstance(statement, ast.If) and getattr(statement.test, "id", None) == "TYPE_CHECKING"
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if not (only_for_types and field == "body"):
+                yield from statements(getattr(statement, field, ()))
 
 
 def imported_paths(text, module):
     """Return the dotted paths, below the package, that a module imports."""
-    tree = ast.parse(text)
-    skipped = only_for_types(tree)
     here = ["eigenveil", *module.split(".")]
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node in statements(parsed(text).body):
         if isinstance(node, ast.Import):
             paths = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -143,9 +146,10 @@ def imported_paths(text, module):
         yield from (".".join(path[1:]) for path in paths if path[0] == "eigenveil" and len(path) > 1)
 
 
+@functools.cache
 def lazy_homes(package):
     """Return the names that a package loads lazily, by the module they live in."""
-    for node in ast.walk(ast.parse(SOURCES.get(package, ""))):
+    for node in parsed(SOURCES.get(package, "")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "_HOMES":
             return ast.literal_eval(node.value)
     return {}
@@ -162,14 +166,18 @@ def modules_of(path):
     return found if home is None else found | modules_of(".".join([*parts[:-1], home]))
 
 
-IMPORTS = {
-    module: set().union(*(modules_of(path) for path in imported_paths(text, module))) - {module}
-    for module, text in SOURCES.items()
-}
+@functools.cache
+def all_imports():
+    """Return the modules that run because of each module's own imports."""
+    return {
+        module: set().union(*(modules_of(path) for path in imported_paths(text, module))) - {module}
+        for module, text in SOURCES.items()
+    }
 
 
-def reachable(start, imports=IMPORTS):
+def reachable(start, imports=None):
     """Return every module that runs, sooner or later, because of `start`."""
+    imports = imports or all_imports()
     found, waiting = set(), {start}
     while waiting:
         module = waiting.pop()
@@ -203,7 +211,7 @@ def test_a_law_meets_private_sums_at_the_gate_only():
     readers = {
         module
         for module, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Attribute) and node.attr in ("gram", "_gram")
     }
     assert readers == {"moments", "gate", "site_gate"}
@@ -213,7 +221,7 @@ def test_a_law_meets_private_counts_of_scores_at_their_gate_only():
     readers = {
         module
         for module, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Attribute) and node.attr in ("in_cells", "_in_cells")
     }
     assert readers == {"rows.score_counts", "score_gate"}
@@ -225,14 +233,14 @@ def test_estimators_are_known_to_others_by_their_public_methods():
         node.name
         for module, text in SOURCES.items()
         if layer(module) == "estimators"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__")
     }
     callers = {
         (module, node.attr)
         for module, text in SOURCES.items()
         if layer(module) in ("cli", "audit", "theory", "report")
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Attribute) and node.attr in private and getattr(node.value, "id", "self") != "self"
     }
     assert not callers
@@ -250,7 +258,7 @@ def compared_names(text):
     # "none" is a word of many tables.
     names = {*LAWS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))} - {"none"}
     tables = ast.Compare | ast.MatchValue | ast.Tuple | ast.Set | ast.Dict | ast.List
-    held = (inner for node in ast.walk(ast.parse(text)) if isinstance(node, tables) for inner in ast.walk(node))
+    held = (inner for node in ast.walk(parsed(text)) if isinstance(node, tables) for inner in ast.walk(node))
     return names & {node.value for node in held if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
@@ -271,7 +279,9 @@ def test_modules_are_of_a_size_to_be_read():
 
 def test_no_circle_of_imports():
     """Packages are entered through their `__init__`, which loads lazily, so circles are of modules."""
-    graph = {module: {other for other in found if not other.endswith("__init__")} for module, found in IMPORTS.items()}
+    graph = {
+        module: {other for other in found if not other.endswith("__init__")} for module, found in all_imports().items()
+    }
     circles = [module for module, found in graph.items() if any(module in reachable(other, graph) for other in found)]
     assert not circles
 
@@ -305,5 +315,5 @@ def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
 def test_control_a_reach_for_rows_is_seen(statement):
     module = "postprocess.spectrum"
     added = set().union(*(modules_of(path) for path in imported_paths(statement, module)))
-    imports = {**IMPORTS, module: IMPORTS[module] | added}
+    imports = {**all_imports(), module: all_imports()[module] | added}
     assert {layer(other) for other in reachable("report.page", imports)} & PRIVATE

@@ -54,6 +54,11 @@ def said(fit):
         (make_pipeline(ColumnTransformer([("a", StandardScaler(), [0])]), private()), "StandardScaler"),
         (ColumnTransformer([("a", make_pipeline(StandardScaler(), private()), [0, 1])]), "StandardScaler"),
         (make_pipeline(SimpleImputer(), private()), "SimpleImputer"),
+        (make_pipeline(SimpleImputer(strategy="constant"), private()), "SimpleImputer"),  # drops empty columns
+        (
+            make_pipeline(SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), private()),
+            "SimpleImputer",
+        ),
         (make_pipeline(wide(), StandardScaler(), private()), "StandardScaler"),  # the second of a kind
         (make_pipeline(wide(), make_pipeline(StandardScaler(), private())), "StandardScaler"),
         (make_pipeline(make_pipeline(wide()), StandardScaler(), make_pipeline(private())), "StandardScaler"),
@@ -90,7 +95,7 @@ def test_a_scaled_target_is_named():
         make_pipeline(private()),
         make_pipeline(Normalizer(), FunctionTransformer(np.abs), private()),
         make_pipeline(PolynomialFeatures(2), PrivatePCA(1, norm_bound=9.0)),
-        make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0), private()),
+        make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True), private()),
         make_pipeline(GaussianRandomProjection(2), private()),
         make_pipeline(private(), StandardScaler()),  # what learns from released components is its own business
         make_pipeline("passthrough", private()),

@@ -29,7 +29,8 @@ _LEARNS_NOTHING: dict[str, dict[str, Any]] = {
     "SparseRandomProjection": {"n_components": int},
     "OneHotEncoder": {"categories": list, "min_frequency": type(None), "max_categories": type(None)},
     "OrdinalEncoder": {"categories": list, "min_frequency": type(None), "max_categories": type(None)},
-    "SimpleImputer": {"strategy": "constant"},
+    # Otherwise it learns which columns there are: those with a value, and indicators of those without.
+    "SimpleImputer": {"strategy": "constant", "keep_empty_features": True, "add_indicator": False},
 }
 
 

@@ -1,0 +1,180 @@
+"""Formulas of the docs are typeset, on the site and on GitHub: none is left raw, and Markdown eats no sign of any."""
+
+import html
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("latex2mathml", reason="needs the docs extra")
+mkdocs_config = pytest.importorskip("mkdocs.config", reason="needs the docs extra")
+markdown = pytest.importorskip("markdown")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+# Signs that only a formula has: none stays in the text. Names and numbers (ε, n², 10⁻⁶) may.
+FORMULA_SIGNS = "√∑∫‖ᵀ⪰⪯∝∈"
+
+
+@pytest.fixture(scope="module")
+def render():
+    """Return what renders Markdown as the site does, by the extensions that mkdocs.yml names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        config = mkdocs_config.load_config(str(ROOT / "mkdocs.yml"))
+        assert "tools.mathml" in config.markdown_extensions
+        made = markdown.Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs)
+        yield cache(lambda text: made.reset().convert(text))
+
+
+def formulas(text: str) -> list[str]:
+    """Return the formulas of a page as they are written."""
+    found = re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", _prose(text), flags=re.DOTALL)
+    return [display or inline for display, inline in found]
+
+
+def _prose(text: str) -> str:
+    text = re.sub(r"^([ \t]*)(```|~~~).*?^\1\2[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "`", text).replace(r"\$", "")
+
+
+def lone_dollars(text: str) -> list[str]:
+    """Return the lines with a dollar sign that neither opens nor closes a formula, and has no backslash."""
+    left = re.sub(r"\$\$[^$]+\$\$", "", _prose(text))
+    return [line for line in left.splitlines() if line.count("$") % 2]
+
+
+def shown(page: str) -> str:
+    """Return the text of a rendered page that is neither code nor formula nor a link's address."""
+    page = re.sub(r"<(code|pre|math|svg|style|script)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def raw(page: str) -> list[str]:
+    """Return what looks like a formula in the text of a rendered page: dollars, commands, indices, powers, signs."""
+    text = shown(page)
+    found = re.findall(r"\$[^\s$][^$\n]*\$|\\[a-zA-Z]+|(?<!\w)\w_[\w{(*]|\w\^|[)}‖][_^]", text)
+    return found + re.findall(rf".{{0,12}}[{FORMULA_SIGNS}].{{0,12}}", text)
+
+
+def eaten(page: str) -> list[str]:
+    """Return emphasis in a rendered page that was meant as mathematics: it holds its signs, or stands inside a word."""
+    signs = rf"[=≤≥<>·×^{FORMULA_SIGNS}₀-₉²³]|\b\w_"  # noqa: RUF001
+    page = re.sub(r"<(code|pre|math)\b.*?</\1>", "code", page, flags=re.DOTALL)
+    held = re.findall(r"<em>(.*?)</em>", page, flags=re.DOTALL)
+    return [text for text in held if re.search(signs, html.unescape(re.sub("<[^>]*>", "", text)))] + re.findall(
+        r"[\w‖)]<em>.*?</em>|<em>[^<]*</em>\w", page, flags=re.DOTALL
+    )
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
+def test_a_page_shows_every_formula_and_eats_no_sign(path, render):
+    text = path.read_text(encoding="utf-8")
+    page = render(text)  # a formula that does not convert raises here
+    assert lone_dollars(text) == []
+    assert eaten(page) == []
+    assert raw(page) == []
+    assert page.count('<span class="formula">') == sum(1 for _ in re.finditer(r"\$\$[^$]+\$\$", _prose(text)))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
+def test_github_reads_the_formulas_too(path):
+    """There a backslash before punctuation is taken away, and a vertical line ends the cell of a table."""
+    found = formulas(path.read_text(encoding="utf-8"))
+    assert [formula for formula in found if re.search(r"\\[^a-zA-Z]", formula) or "|" in formula] == []
+
+
+def test_the_proofs_are_typeset(render):
+    page = render((DOCS / "explanation" / "gaussian.md").read_text(encoding="utf-8"))
+    assert page.count("<math") > 50
+
+
+def test_a_formula_is_mathml_with_every_sign(render):
+    page = render(
+        r"Let $\lVert a_i * b_i * c\rVert_* \le \sqrt{2}$ and *this* be." + "\n\n$$\n" + r"\frac{a_1}{b^*}" + "\n$$"
+    )
+    assert page.count("<math") == 2
+    assert page.count("<mo>*</mo>") == 4
+    assert page.count("<msqrt>") == page.count("<mfrac>") == page.count("<em>this</em>") == 1
+
+
+def test_dollars_of_a_text_stay(render):
+    assert (
+        render(r"It costs $5 or $6, or \$7, and `$HOME`.") == "<p>It costs $5 or $6, or $7, and <code>$HOME</code>.</p>"
+    )
+
+
+def test_a_long_formula_can_break_and_a_short_one_cannot(render):
+    assert "<wbr" in render(r"$f(A, A') = \lVert A - A'\rVert_F^2 + (\operatorname{tr} A - 1)^2 \le 2$")
+    assert "<wbr" not in render("$a = b + c$")
+
+
+def test_no_line_breaks_before_the_comma_after_a_formula(render):
+    assert re.fullmatch(r'<p>So <span class="unbroken">\(<math.*</math>,</span> and</p>', render("So ($x$, and"))
+
+
+PHONE = """<!DOCTYPE html><meta charset="utf-8"><style>{style} math {{ font-size: 16px }}
+body {{ margin: 0; width: 328px }}</style>{page}<pre id="found"></pre><script>
+const wide = [...document.querySelectorAll(".formula, .unbroken")].filter(e => e.getBoundingClientRect().right > 329);
+document.getElementById("found").textContent = wide.map(e => e.textContent).join("\\n");
+</script>"""
+
+
+def wider_than_a_phone(page: str, folder: Path) -> str:
+    """Return the formulas of a page that reach beyond the screen of a phone, in a real browser."""
+    style = (DOCS / "formulas.css").read_text(encoding="utf-8")
+    (folder / "page.html").write_text(PHONE.format(style=style, page=page), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=600,800", "--dump-dom"]
+    run = subprocess.run([CHROMIUM, *options, str(folder / "page.html")], capture_output=True, text=True, check=True)
+    return re.findall(r'<pre id="found">(.*?)</pre>', run.stdout, flags=re.DOTALL)[-1]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_no_formula_is_wider_than_a_phone(render, tmp_path):
+    pages = "".join(render(path.read_text(encoding="utf-8")) for path in PAGES)
+    pages = re.sub(r"<table>.*?</table>", "", pages, flags=re.DOTALL)  # tables scroll by themselves
+    found = sorted(set(re.findall(r'<span class="(?:unbroken|formula)">.*?</span>', pages, flags=re.DOTALL)))
+    assert len(found) > 1000
+    assert wider_than_a_phone("".join(f"<p>{formula}</p>" for formula in found), tmp_path) == ""
+
+
+# The controls: each of these is a mistake that the tests above must find.
+
+
+@pytest.mark.parametrize("formula", [r"\unknown x", r"\frac{1}", "x_", "{a", "a_b_c", r"\lVert x"])
+def test_a_formula_that_does_not_convert_ends_the_build(render, formula):
+    with pytest.raises(ValueError, match=r"formula|convert|braces|command"):
+        render(f"Here ${formula}$ stands.")
+
+
+def test_an_unbalanced_dollar_is_found():
+    assert lone_dollars("so $x$ and $y\n\nis `$HOME` at \\$5\n\n$$\nx\n$$\n") == ["so $x$ and $y"]
+
+
+@pytest.mark.parametrize(
+    "text", ["F(y*), y* = 2", "a*b*c", "‖D‖_* ≤ 2 and ‖D‖_* ≥ 1", "*x = 1*", "x_i*y_i* and z", "_ε ≤ 1_"]
+)
+def test_an_eaten_asterisk_is_found(render, text):
+    assert eaten(render(text)) or raw(render(text))
+
+
+@pytest.mark.parametrize("text", ["d^1.5 rows", "the column V_k", "$x $ and $y $", "a norm ‖x‖", "√n", r"\alpha"])
+def test_a_formula_left_in_the_text_is_found(render, text):
+    assert raw(render(text))
+
+
+def test_code_is_no_formula(render):
+    page = render("`V_k`, `d^2` and *no `a*b` formula*\n\n```\n$x_1$ a*b*c\n```\n")
+    assert raw(page) == [] == eaten(page)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_formula_that_is_too_wide_is_found(render, tmp_path):
+    word = "x" * 60
+    assert wider_than_a_phone(render(f"So ${word}$ is.\n\n$$\ny{word}\n$$\n"), tmp_path) == word

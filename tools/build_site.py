@@ -1,0 +1,155 @@
+"""The site, built by both of its builders and checked as it was built.
+
+python tools/build_site.py FOLDER    build FOLDER/mkdocs and FOLDER/zensical; a warning or a broken link is an error
+
+MkDocs and Zensical read the same mkdocs.yml, and both are strict. They check links between pages. What they do not look
+at is checked here, in the pages that were built: links and images in HTML, alternative texts, whether a page loads
+anything from another host, and whether both builders say the same, since Zensical passes over plugins in silence.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).parents[1]
+# Never --quiet: it takes away MkDocs' warnings together with the error that they are under strict.
+BUILDERS = {"mkdocs": ["mkdocs", "build"], "zensical": ["zensical", "build", "--strict"]}
+LOADS = {"src", "srcset", "poster", "data"}
+# Links of the head that lead to pages; every other one of the head is loaded.
+LEADS = {"canonical", "next", "prev", "alternate"}
+
+
+class Page(HTMLParser):
+    """What a built page refers to, which anchors it has, and which of its images say nothing.
+
+    Examples
+    --------
+    >>> page = Page('<h1 id="top">A</h1><a href="b/#c">b</a><img src="x.png">')
+    >>> page.anchors, page.links, page.loads, page.silent
+    ({'top'}, ['b/#c'], ['x.png'], ['x.png'])
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.silent: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what one tag refers to."""
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given and (name == "id" or tag == "a")}
+        if tag == "img" and not given.get("alt", "").strip():
+            self.silent.append(given.get("src", "an image"))
+        for name in LOADS & given.keys():
+            parts = given[name].split(",") if name == "srcset" else [given[name]]
+            self.loads += [part.split()[0] for part in parts if part.split()]
+        for name in {"href", "xlink:href"} & given.keys():
+            leads = tag in ("a", "area") or LEADS & set(given.get("rel", "").split())
+            (self.links if leads else self.loads).append(given[name])
+        self.loads += re.findall(r"url\(\s*['\"]?([^'\")]+)", given.get("style", ""))
+
+
+def problems(site: Path) -> list[str]:
+    """Return what is wrong in a built site: one line each, with the page where it is."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+    wrong = []
+    for path, page in pages.items():
+        here = str(path.relative_to(site))
+        wrong += [f"{here}: the image {image} has no alternative text" for image in page.silent]
+        wrong += [f"{here}: loads {load} from another host" for load in page.loads if _leaves(load)]
+        for target in page.links + page.loads:
+            if not urlsplit(target).scheme and not _leaves(target) and not _exists(target, path, site, pages):
+                wrong.append(f"{here}: {target} leads nowhere")
+    for path in sorted(site.rglob("*.css")):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"(?:url\(|@import)\s*['\"]?([^'\")\s;]+)", text):
+            if _leaves(target):
+                wrong.append(f"{path.relative_to(site)}: loads {target} from another host")
+    return wrong
+
+
+def unlike(first: Path, second: Path) -> list[str]:
+    """Return the pages that do not say the same in two sites, what is around their articles left aside."""
+    pages = {str(path.relative_to(site)) for site in (first, second) for path in site.rglob("index.html")}
+    return [page for page in sorted(pages) if _words(first / page) != _words(second / page)]
+
+
+def _words(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    article = "".join(re.findall(r"<article.*?</article>", text, flags=re.DOTALL))
+    article = re.sub(r"<(script|style|svg)\b.*?</\1>", "", article, flags=re.DOTALL)
+    return re.findall(r"\w+", unescape(re.sub(r"<[^>]*>", " ", article)))
+
+
+def _leaves(target: str) -> bool:
+    parts = urlsplit(target)
+    return bool(parts.netloc) or parts.scheme in ("http", "https", "ftp")
+
+
+def _exists(target: str, path: Path, site: Path, pages: dict[Path, Page]) -> bool:
+    parts = urlsplit(target)
+    # The page of errors is shown at any address, so its links begin at the root of the site; those of others must not.
+    name = unquote(parts.path).lstrip("/" if path == site / "404.html" else "")
+    file = Path(os.path.normpath(path.parent / name)) if name else path
+    file = file / "index.html" if file.is_dir() else file
+    if not (file.is_file() and file.is_relative_to(site)):
+        return False
+    return not parts.fragment or file not in pages or unquote(parts.fragment) in pages[file].anchors
+
+
+def build(builder: str, folder: Path, project: Path = ROOT) -> Path:
+    """Build a project's site with one builder, in a copy of what it reads, and return the folder of the site.
+
+    Parameters
+    ----------
+    builder : str
+        A name of `BUILDERS`.
+    folder : Path
+        Made anew: Zensical knows no other place for the site and its cache than beside mkdocs.yml.
+    project : Path
+        With mkdocs.yml, docs, src and tools.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shutil.copy(project / "mkdocs.yml", folder)
+    for part in ("docs", "src", "tools"):  # extensions of Markdown are tools
+        if (project / part).exists():
+            shutil.copytree(project / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", *BUILDERS[builder]]
+    # The variable takes away an advertisement of MkDocs' successor, and no warning.
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    return folder / "site"
+
+
+def main() -> None:
+    """Build and check the site with both builders."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="where both sites go, by the names of their builders")
+    folder = parser.parse_args().folder
+    pages = len(list((ROOT / "docs").rglob("*.md")))
+    failed = False
+    for builder in BUILDERS:
+        site = build(builder, folder / builder)
+        wrong = problems(site)
+        built = len(list(site.rglob("*.html"))) - (site / "404.html").exists()
+        if built != pages:
+            wrong.append(f"{built} pages were built of {pages}")
+        print(f"{builder}: {built} pages, {len(wrong)} problems", *wrong, sep="\n  ")
+        failed = failed or bool(wrong)
+    different = unlike(*(folder / builder / "site" for builder in BUILDERS))
+    print(f"{len(different)} pages say something else by one builder than by the other", *different, sep="\n  ")
+    sys.exit(failed or bool(different))
+
+
+if __name__ == "__main__":
+    main()
