@@ -158,8 +158,8 @@ def wrapped(text: str, room: float) -> list[str]:
 
     Examples
     --------
-    >>> wrapped("mean concave points", 90)
-    ['mean concave', 'points']
+    >>> wrapped("mean concave points", 110), wrapped("points", 32)
+    (['mean concave', 'points'], ['poin', 'ts'])
     """
     lines, line = [], ""
     for piece in _pieces(text, room):

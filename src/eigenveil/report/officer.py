@@ -77,7 +77,7 @@ def _left(release: Release, cloud: ScoreMap | None) -> list[Html]:
 
 def _integers(release: Release) -> Iterator[str]:
     """Yield what left, piece by piece, in words."""
-    for name, value in release.integers.items():
+    for name, value in sorted(release.integers.items(), key=lambda piece: (-piece[1].size, piece[0])):
         shape = " × ".join(map(str, value.shape))  # noqa: RUF001
         if value.ndim == 0:
             yield f"one integer, the {_PIECES.get(name, plain_words(name))}"

@@ -146,7 +146,9 @@ def correlations(shown: Shown) -> Html | None:
             value, interval = float(shown.correlations[j, i]), None if ends is None else ends[j, i]
             told = fixed(value) if interval is None else for_readers(with_error(value, interval))
             rows.append((shown.names[j], shown.names[i], marked(told, interval is not None and holds_zero(interval))))
-    numbers = folded("The numbers as a table", table("Correlations", ("feature", "with", "correlation"), rows))
+    numbers = folded(
+        "The numbers as a table", table("Correlations as numbers", ("feature", "with", "correlation"), rows)
+    )
     chart = figure(charts.correlations(shown), said, numbers if rows else None, "wide")
     return card("matrix", "Correlations", chart)
 
@@ -165,7 +167,12 @@ def means(shown: Shown) -> Html | None:
     said = "In the units of the features."
     if len(features) < len(shown.names):
         said += f" Shown are {len(features)} of {len(shown.names)} features; the release has all of them."
-    return card("means", "The mean", element("p", said, class_="soft"), table("Means", columns, rows, class_="narrow"))
+    return card(
+        "means",
+        "The mean",
+        element("p", said, class_="soft"),
+        table("Means as numbers", columns, rows, class_="narrow"),
+    )
 
 
 def regression(shown: Shown) -> Html | None:
@@ -221,7 +228,7 @@ def loadings(shown: Shown) -> Html | None:
         "Sparse loadings" if shown.sparse else "Loadings",
         element("p", said, class_="soft"),
         element("div", [_component(shown, i) for i in range(count)], class_="many"),
-        folded(f"{summary}, in one table", table("Loadings", columns, rows)),
+        folded(f"{summary}, in one table", table("Loadings as numbers", columns, rows)),
     )
 
 
