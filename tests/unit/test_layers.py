@@ -95,7 +95,7 @@ ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "
 # An audit makes its own neighbouring data sets, and runs laws on them.
 ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
-ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "with_error"}
+ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "score_maps", "with_error"}
 ALLOWED["plots"] = {"errors", "releases", "report", "score_maps", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.

@@ -84,7 +84,7 @@ def interval_of(intervals: FloatArray | None, i: int) -> FloatArray | None:
 
 
 def ordered_features(shown: Shown) -> list[int]:
-    """Return the features of the heat map, those beside each other that are correlated alike."""
+    """Return the features of the heat map, those beside each other that go together, whichever way."""
     features = shown.leading_features(CORRELATED_FEATURES)
     if len(features) < 3:
         return features
@@ -93,7 +93,7 @@ def ordered_features(shown: Shown) -> list[int]:
 
     assert shown.correlations is not None
     values = np.nan_to_num(shown.correlations[np.ix_(features, features)])
-    apart = np.clip(1 - (values + values.T) / 2, 0.0, 2.0)
+    apart = np.clip(1 - np.abs(values + values.T) / 2, 0.0, 1.0)
     np.fill_diagonal(apart, 0.0)
     order = leaves_list(linkage(squareform(apart, checks=False), "average", optimal_ordering=True))
     return [features[place] for place in order]
