@@ -6,7 +6,7 @@ from typing import Any
 from .markup import Html, element
 
 # From so many columns on, a row becomes a list of its own where the window is narrow.
-_STACKED, _STACKED_EARLY = 4, 6
+_STACKED = 4
 
 
 def card(identifier: str, title: str, *children: Any, class_: str = "card") -> Html:
@@ -50,7 +50,7 @@ def table(
     body = [
         element(
             "tr",
-            element("th", row[0], scope="row", role="rowheader"),
+            element("th", row[0], scope="row", role="rowheader", data_column=columns[0]),
             [
                 element("td", element("span", cell), role="cell", class_=kind, data_column=name)
                 for name, cell, kind in zip(columns[1:], row[1:], kinds[1:], strict=True)
@@ -60,14 +60,13 @@ def table(
         )
         for line, row in enumerate(rows)
     ]
-    early, late = len(columns) >= _STACKED_EARLY, len(columns) >= _STACKED
     whole = element(
         "table",
         element("thead", element("tr", head, role="row"), role="rowgroup"),
         element("tbody", body, role="rowgroup"),
         role="table",
         aria_label=label,
-        class_=" ".join(filter(None, ["stack early" if early else "stack" if late else "", class_])) or None,
+        class_=" ".join(filter(None, ["stack" if len(columns) >= _STACKED else "", class_])) or None,
     )
     # Focusable, so that the arrow keys scroll what is too long.
     return (

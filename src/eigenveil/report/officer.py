@@ -66,7 +66,7 @@ def _left(release: Release, cloud: ScoreMap | None) -> list[Html]:
         groups, cells = cloud.integers.shape[0], " × ".join(map(str, cloud.grid.bins))  # noqa: RUF001
         many = f"{groups} maps" if groups > 1 else "a map"
         lines.append(f"{many} of {cells} noisy counts, beside the release")
-    said = "No row left, and no number that was read off the rows without noise. "
+    said = "No row left, and nothing else that was read off the rows. "
     if release.guarantee.relation is Relation.REPLACE and count(release) is not None:
         said += f"The number of {counted(release)}, {count(release)}, is told: this promise takes it as public. "
     said += "Everything else on this page is computed from these integers and from public parameters."
@@ -77,7 +77,9 @@ def _left(release: Release, cloud: ScoreMap | None) -> list[Html]:
 
 def _integers(release: Release) -> Iterator[str]:
     """Yield what left, piece by piece, in words."""
-    for name, value in sorted(release.integers.items(), key=lambda piece: (-piece[1].size, piece[0])):
+    for name, value in sorted(
+        release.integers.items(), key=lambda piece: (piece[0] != "matrix", -piece[1].size, piece[0])
+    ):
         shape = " × ".join(map(str, value.shape))  # noqa: RUF001
         if value.ndim == 0:
             yield f"one integer, the {_PIECES.get(name, plain_words(name))}"

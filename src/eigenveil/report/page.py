@@ -86,7 +86,7 @@ def render_report(
     top = element(
         "div",
         element("p", name, class_="eyebrow"),
-        element("h1", headline(shown, content)),
+        element("h1", headline(shown, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
         element("p", origin_sections.subtitle(content), class_="soft"),
     )
     means = value_sections.means(shown)  # which is part of the answer where a matrix is

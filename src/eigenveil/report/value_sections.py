@@ -194,13 +194,14 @@ def regression(shown: Shown) -> Html | None:
         told = marked(for_readers(with_error(float(fit.coef[j]), ends)), holds_zero(ends))
         low, high = (float(end) * spread if spread else 0.0 for end in ends)
         rows.append(Strip(shown.names[fit.features[j]], told, float(fit.coef[j]) * spread, (low, high)))
-    drawn = "95 % interval" if shown.spreads is None else "95 % interval, for one standard deviation of the feature"
+    if shown.spreads is not None:
+        said += " Bars: what one standard deviation of the feature adds to the prediction."
     intercept = for_readers(with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
     return card(
         "regression",
         "Regression",
         None if fit.determined else element("p", NOT_DETERMINED),
-        strip_table("Coefficients of the regression", ("feature", "coefficient", drawn), rows),
+        strip_table("Coefficients of the regression", ("feature", "coefficient", "95 % interval"), rows),
         element("p", f"Intercept: {intercept}."),
         element("p", said, class_="soft"),
     )
