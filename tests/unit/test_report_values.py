@@ -256,7 +256,7 @@ def test_the_coefficients_of_a_regression_are_shown():
     assert f"R² = {with_error(fit.r2, fit.r2_interval)}" in section
     for name, value, ends in zip([*NAMES[:1], *NAMES[2:]], fit.coef, fit.coef_interval, strict=True):
         told = marked(in_words(value, ends), holds_zero(ends))
-        assert re.search(f">{name}</th><td[^>]*><span>{re.escape(told)}</span>", section)
+        assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", section)
     assert (NOT_DETERMINED in page) == (not fit.determined)
     assert "the coefficients are computed from it" in page
 

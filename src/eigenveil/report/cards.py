@@ -7,6 +7,7 @@ from .markup import Html, element
 
 # From so many columns on, a row becomes a list of its own where the window is narrow.
 _STACKED = 4
+_BEGINS_A_NUMBER = tuple("0123456789\N{MINUS SIGN}-")
 
 
 def card(identifier: str, title: str, *children: Any, class_: str = "card") -> Html:
@@ -52,7 +53,7 @@ def table(
             "tr",
             element("th", row[0], scope="row", role="rowheader", data_column=columns[0]),
             [
-                element("td", element("span", cell), role="cell", class_=kind, data_column=name)
+                element("td", element("span", cell, class_=_kind(cell)), role="cell", class_=kind, data_column=name)
                 for name, cell, kind in zip(columns[1:], row[1:], kinds[1:], strict=True)
             ],
             role="row",
@@ -74,6 +75,11 @@ def table(
         if len(rows) > 12
         else whole
     )
+
+
+def _kind(cell: Any) -> str | None:
+    """Return the class of a number, which breaks between its words only."""
+    return "number" if str(cell)[:1] in _BEGINS_A_NUMBER else None
 
 
 def budget(epsilon: float, delta: float) -> str:
