@@ -97,6 +97,10 @@ def test_headlines_of_a_matrix():
     one = drawn("gaussian", table()[:, :1], epsilon=8.0, bound=CENTRED, names=NAMES[:1], request=Request())
     variance = for_readers(with_error(one.covariance[0, 0], one.entry_interval()[0, 0]))
     assert headline_of(one) == f"The variance of age is {variance}."
+    assert noise_banner(read(one)) is None
+    lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
+    assert headline(lost, one) == "Nothing rises above the noise: the variance of age may be 0."
+    assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
     assert headline_of(unknown).startswith("The strongest of 3 correlations, of x0 with x1, is ")
 

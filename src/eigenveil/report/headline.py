@@ -33,9 +33,8 @@ def noise_banner(shown: Shown) -> Html | None:
         lost = not _told_coefficients(shown)
         what = "no coefficient is told from 0"
     elif shown.correlations is not None:
-        pairs = _pairs(len(shown.names))
-        lost = shown.correlation_intervals is not None and bool(pairs) and not _told_pairs(shown, pairs)
-        what = "every correlation may be 0"
+        lost = _lost_matrix(shown)
+        what = "every correlation may be 0" if len(shown.names) > 1 else "the variance may be 0"
     else:
         lost = _rising(shown) == 0
         what = "every component may be noise alone"
@@ -101,6 +100,8 @@ def _mostly(shown: Shown, i: int) -> str:
 def _of_matrix(shown: Shown, release: Release) -> str:
     values, ends, d = shown.correlations, shown.correlation_intervals, len(shown.names)
     assert values is not None
+    if d == 1 and _lost_matrix(shown):
+        return f"Nothing rises above the noise: the variance of {shown.names[0]} may be 0."
     if d == 1:
         entries = release.entry_interval()
         variance = float(np.asarray(release.covariance)[0, 0])
@@ -151,6 +152,14 @@ def _told_coefficients(shown: Shown) -> list[int]:
 
 def _pairs(d: int) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in zip(*np.triu_indices(d, 1), strict=True)]
+
+
+def _lost_matrix(shown: Shown) -> bool:
+    """Return whether no correlation is told from 0; of a single feature, whether its variance is not."""
+    pairs, spreads = _pairs(len(shown.names)), shown.spread_intervals
+    if not pairs:
+        return spreads is not None and not spreads[0, 0] > 0
+    return shown.correlation_intervals is not None and not _told_pairs(shown, pairs)
 
 
 def _told_pairs(shown: Shown, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
