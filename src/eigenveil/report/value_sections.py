@@ -83,7 +83,7 @@ def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
     else:
         said += "Nothing tells the errors of these loadings. "
     if beneath is not None:
-        said += "Tiles: the released cloud of scores, darker where it is denser, on a scale of its own."
+        said += "Tiles: the released cloud of scores, stronger where it is denser, on a scale of its own."
     chart = figure(biplot(shown, beneath), said, class_="wide")
     return card("plane", "Features in the plane of two components", chart)
 
@@ -98,7 +98,7 @@ def scores(cloud: ScoreMap | None) -> Html | None:
         return None
     counted, reach = cloud.guarantee.unit.counted, cloud.law.level(1)
     said = (
-        f"How many {counted} lie in each cell of two components: darker where there are more, blank where there are "
+        f"How many {counted} lie in each cell of two components: stronger where there are more, blank where there are "
         f"none, hatched where noise may be all there is. Each count is off by at most {number(reach, 2)} in 95 of 100 "
         f"maps, and no empty cell passes {number(cloud.noise_level, 2)}. What lies beyond the frame counts in the "
         "cells at its border."
