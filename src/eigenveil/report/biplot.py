@@ -37,8 +37,9 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     errors = _errors(shown)
     reach = min(1.05, max((np.abs(tips[named]) + errors[named]).max(initial=0.0), lengths.max()) * 1.04) or 1.0
     sides = [[j for j in named if (tips[j, 0] < 0) == left] for left in (True, False)]
-    rooms = [_MARGIN if not side else WIDTH - _PLANE - _MARGIN if not other else (WIDTH - _PLANE) / 2
-             for side, other in (sides, sides[::-1])]  # fmt: skip
+    # A side without names leaves its room to the other.
+    free = WIDTH - _PLANE
+    rooms = [free / 2, free / 2] if all(sides) else [_MARGIN, free - _MARGIN] if sides[1] else [free - _MARGIN, _MARGIN]
     told = {j: wrapped(shown.names[j], room - 14) for side, room in zip(sides, rooms, strict=True) for j in side}
     height = max(_PLANE, *(sum(LINE * len(told[j]) + 4 for j in side) for side in sides)) + 52
     centre, middle, scale = rooms[0] + _PLANE / 2, (height - 36) / 2 + 2, _PLANE / 2 / reach
@@ -129,7 +130,7 @@ def _ground(cloud: ScoreMap, centre: float, middle: float) -> list[Html]:
 def _cells(
     counts: FloatArray, unsure: FloatArray, x: FloatArray, y: FloatArray, class_: str, top: float | None = None
 ) -> list[Html]:
-    """Return tiles for what is counted, darker where it is more, hatched where it may be none."""
+    """Return tiles for what is counted, stronger where it is more, hatched where it may be none."""
     top = float(counts.max()) if top is None else top
     shapes = []
     for i, j in np.argwhere(counts > 0):

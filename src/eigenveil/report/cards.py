@@ -7,6 +7,8 @@ from .markup import Html, element
 
 # From so many columns on, a row becomes a list of its own where the window is narrow.
 _STACKED = 4
+# A longer table scrolls within itself.
+_WHOLE = 12
 _BEGINS_A_NUMBER = tuple("0123456789\N{MINUS SIGN}-")
 
 
@@ -69,12 +71,10 @@ def table(
         aria_label=label,
         class_=" ".join(filter(None, ["stack" if len(columns) >= _STACKED else "", class_])) or None,
     )
+    if len(rows) <= _WHOLE:
+        return whole
     # Focusable, so that the arrow keys scroll what is too long.
-    return (
-        element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label)
-        if len(rows) > 12
-        else whole
-    )
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def _kind(cell: Any) -> str | None:
