@@ -90,7 +90,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("name", "relation", "bound"), CASES, ids=[f"{n}-{r.value}-{b.constant and 'centred'}" for n, r, b in CASES]
+    ("name", "relation", "bound"),
+    [
+        pytest.param(
+            *case,
+            id=f"{case[0]}-{case[1].value}-{case[2].constant and 'centred'}",
+            # Each relation and each kind of rows with every law, and not both with both.
+            marks=() if (case[1] is Relation.REPLACE) == (case[2] is CENTRED) else pytest.mark.heavy,
+        )
+        for case in CASES
+    ],
 )
 def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp_path):
     release = drawn(name, bound=bound, relation=relation, n_components=2)
