@@ -78,7 +78,7 @@ def main() -> None:
 
 @styled()
 def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, float], path: Path) -> None:
-    figure = new_figure(6.4, 3.8)
+    figure = new_figure(8.6, 3.8)
     axis = figure.subplots()
     for colour, (way, values) in zip((BLUE, BROWN, SILVER), curves.items(), strict=True):
         axis.loglog(norms, values, color=colour, label=way, marker="o")
@@ -86,7 +86,7 @@ def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, f
             axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
     axis.set(xlabel="norm bound of a person, in the units of the rows", ylabel="relative error of the covariance")
     axis.set_title(f"{PERSONS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
-    axis.legend(fontsize=8)
+    figure.legend(loc="outside right upper")
     figure.savefig(path)
 
 
