@@ -92,13 +92,13 @@ def loadings(release: Release) -> "Figure":
         )
     features = shown.leading_features()
     weights = shown.components[:SHOWN_COMPONENTS][:, features]
-    figure, axes = _figure(height=1.5 + 0.25 * len(features))
+    figure, axes = _figure(height=max(2.6, 1.5 + 0.25 * len(features)))
     reach = float(np.abs(weights).max()) or 1.0
     faded = [[shown.loading_may_be_zero(i, j) for j in features] for i in range(len(weights))]
     image = _heat_map(axes, weights.T, np.array(faded).T, reach, [shown.names[j] for j in features])
     axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
     axes.set(xlabel="component", ylabel="feature")
-    figure.colorbar(image, label="loading")
+    figure.colorbar(image, label="loading; grey: may be 0" if np.any(faded) else "loading")
     return figure
 
 
@@ -143,7 +143,7 @@ def correlations(release: Release) -> "Figure":
     if shown.correlations is None:
         raise InvalidDataError("This release was made for components; plot their loadings.")
     features = shown.leading_features()
-    figure, axes = _figure(height=2.0 + 0.25 * len(features))
+    figure, axes = _figure(height=max(3.8, 2.0 + 0.25 * len(features)))
     chosen = np.ix_(features, features)
     faded = np.zeros((len(features), len(features)), bool)
     if shown.correlation_intervals is not None:
@@ -153,7 +153,7 @@ def correlations(release: Release) -> "Figure":
     image = _heat_map(axes, shown.correlations[chosen], faded, 1.0, names)
     axes.set_xticks(range(len(features)), names, rotation=90, parse_math=False)
     axes.set(xlabel="feature", ylabel="feature")
-    figure.colorbar(image, label="correlation; grey where it may be 0")
+    figure.colorbar(image, label="correlation; grey: may be 0")
     return figure
 
 
