@@ -13,12 +13,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS, PAGES = ROOT / "examples" / "gallery", ROOT / "docs" / "gallery"
-THUMBNAIL = 232  # pixels across: three beside each other on a page
+THUMBNAIL = (240, 150)  # pixels: three beside each other on a page
+WIDTH = 84  # characters that a page is wide enough for
 GROUPS = {
     "From a table": ("raw_table", "standardized", "categories"),
     "Whose rows, and where they are": ("persons", "larger_than_memory", "sql_duckdb"),
@@ -67,8 +69,9 @@ def page(example: Example, printed: str) -> str:
     )
     made = f"`examples/gallery/{example.name}.py`, run by `python tools/gallery.py {example.name}`."
     note = f"{made} {seeded}" if re.search(r"random_state=|generator=|seed=", example.code) else made
+    shown = "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in printed.rstrip().splitlines())
     figure = f"![{example.words}](images/{example.name}.png)"
-    return "\n".join([page_start(example), f"```text\n{printed.rstrip()}\n```\n", f"{figure}\n", f"{note}\n"])
+    return "\n".join([page_start(example), f"```text\n{shown}\n```\n", f"{figure}\n", f"{note}\n"])
 
 
 def index() -> str:
@@ -102,7 +105,7 @@ def run(example: Example, folder: Path) -> tuple[str, Path]:
 
 def make(name: str) -> None:
     """Run one example and write its page and pictures."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     example, images = read(name), PAGES / "images"
     images.mkdir(parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ def make(name: str) -> None:
             # 256 colours are plenty for a chart, and a quarter of the bytes.
             whole = picture.convert("RGB")
             whole.quantize(256).save(images / f"{name}.png", optimize=True)
-            small = whole.resize((THUMBNAIL, round(THUMBNAIL * whole.height / whole.width)), Image.Resampling.LANCZOS)
+            small = ImageOps.pad(whole, THUMBNAIL, Image.Resampling.LANCZOS, color="white")
             small.quantize(64).save(images / f"{name}_small.png", optimize=True)
     (PAGES / f"{name}.md").write_text(page(example, printed), encoding="utf-8")
 

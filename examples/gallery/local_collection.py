@@ -1,14 +1,15 @@
 """Collect from devices that trust nobody.
 
-Every device makes its own report private before it is sent; the server never sees a row.
+Every device makes its own report private before it is sent; the server never sees a
+row.
 
-The price is the number of devices: noise is added once for each of them, so the directions
-sharpen with the square root of their number. The release costs nothing beyond the reports,
-and may be drawn as often as one likes while they come in. Reports of this page are drawn
-from a seed, and say so in their header.
+The price is the number of devices: noise is added once for each of them, so the
+directions sharpen with the square root of their number. The release costs nothing
+beyond the reports, and may be drawn as often as one likes while they come in.
+Reports of this page are drawn from a seed, and say so in their header.
 
-Figure: the angle between the released subspace and the true one against the number of
-reports, on logarithmic axes, falling from near a right angle to a few degrees.
+Figure: the angle between the released subspace and the true one against the number
+of reports, on logarithmic axes, falling from near a right angle to a few degrees.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,7 @@ from eigenveil import plots
 from eigenveil.local import Aggregator, LocalProtocol, encode_many
 
 rng = np.random.default_rng(0)
-protocol = LocalProtocol(n_features=8, epsilon=2.0, norm_bound=4.0, purpose="winter trial")
+protocol = LocalProtocol(n_features=8, epsilon=2.0, norm_bound=4.0)
 server = Aggregator(protocol)  # in memory; give it a file to survive a crash
 print("bytes of a report:", protocol.report_bytes)
 

@@ -1,14 +1,14 @@
 """Rows on Spark.
 
-Rows stay on the executors: each partition becomes one exact sum of integers, and the driver
-gets one small matrix.
+Rows stay on the executors: each partition becomes one exact sum of integers, and
+the driver gets one small matrix.
 
-However the rows are partitioned, and whichever task is retried, the sums have the same bits
-as in memory, and so a release from the same seed is the same to the last bit. Needs
-`eigenveil[spark]` and Java 17.
+However the rows are partitioned, and whichever task is retried, the sums have the
+same bits as in memory, and so a release from the same seed is the same to the last
+bit. Needs `eigenveil[spark]` and Java 17.
 
-Figure: private variances along three components with 95 % intervals, the noise level, and
-the variances without privacy.
+Figure: private variances along three components with 95 % intervals, the noise
+level, and the variances without privacy.
 """
 
 import os
@@ -20,9 +20,10 @@ from pyspark.sql import SparkSession
 
 from eigenveil import PrivatePCA, plots
 
-SEED = 0  # for this page alone: a release from a seed promises nothing, so leave it out
+SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need this Python's packages
+# Workers need the packages of this Python.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 settings = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": 2,
@@ -39,14 +40,20 @@ people = spark.createDataFrame(rows.tolist(), names)
 model = PrivatePCA(3, epsilon=1.0, norm_bound=12.0, random_state=SEED)
 release = model.fit(people.repartition(3)).release_
 print(release.guarantee)
-for where, table in {"by 5 partitions": people.repartition(5), "in memory": rows}.items():
+for where, table in {
+    "by 5 partitions": people.repartition(5),
+    "in memory": rows,
+}.items():
     again = model.fit(table).release_
-    print(f"the same bits {where}:", bool((again.components == release.components).all()))
+    same = (again.components == release.components).all()
+    print(f"the same bits {where}: {same}")
 spark.stop()
 
 plt.style.use(plots.STYLE)
 figure = plots.scree(release, n_components=3)
-truth = np.linalg.eigvalsh(np.cov(rows.T))[:2:-1]  # the rows are made up, so it may be shown
-figure.axes[0].plot([1, 2, 3], truth, "DC7", mfc="none", ms=8, label="without privacy")
+# The rows are made up, so the truth may be shown.
+truth = np.linalg.eigvalsh(np.cov(rows.T))[:2:-1]
+rings = {"mfc": "none", "ms": 8, "label": "without privacy"}
+figure.axes[0].plot([1, 2, 3], truth, "DC7", **rings)
 figure.axes[0].legend()
 figure.savefig("spark.png")

@@ -1,14 +1,15 @@
 """Columns of unlike units, standardized.
 
-Grams, millimetres and years in one table: components of the correlations, as after a
-`StandardScaler`.
+Grams, millimetres and years in one table: components of the correlations, as after
+a `StandardScaler`.
 
-A scaler that is fitted to the rows would leak them. With `standardize=True` the components
-are those of the correlation matrix, and nothing is spent on scales: here nothing is public,
-so ranges are found privately first, and the released matrix is brought to a unit diagonal.
+A scaler that is fitted to the rows would leak them. With `standardize=True` the
+components are those of the correlation matrix, and nothing is spent on scales: here
+nothing is public, so ranges are found privately first, and the released matrix is
+brought to a unit diagonal.
 
-Figure: the loadings of eight columns on the two first private components, each beside
-that without privacy.
+Figure: the loadings of eight columns on the two first private components, each
+beside that without privacy.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from eigenveil import PrivatePCA, plots
 
-SEED = 0  # for this page alone: a release from a seed promises nothing, so leave it out
+SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 
 rng = np.random.default_rng(0)
 size, age = rng.normal(size=(2, 40_000))  # two hidden causes of eight measurements
@@ -43,9 +44,11 @@ for low, high in pca.explained_variance_ratio_interval_:
     print(f"share of the variance: {low:.1%} to {high:.1%} (95 % interval)")
 
 # The rows are made up, so the truth may stand beside the release.
-private, truth = pca.components_, PCA(2).fit(StandardScaler().fit_transform(people)).components_
+private = pca.components_
+truth = PCA(2).fit(StandardScaler().fit_transform(people)).components_
 truth *= np.sign((truth * private).sum(axis=1, keepdims=True))
-print("cosines to PCA without privacy:", (truth * private).sum(axis=1).round(4).tolist())
+cosines = (truth * private).sum(axis=1)
+print("cosines to PCA without privacy:", cosines.round(6).tolist())
 
 plt.style.use(plots.STYLE)
 figure, axes = plt.subplots(figsize=(6.4, 5.0))
@@ -54,7 +57,8 @@ axes.plot(*private, "oC0", label="private, epsilon 1")
 for name, (x, y) in zip(people.columns, private.T, strict=True):
     side = "right" if x < 0 else "left"
     axes.annotate(f"  {name}  ", (x, y), ha=side, va="bottom")
-axes.margins(x=0.3, y=0.1)
-axes.set(xlabel="loading on the first component", ylabel="loading on the second component")
+axes.margins(x=0.38, y=0.1)
+axes.set_xlabel("loading on the first component")
+axes.set_ylabel("loading on the second component")
 axes.legend()
 figure.savefig("standardized.png")
