@@ -19,6 +19,7 @@ from rich.table import Table
 from datasets import available, load
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
+from eigenveil.figure_style import GREY, new_figure, styled
 from eigenveil.laws import LAWS
 from eigenveil.laws.choosing import ONE_DIRECTION_BELOW
 from eigenveil.metrics import captured_variance
@@ -121,21 +122,20 @@ def main() -> None:
         plot(cases[:drawn], arguments.plot)
 
 
+@styled()
 def plot(cases: list[list[dict]], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(4, 3, figsize=(11, 11), sharex=True, sharey=True)
+    figure = new_figure(9.0, 9.0)
+    axes = figure.subplots(4, 3, sharex=True, sharey=True)
     for mine, axis in zip(cases, axes.flat, strict=True):
         for name in (name for name in NAMES if name in mine[0]):
             axis.semilogx(BUDGETS, [row[name] for row in mine], marker="o", label=name)
-        axis.set_title(f"d = {mine[0]['d']}, k = {mine[0]['k']}, {mine[0]['data']}", fontsize=9)
+        axis.set_title(f"d = {mine[0]['d']}, k = {mine[0]['k']}, {mine[0]['data']}")
         if mine[0]["k"] == 1:
-            axis.axvline(ONE_DIRECTION_BELOW, color="grey", linewidth=0.8)
+            axis.axvline(ONE_DIRECTION_BELOW, color=GREY, linewidth=0.8)
     axes[0, 0].legend(fontsize=8)
     figure.supxlabel("n · epsilon / d")
     figure.supylabel("mean loss 1 - qF(V) / qF(best)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

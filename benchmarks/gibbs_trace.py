@@ -5,12 +5,9 @@ python benchmarks/gibbs_trace.py docs/images/gibbs_trace.png
 
 import sys
 
-import matplotlib as mpl
 import numpy as np
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
+from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, new_figure, styled
 from eigenveil.samplers.gibbs import BlockKernel, ColumnKernel, haar_orthogonal
 from eigenveil.samplers.hoff import HoffKernel
 
@@ -19,15 +16,17 @@ D, K, CHAINS = 116, 4, 5
 CONCENTRATION = 0.1 / 2 * 494_021
 SPECTRUM = np.r_[0.36, 0.17, 0.09, 0.04, 0.03 * 0.9 ** np.arange(D - 4)]
 RUNS = {
-    "block: a column and all planes": (BlockKernel, 40, "tab:blue"),
-    "columns only": (ColumnKernel, 200, "tab:green"),
-    "Hoff: a pass over all coordinates": (HoffKernel, 200, "tab:red"),
+    "block: a column and all planes": (BlockKernel, 40, BLUE),
+    "columns only": (ColumnKernel, 200, GREEN),
+    "Hoff: a pass over all coordinates": (HoffKernel, 200, BROWN),
 }
 
 
+@styled()
 def main(path: str) -> None:
     gaps = CONCENTRATION * (SPECTRUM[0] - SPECTRUM)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), constrained_layout=True)
+    figure = new_figure(9.0, 3.8)
+    left, right = figure.subplots(1, 2)
     for label, (kernel_type, updates, colour) in RUNS.items():
         generator = np.random.default_rng(1)
         kernel, states = kernel_type(gaps, K), haar_orthogonal(CHAINS, D, K, generator)
@@ -43,11 +42,15 @@ def main(path: str) -> None:
             axes.loglog([], [], color=colour, label=label)
         late = np.array(losses)[updates // 2 :].mean()
         print(f"{label}: mean loss over the second half of {updates} updates {late:.1f}")
-    left.axhline(K * (D - K) / 2, color="black", linestyle=":", label="k(d-k)/2, the limit at high concentration")
+    left.axhline(K * (D - K) / 2, color=INK, linestyle=":", label="k(d-k)/2, the limit at high concentration")
     left.set(xlabel="updates", ylabel="tr VᵀBV below its maximum", title="the subspace")
-    right.set(xlabel="updates T", ylabel="F_k(T)", title="the statistic of Chaudhuri et al.")
-    left.legend(fontsize="small")
-    figure.savefig(path, dpi=110)
+    right.set(
+        xlabel="updates T",
+        ylabel="F_k(T), norm of the mean state / √k",
+        title="the statistic of Chaudhuri et al. (2013)",
+    )
+    left.legend(fontsize=8)
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 from eigenveil import PrivateCovariance
 from eigenveil.errors import NoiseWarning
+from eigenveil.figure_style import BLUE, BROWN, SILVER, new_figure, styled
 
 PERSONS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
 
@@ -75,19 +76,18 @@ def main() -> None:
         draw(norms, curves, private, options.plot)
 
 
+@styled()
 def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, float], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for colour, (way, values) in zip(("#3b78b0", "#c0392b", "#888888"), curves.items(), strict=True):
-        axis.loglog(norms, values, color=colour, label=way, marker="o", markersize=3)
+    figure = new_figure(8.6, 3.8)
+    axis = figure.subplots()
+    for colour, (way, values) in zip((BLUE, BROWN, SILVER), curves.items(), strict=True):
+        axis.loglog(norms, values, color=colour, label=way, marker="o")
         if way in private:
             axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
-    axis.set_xlabel("norm bound of a person")
-    axis.set_ylabel("relative error of the covariance")
-    axis.set_title(f"{PERSONS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}", fontsize=9)
-    axis.legend(fontsize=7)
-    figure.savefig(path, dpi=150)
+    axis.set(xlabel="norm bound of a person, in the units of the rows", ylabel="relative error of the covariance")
+    axis.set_title(f"{PERSONS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
+    figure.legend(loc="outside right upper")
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

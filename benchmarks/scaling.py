@@ -24,6 +24,7 @@ from sklearn.decomposition import PCA, IncrementalPCA
 
 from eigenveil import PrivatePCA
 from eigenveil.errors import NoiseWarning
+from eigenveil.figure_style import new_figure, styled
 from peers_fit import peer_fit
 
 FITS = ((100_000, 20), (100_000, 100), (500_000, 100), (100_000, 500))
@@ -157,24 +158,21 @@ def show(title: str, results: list[dict[str, Any]], console: Console) -> None:
     console.print(table)
 
 
+@styled()
 def plot(everything: dict[str, Any], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure = new_figure(9.0, 3.2)
+    seconds, memory, ratio = figure.subplots(1, 3)
     rows = everything["rows"]
-    left.loglog([row["n"] for row in rows], [row["seconds"] for row in rows], "o-", label="seconds")
-    left.loglog([row["n"] for row in rows], [row["growth_mib"] for row in rows], "s--", label="memory growth, MiB")
-    left.set(xlabel="rows", title=f"From a file, d = {ROW_WIDTH}")
-    left.legend()
+    seconds.loglog([row["n"] for row in rows], [row["seconds"] for row in rows], "o-")
+    seconds.set(xlabel="rows", ylabel="seconds", title=f"From a file, d = {ROW_WIDTH}")
+    memory.semilogx([row["n"] for row in rows], [row["growth_mib"] for row in rows], "o-")
+    memory.set(xlabel="rows", ylabel="memory growth, MiB", title=f"From a file, d = {ROW_WIDTH}", ylim=(0, None))
     for law in ("matrix_laplace", "gaussian"):
         chosen = [row for row in everything["features"] if row["law"] == law]
-        right.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=law)
-    right.set(xlabel="features", ylabel="fit / (X.T @ X)", title=f"n = {FEATURE_ROWS:,}", ylim=(0, None))
-    right.legend()
-    figure.savefig(path, dpi=120)
+        ratio.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=law)
+    ratio.set(xlabel="features", ylabel="time of a fit / X.T @ X", title=f"n = {FEATURE_ROWS:,}", ylim=(0, None))
+    ratio.legend()
+    figure.savefig(path)
 
 
 def main() -> None:

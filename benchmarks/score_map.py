@@ -24,6 +24,7 @@ from rich.table import Table
 
 from eigenveil import PrivatePCA, score_map
 from eigenveil.errors import NoiseWarning
+from eigenveil.figure_style import BLUE, new_figure, styled
 
 FINE, POPULATION = 120, 1_000_000
 CELLS = (5, 8, 10, 12, 15, 20, 25, 30)
@@ -133,26 +134,25 @@ def one_run(make, n, bounds, epsilon, delta, rng):
     return found
 
 
+@styled()
 def draw(path: Path) -> None:
     """Draw the figure of docs/explanation/score_map.md: the scores of made-up rows, and a map of them."""
-    from matplotlib.figure import Figure
-
     rows, _ = gau(5000, np.random.default_rng(1))
     release = PrivatePCA(2, epsilon=3.0, delta=1e-6, bounds=(-15, 15)).fit(rows).release_
     cloud = score_map(rows, release, epsilon=1.0)
-    figure = Figure(figsize=(8, 3.8), layout="constrained")
+    figure = new_figure(9.0, 3.8)
     points, cells = figure.subplots(1, 2, sharex=True, sharey=True)
-    points.plot(*release.transform(rows).T, ".", ms=2, alpha=0.3, color="#1f5f8b")
+    points.plot(*release.transform(rows).T, ".", ms=2, alpha=0.3, color=BLUE)
     points.set(title="scores: private, never released", ylabel="score on component 2")
     counts = np.where(cloud.counts[0] > 0, cloud.counts[0], np.nan)
     image = cells.pcolormesh(*cloud.edges, counts.T, cmap="Blues")
     x, y = cloud.edges
     cells.set(title="score map, epsilon = 1", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     figure.colorbar(image, ax=cells, label=f"rows in a cell; noise has standard deviation {cloud.noise_sd:.2g}")
+    cells.grid(False)  # an empty cell is white
     for panel in (points, cells):
         panel.set(xlabel="score on component 1")
-        panel.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path)
 
 
 def main() -> None:

@@ -254,13 +254,6 @@ def number(mean: float, se: float) -> str:
     return f"{mean:.{digits}f} ± {se:.{digits}f}"
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure, of that many inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
 def save_figure(figure: Any, images: Path, name: str, caption: str) -> str:
     """Save a matplotlib figure as a small SVG with the same bytes every time; return the Markdown that shows it."""
     import matplotlib as mpl

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 
-from eigenveil.plots import BLUE, BROWN, GREY
+from eigenveil.figure_style import BLUE, BROWN, GREY, new_figure, styled
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -38,9 +37,10 @@ def with_printed(page: str, printed: str) -> str:
     )
 
 
-def draw(released: np.ndarray, errors: np.ndarray, true: np.ndarray, names: list[str]) -> Figure:
+@styled()
+def draw(released: np.ndarray, errors: np.ndarray, true: np.ndarray, names: list[str]) -> Any:
     """Return the loadings with their 95 % intervals, and where they are without noise."""
-    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+    figure = new_figure(5.0, 4.2)
     axes = figure.subplots()
     places = np.arange(len(names))[::-1]
     axes.axvline(0, color=GREY, linewidth=0.8)
@@ -48,9 +48,8 @@ def draw(released: np.ndarray, errors: np.ndarray, true: np.ndarray, names: list
     axes.errorbar(released, places, fmt="o", color=BLUE, markersize=8, **interval)
     axes.plot(true, places, "D", mfc="none", mec=BROWN, mew=2, markersize=8, label="without privacy (is not released)")
     axes.set_yticks(places, names)
-    axes.set(xlabel="loading on the first component")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(frameon=False, loc="outside upper left")
+    axes.set(xlabel="loading on the first component", ylabel="feature")
+    figure.legend(loc="outside upper left")
     return figure
 
 
@@ -67,7 +66,7 @@ def main() -> None:
     signs = np.sign(released.sum()), np.sign(true @ released) * np.sign(released.sum())
     errors = model.release_.loading_errors().standard_errors[0]
     # Neither a date nor random names: the file changes only where the picture does.
-    with rc_context({"svg.hashsalt": "home", "font.size": 12}):
+    with rc_context({"svg.hashsalt": "home"}):
         figure = draw(
             signs[0] * released[order],
             errors[order],

@@ -16,11 +16,12 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
+from eigenveil.figure_style import GREY, new_figure, styled
 from eigenveil.laws import CentralLaw
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
 
-from ..common import Cell, Results, new_figure, number, prose, published_law, save_figure, table
+from ..common import Cell, Results, number, prose, published_law, save_figure, table
 
 TITLE = "Amin, Dick, Kulesza, Muñoz, Vassilvitskii (2018): iterative eigenvector sampling"
 SHAPES = {"wine": (178, 14), "airfoil": (1503, 6)}  # n and d, the label among the columns
@@ -267,8 +268,9 @@ def _list(epsilons: list[float]) -> str:
     return ", ".join(f"{epsilon:g}" for epsilon in epsilons) or "none"
 
 
+@styled()
 def _figure(results: Results, epsilons: list[float], images: Path) -> str:
-    figure = new_figure(9, 6.5)
+    figure = new_figure(9, 7)
     panels = figure.subplots(2, 2)
     labels = {"frobenius": "Frobenius error of C", "ridge": "ridge error"}
     for column, name in enumerate(DATASETS):
@@ -278,13 +280,8 @@ def _figure(results: Results, epsilons: list[float], images: Path) -> str:
                     results.one(data=name, scaling="features", epsilon=epsilon, contestant=contestant)
                     for epsilon in epsilons
                 ]
-                style = (
-                    {"ls": "--"}
-                    if contestant in PAPER
-                    else {"color": "black", "lw": 1}
-                    if contestant == NOTHING
-                    else {}
-                )
+                nothing = {"color": GREY, "lw": 1, "ls": ":"} if contestant == NOTHING else {}
+                style = {"ls": "--"} if contestant in PAPER else nothing
                 panel.errorbar(
                     epsilons,
                     [row.mean[metric] for row in rows],
@@ -295,7 +292,7 @@ def _figure(results: Results, epsilons: list[float], images: Path) -> str:
                 )
             panel.set(xscale="log", yscale="log", xlabel="ε", ylabel=labels[metric])
             panel.set_title(f"({'abcd'[2 * (metric == 'ridge') + column]}) {name}")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     return save_figure(
         figure, images, "amin2018", "Figure 1 of Amin et al.: errors against ε, the paper's constants dashed"
     )

@@ -15,12 +15,13 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
+from eigenveil.figure_style import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
 from eigenveil.laws import LAWS, CentralLaw
 from eigenveil.metrics import correlation
 from eigenveil.postprocess import sorted_eigh
 from eigenveil.theory import jmlr_theorem_8
 
-from ..common import Cell, Results, new_figure, prose, save_figure, table
+from ..common import Cell, Results, prose, save_figure, table
 
 TITLE = "Beyond: all laws against the lower bound"
 DATASETS = ("kddcup99", "census", "localization", "insurance")
@@ -30,14 +31,14 @@ REPEATS = {"kddcup99": 40, "census": 10, "localization": 40, "insurance": 40}
 TARGET = 0.99
 APPROXIMATE = ("mod_sulq", "wishart", "gaussian")
 STYLES: dict[str, dict[str, Any]] = {
-    "laplace": {"color": "tab:brown", "lw": 1},
-    "frobenius": {"color": "tab:pink", "lw": 1},
-    "eigenvector_sampling": {"color": "tab:cyan", "lw": 1},
-    "ppca": {"color": "tab:blue", "lw": 2},
-    "matrix_laplace": {"color": "tab:orange", "lw": 2.5},
-    "mod_sulq": {"color": "tab:purple", "ls": "--", "lw": 1},
-    "wishart": {"color": "tab:green", "ls": "--", "lw": 1},
-    "gaussian": {"color": "black", "ls": "--", "lw": 2.5},
+    "laplace": {"color": GOLD, "lw": 1},
+    "frobenius": {"color": PINK, "lw": 1},
+    "eigenvector_sampling": {"color": SILVER, "lw": 1},
+    "ppca": {"color": BLUE, "lw": 2},
+    "matrix_laplace": {"color": BROWN, "lw": 2.5},
+    "mod_sulq": {"color": VIOLET, "ls": "--", "lw": 1},
+    "wishart": {"color": GREEN, "ls": "--", "lw": 1},
+    "gaussian": {"color": INK, "ls": "--", "lw": 2.5},
 }
 
 
@@ -177,8 +178,9 @@ def section(results: Results, images: Path) -> str:
     )
 
 
+@styled()
 def _figure(results: Results, facts: dict[str, dict[str, float]], images: Path) -> str:
-    figure = new_figure(9.5, 7)
+    figure = new_figure(9, 7)
     panels = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
     for panel, (data, fact) in zip(panels, facts.items(), strict=False):
         d, gap = round(fact["d"]), fact["gap"]
@@ -187,12 +189,15 @@ def _figure(results: Results, facts: dict[str, dict[str, float]], images: Path) 
         sizes = losses(results, data, "ppca")[0]
         n = np.geomspace(sizes[0], sizes[-1], 41)
         bound = [lower_bound(one, d, gap) for one in n]
-        panel.fill_between(n, 1e-14, bound, color="0.85", lw=0, label="below the bound of Theorem 8 (pure)")
-        panel.axvline(fact["rows"], color="0.5", lw=0.8, ls=":")
-        panel.set(xscale="log", yscale="log", xlabel="n", ylabel="1 − |⟨v, v₁⟩|", ylim=(1e-10, 2))
+        panel.fill_between(n, 1e-14, bound, color=MIST, lw=0, label="below the bound of Theorem 8 (pure)")
+        panel.axvline(fact["rows"], color=GREY, lw=0.8, ls=":")
+        panel.set(xscale="log", yscale="log", ylabel="1 − |⟨v, v₁⟩|", ylim=(1e-10, 2))
         panel.set_title(f"{data}: d = {d}, gap {gap:.2f}")
     for panel in panels[len(facts) :]:
         panel.set_axis_off()
+    for panel in panels[len(facts) - 2 : len(facts)]:  # the lowest of each column
+        panel.set(xlabel="n, rows")
+        panel.tick_params(labelbottom=True)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
     return save_figure(

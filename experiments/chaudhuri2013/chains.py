@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenveil.figure_style import BLUE, BROWN, GREY, INK, new_figure, styled
 from eigenveil.samplers import matrix_bingham
 from eigenveil.theory import jmlr_figure_1, jmlr_theorem_15_rows
 
-from ..common import Cell, Results, Row, new_figure, prose, save_figure, table
+from ..common import Cell, Results, Row, prose, save_figure, table
 from .hoff import steps
 from .tables import PRINTED_1
 from .utility import EPSILON, rows_of, second_moment
@@ -72,16 +73,19 @@ def chain_findings(results: Results) -> dict[str, float]:
     return found
 
 
+@styled()
 def figure_1(images: Path) -> list[str]:
     """Return Figure 1: nothing in it is random."""
     n = np.geomspace(1e2, 1e9, 71)
     curves = jmlr_figure_1(n, n_features=DIMENSIONS, epsilons=BOUND_EPSILONS)
-    figure = new_figure(9, 2.6)
-    for panel, d in zip(figure.subplots(1, 4, sharey=True), DIMENSIONS, strict=True):
+    figure = new_figure(9, 2.8)
+    panels = figure.subplots(1, 4, sharey=True)
+    for panel, d in zip(panels, DIMENSIONS, strict=True):
         for epsilon in BOUND_EPSILONS:
             panel.semilogx(n, curves[d, epsilon], label=f"ε = {epsilon:g}")
-        panel.set(title=f"d = {d}", xlabel="n")
-    panel.legend(fontsize=6)
+        panel.set(title=f"d = {d}", xlabel="n, rows")
+    panels[0].set(ylabel="bound on the correlation")
+    panels[0].legend(fontsize=8, loc="lower right")
     shown = save_figure(
         figure, images, "chaudhuri2013_bound", "Figure 1: upper bound on the expected correlation of MOD-SULQ"
     )
@@ -101,6 +105,7 @@ def figure_1(images: Path) -> list[str]:
     ]
 
 
+@styled()
 def figure_2(results: Results, images: Path) -> list[str]:
     """Return Figure 2 with both samplers, and what the statistic says and does not say."""
     figure = new_figure(9, 6.2)
@@ -115,8 +120,8 @@ def figure_2(results: Results, images: Path) -> list[str]:
         for panel, statistic in zip(pair, ("F", "lost"), strict=True):
             for chain in range(CHAINS):
                 values = [block.mean[f"{statistic} {chain} {t}"] for t in updates]
-                panel.plot(updates, values, color="tab:blue", lw=0.8, label="block" if chain == 0 else None)
-            panel.plot(passes, [hoff.mean[f"{statistic} {t}"] for t in passes], color="tab:red", label="Hoff")
+                panel.plot(updates, values, color=BLUE, lw=0.8, label="block" if chain == 0 else None)
+            panel.plot(passes, [hoff.mean[f"{statistic} {t}"] for t in passes], color=BROWN, label="Hoff")
         for label, row, settled in (("block", block, block.mean["settled"]), ("Hoff", hoff, _lost(hoff))):
             one = row is hoff
             T = (passes if one else updates)[-1]
@@ -137,13 +142,19 @@ def figure_2(results: Results, images: Path) -> list[str]:
                     next(near, "not yet"),
                 ]
             )
-        pair[0].plot(passes, np.power(passes, -0.5), color="black", ls=":", label="independent draws, 1/√T")
-        pair[0].axhline(0.01, color="grey", lw=0.5)
-        pair[0].set(xscale="log", yscale="log", xlabel="T", ylabel="F_k(T)", title=f"{name}: the paper's statistic")
-        pair[1].set(
-            xscale="log", yscale="log", xlabel="T", ylabel="qF below its maximum", title=f"{name}: the subspace"
+        pair[0].plot(passes, np.power(passes, -0.5), color=INK, ls=":", label="independent draws, 1/√T")
+        pair[0].axhline(0.01, color=GREY, lw=0.5)
+        pair[0].set(
+            xscale="log", yscale="log", xlabel="T, updates", ylabel="F_k(T)", title=f"{name}: the paper's statistic"
         )
-        pair[0].legend(fontsize=7)
+        pair[1].set(
+            xscale="log",
+            yscale="log",
+            xlabel="T, updates",
+            ylabel="qF below its maximum",
+            title=f"{name}: the subspace",
+        )
+        pair[0].legend(fontsize=8)
     spreads = " and ".join(_chains_differ(results.one(part="figure 2", data=name)) for name in SHOWN)
     header = [
         "",

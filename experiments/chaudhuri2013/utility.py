@@ -9,11 +9,12 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
+from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, SILVER, VIOLET, new_figure, styled
 from eigenveil.laws import LAWS
 from eigenveil.metrics import captured_variance
 from eigenveil.theory import expected_loss
 
-from ..common import Cell, Results, Row, new_figure, prose, save_figure, table
+from ..common import Cell, Results, Row, prose, save_figure, table
 
 EPSILON = 0.1
 SIZES = {
@@ -27,12 +28,12 @@ RESTARTS = {"kddcup99": (10, 100), "localization": (10, 100), "insurance": (5, 1
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 CONTESTANTS = ("none", "ppca", "mod_sulq", "random_projection", "matrix_laplace", "gaussian")
 STYLES: dict[str, dict[str, Any]] = {
-    "none": {"color": "tab:red", "label": "not private"},
-    "ppca": {"color": "tab:blue", "ls": "--", "label": "PPCA"},
-    "mod_sulq": {"color": "tab:purple", "ls": "--", "label": "MOD-SULQ"},
-    "random_projection": {"color": "tab:green", "ls": "--", "label": "random projection"},
-    "matrix_laplace": {"color": "tab:orange", "label": "matrix_laplace (pure, ours)"},
-    "gaussian": {"color": "black", "label": "gaussian (approximate, ours)"},
+    "none": {"color": SILVER, "label": "not private"},
+    "ppca": {"color": BLUE, "ls": "--", "label": "PPCA"},
+    "mod_sulq": {"color": VIOLET, "ls": "--", "label": "MOD-SULQ"},
+    "random_projection": {"color": GREEN, "ls": "--", "label": "random projection"},
+    "matrix_laplace": {"color": BROWN, "label": "matrix_laplace (pure, ours)"},
+    "gaussian": {"color": INK, "label": "gaussian (approximate, ours)"},
 }
 
 
@@ -128,23 +129,24 @@ def _line(row: Row, first: str) -> list[str]:
 def _curves(panel: Any, x: list[float], rows: list[Row]) -> None:
     for name in CONTESTANTS:
         panel.errorbar(x, [row.mean[name] for row in rows], [row.mean[f"{name} sd"] for row in rows], **STYLES[name])
-    panel.set(xscale="log", ylabel="qF(U)")
+    panel.set(xscale="log", ylabel="qF(U), captured variance")
 
 
+@styled()
 def figures_3_and_4(results: Results, images: Path) -> list[str]:
     """Return Figures 3 and 4 and their table."""
     names = list(dict.fromkeys(row.cell["data"] for row in results.select(part="utility")))
-    figure = new_figure(9, 6.5)
+    figure = new_figure(9, 7)
     panels = figure.subplots(2, 2).ravel()
     lines = []
     for panel, name in zip(panels, names, strict=False):
         rows = results.select(part="utility", data=name)
         _curves(panel, [row.cell["n"] for row in rows], rows)
-        panel.set(title=name, xlabel="n")
+        panel.set(title=name, xlabel="n, rows")
         lines += [_line(row, f"{name}, {row.cell['n']:,}") for row in rows]
     for panel in panels[len(names) :]:
         panel.set_axis_off()
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=7)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     shown = save_figure(
         figure, images, "chaudhuri2013_rows", "Figures 3 and 4: qF against n, ε = 0.1, bars of one standard deviation"
     )
@@ -196,14 +198,15 @@ def _utility_verdict(results: Results) -> list[str]:
     ]
 
 
+@styled()
 def figure_5(results: Results, images: Path) -> list[str]:
     """Return Figure 5 and its table."""
     rows = results.select(part="figure 5")
-    figure = new_figure(5.5, 3.8)
+    figure = new_figure(6.4, 4)
     panel = figure.subplots()
     _curves(panel, [row.cell["epsilon"] for row in rows], rows)
     panel.set(xlabel="ε")
-    panel.legend(fontsize=7)
+    panel.legend(fontsize=8)
     shown = save_figure(figure, images, "chaudhuri2013_epsilon", "Figure 5: qF against ε, n = 5,000, d = 10, k = 2")
     eigenvalues = np.linalg.eigvalsh(second_moment(datasets.load("synthetic").X) / 5_000)[::-1]
     predicted = expected_loss(

@@ -14,13 +14,14 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
+from eigenveil.figure_style import new_figure, styled
 from eigenveil.laws import CentralLaw
 from eigenveil.laws.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
-from ..common import Cell, Results, new_figure, number, prose, published_law, save_figure, table
+from ..common import Cell, Results, number, prose, published_law, save_figure, table
 
 TITLE = "Jiang, Xie, Zhang (2016): the Wishart mechanism"
 DATASETS = ()
@@ -292,17 +293,18 @@ def _pca(results: Results) -> list[str]:
     ]
 
 
+@styled()
 def _figure(results: Results, images: Path) -> str:
-    figure = new_figure(6, 4)
+    figure = new_figure(7.5, 4)
     panel = figure.subplots()
     for name in (SULQ, *OPTIONS):
         rows = results.select(part="norm", mechanism=name)
         d, norms = [row.cell["d"] for row in rows], [row.mean["norm"] for row in rows]
         panel.plot(d, norms, marker=".", ls="--" if name in TABLE_1 else "-", label=name)
-    panel.set(xscale="log", yscale="log", xlabel="d", ylabel="spectral norm of the noise on C, ε = 1")
+    panel.set(xscale="log", yscale="log", xlabel="d, features", ylabel="spectral norm of the noise on C, ε = 1")
     panel.set_xticks(d, map(str, d), minor=False)
     panel.set_xticks([], minor=True)
-    figure.legend(loc="outside right upper", fontsize=7)
+    figure.legend(loc="outside right upper", fontsize=8)
     return save_figure(figure, images, "jiang2016", "Spectral norm of the noise against d, paper's constants dashed")
 
 

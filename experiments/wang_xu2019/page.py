@@ -4,9 +4,10 @@
 from pathlib import Path
 from typing import Any
 
+from eigenveil.figure_style import INK, new_figure, styled
 from eigenveil.local import law_of
 
-from ..common import Results, Row, new_figure, prose, save_figure, table
+from ..common import Results, Row, prose, save_figure, table
 from .algorithm2 import LARGEST
 from .measures import (
     COMPONENTS,
@@ -273,8 +274,9 @@ def _solved(results: Results) -> list[str]:
     ]
 
 
+@styled()
 def _figure(results: Results, images: Path) -> str:
-    figure = new_figure(10, 3.6)
+    figure = new_figure(10, 4)
     panels = figure.subplots(1, 3)
     rows = results.select(part="low", p=40, epsilon=0.5)
     for color, k in enumerate(dict.fromkeys(row.cell["k"] for row in rows)):
@@ -284,27 +286,27 @@ def _figure(results: Results, images: Path) -> str:
             label = {"label": name} if color == 0 else {}
             _line(panels[0], n, of_k, name, ls=style, color=f"C{color}", **label)
         panels[0].axhline(random_level(40, k), color=f"C{color}", lw=0.5)
-    panels[0].set(xscale="log", xlabel="n", ylabel="error")
+    panels[0].set(xscale="log", xlabel="n, clients", ylabel="error of the subspace")
     components = ", ".join(str(k) for k in dict.fromkeys(row.cell["k"] for row in rows))
-    panels[0].set_title(f"ε = 0.5, k = {components} upwards", fontsize=9)
+    panels[0].set_title(f"ε = 0.5, k = {components} upwards")
     rows = sorted(results.select(part="low", p=40, k=5), key=lambda row: row.cell["epsilon"])
     rows = [row for row in rows if row.cell["n"] == max(other.cell["n"] for other in rows)]
     for name in (*LAWS, ONCE, NO_NOISE):
         _line(panels[1], [row.cell["epsilon"] for row in rows], rows, name, label=name)
-    panels[1].axhline(random_level(40, 5), color="black", lw=0.5)
-    panels[1].set(xscale="log", xlabel="ε")
-    panels[1].set_title(f"k = 5, n = {rows[0].cell['n']:,}", fontsize=9)
+    panels[1].axhline(random_level(40, 5), color=INK, lw=0.5)
+    panels[1].set(xscale="log", xlabel="ε", ylabel="error of the subspace")
+    panels[1].set_title(f"k = 5, n = {rows[0].cell['n']:,}")
     for color, name in enumerate(LAWS):
         rows = results.select(part="sparse limit", mechanism=name)
         n = [row.cell["n"] for row in rows]
         _line(panels[2], n, rows, "sparse", label=name, color=f"C{color}")
         _line(panels[2], n, rows, "plain", label=f"{name}, plain PCA", color=f"C{color}", ls=":")
-    panels[2].axhline(random_level(rows[0].cell["p"], rows[0].cell["k"]), color="black", lw=0.5)
-    panels[2].set(xscale="log", xlabel="n")
-    panels[2].set_title(f"sparse, ε = 1, p = {rows[0].cell['p']}", fontsize=9)
+    panels[2].axhline(random_level(rows[0].cell["p"], rows[0].cell["k"]), color=INK, lw=0.5)
+    panels[2].set(xscale="log", xlabel="n, clients", ylabel="error of the subspace")
+    panels[2].set_title(f"sparse, ε = 1, p = {rows[0].cell['p']}")
     for panel in panels:
         panel.set_ylim(bottom=0)
-        panel.legend(fontsize=6)
+        panel.legend(fontsize=7.5)
     caption = "Wang and Xu: error against n and ε, thin lines for a random subspace"
     return save_figure(figure, images, "wang_xu2019", caption)
 

@@ -1,16 +1,17 @@
 """Figures of a release for notebooks and papers, by matplotlib (the extra ``report``).
 
 Each function takes a `Release` and returns a `matplotlib.figure.Figure`; save it by ``figure.savefig("scree.svg")``.
-They show released values only, the same as `eigenveil.report`, which needs no matplotlib.
+They show released values only, the same as `eigenveil.report`, which needs no matplotlib. `STYLE` is their style, for
+figures of your own beside them: ``pyplot.style.use(plots.STYLE)``.
 """
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidDataError, InvalidParameterError, integer_between
+from .errors import InvalidDataError, integer_between
+from .figure_style import BLUE, BROWN, GREY, STYLE, new_figure, styled
 from .releases import Release
 from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, FloatArray, Shown, read
 from .score_maps import ScoreMap
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours of the report, safe for colour-blind readers: blue, orange-brown, grey.
-BLUE, BROWN, GREY = "#1f5f8b", "#a65c2e", "#545e6d"
+__all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loadings", "score_map", "scree"]
 
 
+@styled()
 def scree(release: Release, *, n_components: int | None = None) -> "Figure":
     """Plot the variance along every component with its 95 % interval, the released eigenvalues and the noise level.
 
@@ -55,10 +56,11 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
     if shown.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
     axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * shown.top(count) or 1.0))
-    axes.legend(frameon=False)
+    axes.legend()
     return figure
 
 
+@styled()
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
     """Plot the share of variance of every component and the running total, with 95 % intervals."""
     shown = read(release)
@@ -76,10 +78,11 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
     _mark(axes, ranks, shares, shown)
     axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="running total")
     axes.set(xlabel="component", ylabel="share of variance", ylim=(0, 1.02))
-    axes.legend(frameon=False, title=None if shown.share_intervals is None else "with 95 % intervals")
+    axes.legend(title=None if shown.share_intervals is None else "with 95 % intervals")
     return figure
 
 
+@styled()
 def loadings(release: Release) -> "Figure":
     """Plot the loadings of the leading features on the first components as a heat map; grey where they may be 0."""
     shown = read(release)
@@ -89,16 +92,17 @@ def loadings(release: Release) -> "Figure":
         )
     features = shown.leading_features()
     weights = shown.components[:SHOWN_COMPONENTS][:, features]
-    figure, axes = _figure(height=1.5 + 0.25 * len(features))
+    figure, axes = _figure(height=max(2.6, 1.5 + 0.25 * len(features)))
     reach = float(np.abs(weights).max()) or 1.0
     faded = [[shown.loading_may_be_zero(i, j) for j in features] for i in range(len(weights))]
     image = _heat_map(axes, weights.T, np.array(faded).T, reach, [shown.names[j] for j in features])
     axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
-    axes.set(xlabel="component")
-    figure.colorbar(image, label="loading")
+    axes.set(xlabel="component", ylabel="feature")
+    figure.colorbar(image, label="loading; grey: may be 0" if np.any(faded) else "loading")
     return figure
 
 
+@styled()
 def loading_errors(release: Release, component: int = 0) -> "Figure":
     """Plot the largest loadings of one component with their 95 % intervals.
 
@@ -127,17 +131,19 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     )
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
-    axes.set(xlabel=f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else f" ({MAY_BE_NOISE})"))
+    told = f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else f" ({MAY_BE_NOISE})")
+    axes.set(xlabel=told, ylabel="feature")
     return figure
 
 
+@styled()
 def correlations(release: Release) -> "Figure":
     """Plot the correlations of the leading features as a heat map; grey where they may be 0."""
     shown = read(release)
     if shown.correlations is None:
         raise InvalidDataError("This release was made for components; plot their loadings.")
     features = shown.leading_features()
-    figure, axes = _figure(height=2.0 + 0.25 * len(features))
+    figure, axes = _figure(height=max(3.8, 2.0 + 0.25 * len(features)))
     chosen = np.ix_(features, features)
     faded = np.zeros((len(features), len(features)), bool)
     if shown.correlation_intervals is not None:
@@ -146,10 +152,12 @@ def correlations(release: Release) -> "Figure":
     names = [shown.names[j] for j in features]
     image = _heat_map(axes, shown.correlations[chosen], faded, 1.0, names)
     axes.set_xticks(range(len(features)), names, rotation=90, parse_math=False)
-    figure.colorbar(image, label="correlation; grey where it may be 0")
+    axes.set(xlabel="feature", ylabel="feature")
+    figure.colorbar(image, label="correlation; grey: may be 0")
     return figure
 
 
+@styled()
 def score_map(cloud: ScoreMap) -> "Figure":
     """Plot a private map of scores with the size of its noise, one panel a group; empty cells are left white.
 
@@ -167,6 +175,7 @@ def score_map(cloud: ScoreMap) -> "Figure":
         image = panel.pcolormesh(x, y, cells.T, cmap="Blues", vmin=0, vmax=top)
         panel.set(xlabel=f"score on component {cloud.grid.axes[0] + 1}", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
         panel.set_title(name, parse_math=False)
+        panel.grid(False)  # an empty cell is white
     axes[0].set(ylabel=f"score on component {cloud.grid.axes[1] + 1}")
     counted = cloud.guarantee.unit.counted
     figure.colorbar(image, ax=axes, label=f"{counted} in a cell; noise has standard deviation {cloud.noise_sd:.2g}")
@@ -179,6 +188,7 @@ def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach:
 
     colours = LinearSegmentedColormap.from_list("signed", ["#8f4200", "#f0efec", "#1b5a94"])
     axes.set_facecolor("#dddddd")  # what is masked is not drawn
+    axes.grid(False)
     image = axes.imshow(np.ma.array(values, mask=faded), cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
     # Names are text and never mathematics, whatever dollar signs they hold.
     axes.set_yticks(range(len(names)), names, parse_math=False)
@@ -197,30 +207,16 @@ def _count(known: int, n_components: int | None) -> int:
     return most if n_components is None else integer_between("n_components", n_components, 1, most)
 
 
-def _figure(height: float = 3.6) -> tuple["Figure", "Axes"]:
+def _figure(height: float = 3.8) -> tuple["Figure", "Axes"]:
     """Return a figure of its own with one pair of axes, for whole numbers along the first."""
-    figure, (axes,) = _panels(height, 1)
     from matplotlib.ticker import MaxNLocator
 
+    figure, (axes,) = _panels(height, 1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure, axes
 
 
 def _panels(height: float, count: int) -> tuple["Figure", list["Axes"]]:
-    """Return a figure of its own, outside of pyplot's list, that a notebook can show."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidParameterError("Plots need matplotlib; install it, or the extra 'report'.") from None
-
-    class NotebookFigure(Figure):
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png")
-            return buffer.getvalue()
-
-    figure = NotebookFigure(figsize=(max(6.0, 3.4 * count), height), layout="constrained")
-    axes = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
-    for panel in axes:
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    """Return a figure of its own with panels side by side, of one height."""
+    figure = new_figure(max(6.4, 3.4 * count), height)
+    return figure, list(figure.subplots(1, count, sharey=True, squeeze=False)[0])

@@ -1,73 +1,136 @@
-"""The report in a real browser: nothing overflows on a phone, nothing loads, both themes and the keyboard work."""
+"""The report in a real browser: three widths, both themes, rules of accessibility; nothing overflows, nothing loads."""
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eigenveil import Guarantee, PrivacyLedger, RowBound
-from eigenveil.origin import RegressionRequest
+from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, Schema, score_map
+from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
-from made_releases import drawn
+from eigenveil.schema import Column
+from made_releases import directions_by_hand, drawn, local_release, quietly
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
-# The report stands in a frame of the wanted width: a window of headless Chromium is never narrower than 500 pixels.
-FRAME = """<!DOCTYPE html><meta charset="utf-8"><body><iframe width="{width}" height="800" srcdoc="{page}"></iframe>
-<pre id="found"></pre><script>
-addEventListener("load", () => {{
-  const view = document.querySelector("iframe").contentWindow, page = view.document, root = page.documentElement;
-  const charts = [...page.querySelectorAll("svg")];
-  const outside = charts.flatMap(chart => [...chart.querySelectorAll("text")].filter(text => {{
-    const box = text.getBBox(), frame = chart.viewBox.baseVal;
-    return box.x < -0.5 || box.x + box.width > frame.width + 0.5 || box.y + box.height > frame.height + 0.5;
-  }}).map(text => text.textContent));
-  const zoom = chart => chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
-  const sizes = charts.flatMap(chart => [...chart.querySelectorAll("text")].map(text =>
-    parseFloat(view.getComputedStyle(text).fontSize) * zoom(chart)));
-  const wider = [...page.querySelectorAll("body *")].filter(e => !e.closest(".scroll table, .skip, svg")
-    && e.getBoundingClientRect().right > view.innerWidth + 0.5).map(e => e.tagName + "." + e.className);
-  const scrollWidth = root.scrollWidth;
-  const colour = () => view.getComputedStyle(page.body).backgroundColor;
-  const button = page.getElementById("theme"), before = colour(), label = button.textContent;
-  button.focus();
-  const focused = page.activeElement === button;
-  button.click();
-  const after = colour(), labelAfter = button.textContent;
-  page.querySelectorAll("details").forEach(d => {{ d.open = true; }});
-  document.getElementById("found").textContent = JSON.stringify({{
-    width: view.innerWidth, scrollWidth, outside, wider, smallest: Math.min(...sizes),
-    resources: view.performance.getEntriesByType("resource").map(e => e.name), charts: charts.length,
-    before, after, label, labelAfter, focused, visible: button.offsetHeight, openedWidth: root.scrollWidth,
-    tall: [...page.querySelectorAll("summary, button")].map(e => e.offsetHeight), hacked: view.hacked === true,
-  }});
-}});
-</script>"""
+ROOT = Path(__file__).parents[2]
+AXE = Path(os.environ.get("EIGENVEIL_AXE", ROOT / "node_modules/axe-core/axe.min.js"))
+SCRIPT = Path(__file__).with_name("report_frames.js").read_text(encoding="utf-8")
+WIDTHS, THEMES = (390, 768, 1280), ("light", "dark")
+CENTRED = RowBound(20.0, constant=20.0)
+LONG = [
+    "the number of days since the last visit to any of the wards",
+    "Krankenversicherungsträgerbeitragsbemessungsgrenzenüberprüfung",
+    "<script>hacked=true</script>",
+    17 * "W",
+    "血液中のヘモグロビン濃度の平均値とその標準偏差の比率の対数変換値",
+    "متوسط ضغط الدم الانقباضي خلال الأشهر الستة الماضية للمريض",
+    "👩🏽‍⚕️🩸📈 emoji_and_under_scores_without_a_blank_to_break_at_00",
+    "age",
+]
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory) -> str:
+def rows_of(d: int, n: int = 4000) -> np.ndarray:
     generator = np.random.default_rng(2)
-    names = ["age", "a name of a feature that does not fit in its column", "<script>hacked=true</script>", 17 * "W"]
-    names += [f"feature_{i}" for i in range(26)]
-    rows = generator.normal(size=(4000, 2)) @ generator.normal(size=(2, 30)) + 0.3 * generator.normal(size=(4000, 30))
-    ledger = PrivacyLedger.create(
-        tmp_path_factory.mktemp("ledger") / "study.ledger", epsilon=5.0, delta=1e-5, data_set="study"
-    )
+    return generator.normal(size=(n, 2)) @ generator.normal(size=(2, d)) + 0.3 * generator.normal(size=(n, d))
+
+
+def names_of(d: int) -> list[str]:
+    return [*LONG, *(f"feature_{i}" for i in range(d))][:d]
+
+
+def with_cloud(folder: Path) -> str:
+    """Return the page of a PCA with everything beside it: a schema, a ledger and a score map by groups."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows_of(4), columns=list("abcd")).assign(ward=np.where(np.arange(4000) % 3, "A", "B"))
+    columns = (*(Column(name, range=(-12, 12)) for name in "abcd"), Column("ward", "category", categories=("A", "B")))
+    schema = Schema(columns, "the data office", "2026-01-31", "patients of a clinic", "2024 and 2025")
+    ledger = PrivacyLedger.create(folder / "study.ledger", epsilon=20.0, delta=1e-5, data_set="study")
+    pca = quietly(lambda: PrivatePCA(3, epsilon=4.0, delta=1e-6, schema=schema, ledger=ledger).fit(frame))
+    cloud = quietly(lambda: score_map(frame, pca.release_, epsilon=4.0, groups="ward", ledger=ledger))
+    return render_report(pca.release_, ledger=ledger, scores=cloud, title="Everything beside it")
+
+
+def with_every_section(folder: Path) -> str:
+    ledger = PrivacyLedger.create(folder / "long.ledger", epsilon=50.0, delta=1e-5, data_set="study")
     ledger.spend(Guarantee(1.0), "an earlier release of this study")
-    # A regression has every section there is.
-    request = RegressionRequest(29)
-    bound = RowBound(20.0)
-    release = drawn("gaussian", rows, epsilon=2.0, bound=bound, names=names, request=request, ledger=ledger)
+    release = drawn(
+        "gaussian",
+        rows_of(30),
+        epsilon=20.0,
+        bound=CENTRED,
+        names=names_of(30),
+        request=RegressionRequest(29),
+        ledger=ledger,
+    )
     return render_report(release, ledger=ledger, title="A long title of a report on a study of many features")
 
 
-def in_chromium(path, profile, *options: str) -> tuple[str, str]:
+def local() -> Release:
+    with pytest.MonkeyPatch.context() as patch:
+        return local_release(patch)
+
+
+def swamped() -> Release:
+    release = drawn("laplace", epsilon=0.001, n_components=2)
+    return Release({"matrix": release.integers["matrix"] // 10}, release.unit, release.guarantee, release.origin)
+
+
+def releases() -> dict[str, Release]:
+    wide = {"bound": RowBound(60.0), "names": names_of(200)}
+    return {
+        "one feature": drawn("gaussian", rows_of(1), bound=CENTRED, names=LONG[:1], request=Request()),
+        "two features": drawn("gaussian", rows_of(2), bound=CENTRED, names=LONG[1:3], request=Request()),
+        "long names": drawn("gaussian", rows_of(8), epsilon=8.0, names=LONG, request=ComponentsRequest(3)),
+        "matrix of long names": drawn(
+            "gaussian", rows_of(8), epsilon=8.0, bound=CENTRED, names=LONG, request=Request()
+        ),
+        "200 features": drawn("gaussian", rows_of(200, 9000), epsilon=8.0, request=ComponentsRequest(7), **wide),
+        "huge numbers": drawn(
+            "gaussian", 1e9 * rows_of(5), epsilon=8.0, bound=RowBound(2e10, constant=2e10), names=None
+        ),
+        "tiny numbers": drawn(
+            "gaussian", 1e-9 * rows_of(5), epsilon=8.0, bound=RowBound(2e-8, constant=2e-8), names=None
+        ),
+        "sparse": drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5), estimator="PrivateSparsePCA"),
+        "sampled": drawn("eigenvector_sampling", n_components=2),
+        "subspace": drawn("ppca", n_components=2),
+        "no interval": directions_by_hand(np.eye(3)[:2]),
+        "local": local(),
+        "swamped": swamped(),
+        "not private": drawn("none", n_components=2),
+    }
+
+
+def federated(folder: Path) -> dict[str, Release]:
+    """Return a release of three sites, where the extra for it is installed."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        return {}
+    from eigenveil.federation import combine
+    from made_rounds import contributions, drafted, joined, site_rows
+
+    agreed, keys = joined(drafted(3, epsilon=8.0), folder)
+    return {"federated": combine(agreed, contributions(agreed, keys, folder, site_rows(3, n=2000)).values())}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("ledgers")
+    made = {name: render_report(release) for name, release in {**releases(), **federated(folder)}.items()}
+    return {"cloud": with_cloud(folder), "sections": with_every_section(folder), **made}
+
+
+def in_chromium(path: Path, profile: Path, *options: str) -> tuple[str, str]:
     """Return the document after its scripts ran, and what the console said."""
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     command += ["--enable-logging=stderr", "--disable-background-networking", "--no-first-run", *options]
@@ -75,49 +138,122 @@ def in_chromium(path, profile, *options: str) -> tuple[str, str]:
     return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 
 
-def measured(page: str, width: int, folder, *options: str) -> dict:
-    path = folder / f"frame{width}.html"
-    path.write_text(FRAME.format(width=width, page=html.escape(page)), encoding="utf-8")
-    document, console = in_chromium(path, folder / "profile", *options)
+def looked_at(pages: dict[str, str], wanted: list[dict], folder: Path, *options: str) -> list[dict]:
+    """Return what a browser finds in every frame that is wanted, by one start of it."""
+    axe = AXE.read_text(encoding="utf-8") if any(one.get("axe") for one in wanted) else ""
+    texts = {"axe": axe, "wanted": json.dumps(wanted), **pages}
+    held = "".join(f'<pre hidden id="{name}">{html.escape(text)}</pre>' for name, text in texts.items())
+    path = folder / "frames.html"
+    head, found = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><body>', '<pre id="found"></pre>'
+    path.write_text(f"{head}{held}{found}<script>{SCRIPT}</script>", encoding="utf-8")
+    # What is awaited is done before the document is written out.
+    document, console = in_chromium(path, folder / "profile", "--virtual-time-budget=10000000", *options)
     assert console == ""
     return json.loads(html.unescape(re.search('<pre id="found">(.*?)</pre>', document, re.DOTALL).group(1)))
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(390, "light"), (1200, "dark")], ids=["phone in light", "desktop in dark"]
+FLAWS = ("outside", "over", "wider", "cut", "cells", "resources", "small")
+
+
+def flaws(one: dict) -> dict[str, list[str]]:
+    """Return what is wrong in a frame, folded and opened: labels cut or over each other, columns out of sight."""
+    found = {name: one["found"][name] + one["opened"][name] for name in FLAWS}
+    found["width"] = (
+        [] if max(one["found"]["scrollWidth"], one["opened"]["scrollWidth"]) <= one["width"] else ["scrolls"]
+    )
+    found["letters"] = [] if one["found"]["smallest"] >= 9.9 else [f"{one['found']['smallest']:.1f} px"]
+    found["script"] = ["ran"] if one["found"]["hacked"] else []
+    return {name: told for name, told in found.items() if told}
+
+
+def test_nothing_is_cut_at_any_width_and_nothing_is_loaded(pages, tmp_path):
+    wanted = [{"page": page, "width": width} for page in pages for width in WIDTHS]
+    found = looked_at(pages, wanted, tmp_path, "--blink-settings=preferredColorScheme=1")  # light, by its own numbering
+    assert len(found) == len(wanted)
+    assert {(one["page"], one["width"]): flaws(one) for one in found if flaws(one)} == {}
+    light, dark = ["rgb(246, 245, 241)", "Dark theme"], ["rgb(19, 22, 27)", "Light theme"]
+    for one in found:
+        assert one["found"]["width"] == one["width"]
+        assert one["toggled"] == {"before": light, "after": dark, "focused": True, "tall": one["toggled"]["tall"]}
+        assert one["toggled"]["tall"] >= 44
+    charts = {one["page"]: one["found"]["charts"] for one in found}
+    assert charts["cloud"] == ["scree", "biplot", "scores-1", "scores-2", "beliefs"]
+    assert charts["sections"] == ["correlations", "scree", "biplot", "beliefs"]
+    assert charts["one feature"] == ["correlations", "scree", "beliefs"]
+
+
+def test_a_reader_who_prefers_dark_gets_it(pages, tmp_path):
+    (found,) = looked_at(pages, [{"page": "cloud", "width": 390}], tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert [state[1] for state in (found["toggled"]["before"], found["toggled"]["after"])] == [
+        "Light theme",
+        "Dark theme",
+    ]
+    assert found["toggled"]["before"][0] == "rgb(19, 22, 27)"
+
+
+needs_axe = pytest.mark.skipif(
+    not AXE.exists(), reason="needs axe-core: npm install --no-save --no-package-lock axe-core"
 )
-def test_layout_themes_and_silence(page, width, scheme, tmp_path):
-    # 0 is dark and 1 is light in Chromium's own numbering.
-    found = measured(page, width, tmp_path, f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
-    assert found["width"] == width
-    assert found["scrollWidth"] <= width
-    assert found["openedWidth"] <= width
-    assert found["wider"] == []
-    assert found["outside"] == []
-    assert found["smallest"] >= 9.9
-    assert found["resources"] == []
-    assert not found["hacked"]
-    assert found["charts"] == 5 + 6  # beliefs, scree, shares, correlations, loadings, and six components
-    light, dark = "rgb(246, 245, 241)", "rgb(19, 22, 27)"
-    assert (found["before"], found["after"]) == ((light, dark) if scheme == "light" else (dark, light))
-    assert (found["label"], found["labelAfter"]) == (
-        ("Dark theme", "Light theme") if scheme == "light" else ("Light theme", "Dark theme")
-    )
-    assert found["focused"]
-    assert found["visible"] >= 44
-    assert min(found["tall"]) >= 24
+EVERYWHERE = [(width, theme) for width in WIDTHS for theme in THEMES]
 
 
-def test_control_an_overflow_and_a_script_are_noticed_and_the_policy_stops_them(page, tmp_path):
-    wide = f"<table><tr><td>{300 * 'x'}</td></tr></table>"
+def violations(pages: dict[str, str], seen: dict[str, list[tuple[int, str]]], folder: Path) -> dict:
+    """Return the rules that are broken, by page, width and theme; a rule that breaks must be found on the way."""
+    pale = '<img src="data:,"><p id="pale">pale</p><style>#pale{color:#777;background:#888}</style><footer>'
+    bad = {"bad": pages["subspace"].replace("<footer>", pale)}
+    wanted = [
+        {"page": page, "width": width, "theme": theme, "axe": True}
+        for page, places in (*seen.items(), ("bad", [(768, "light")]))
+        for width, theme in places
+    ]
+    *found, control = looked_at({**pages, **bad}, wanted, folder)
+    assert len(found) == sum(map(len, seen.values()))
+    assert {one.partition(":")[0] for one in control["rules"]["violations"]} >= {"image-alt", "color-contrast"}
+    assert min(one["rules"]["passed"] for one in found) > 20
+    for one in found:
+        assert one["found"]["paper"] == {"light": "rgb(246, 245, 241)", "dark": "rgb(19, 22, 27)"}[one["theme"]]
+    return {
+        (one["page"], one["width"], one["theme"]): one["rules"]["violations"]
+        for one in found
+        if one["rules"]["violations"]
+    }
+
+
+@needs_axe
+def test_accessibility_rules_hold_at_three_widths_in_both_themes(pages, tmp_path):
+    seen = {
+        "cloud": EVERYWHERE,
+        "sections": EVERYWHERE[1::4],
+        "swamped": EVERYWHERE[1:2],
+        "not private": EVERYWHERE[:1],
+    }
+    assert violations(pages, seen, tmp_path) == {}
+
+
+@needs_axe
+@pytest.mark.heavy
+def test_accessibility_rules_hold_for_every_kind_of_release(pages, tmp_path):
+    assert violations(pages, dict.fromkeys(pages, EVERYWHERE), tmp_path) == {}
+
+
+def test_control_what_is_cut_or_out_of_sight_is_noticed_and_the_policy_stops_scripts(pages, tmp_path):
+    page = pages["subspace"]
+    wide = f'<div class="wide">{300 * "x"}</div><style>.wide{{width:900px}}</style>'
+    texts = '<text x="390" y="20">beyond the edge</text><text x="5" y="20">one</text><text x="6" y="22">two</text>'
+    chart = f'<svg class="chart" viewBox="0 0 400 40" aria-labelledby="a-title">{texts}</svg>'
+    clipped = f'<p class="clipped">{90 * "y "}</p><style>.clipped{{overflow:hidden;white-space:nowrap}}</style>'
     planted = page.replace("<footer>", f'<script>hacked=true</script><img src="file:///x.png" alt="">{wide}<footer>')
-    unguarded = re.sub(
-        '<meta http-equiv="Content-Security-Policy"[^>]*>', "", planted.replace('src="file:///x.png"', "")
-    )
-    found = measured(unguarded, 390, tmp_path)
-    assert found["scrollWidth"] > 390
-    assert found["wider"]
-    assert found["hacked"]
+    open_to_all = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    bad = {
+        "wide": open_to_all.replace("<footer>", f"<script>hacked=true</script>{wide}<footer>"),
+        "drawn": open_to_all.replace("<footer>", f"{chart}<footer>"),
+        "clipped": open_to_all.replace("<footer>", f"{clipped}<footer>"),
+    }
+    wanted = [{"page": name, "width": 390} for name in bad]
+    found = {one["page"]: set(flaws(one)) for one in looked_at(bad, wanted, tmp_path)}
+    assert found["wide"] >= {"wider", "width", "script"}
+    assert found["drawn"] == {"outside", "over"}
+    assert found["clipped"] == {"cut"}
     # With the policy of the page in place, the same script and a request do not run, and the console says so.
     path = tmp_path / "guarded.html"
     path.write_text(planted, encoding="utf-8")

@@ -240,7 +240,7 @@ def test_no_schema_ends_in_another_error(tmp_path):
 
     path = tmp_path / "schema.yaml"
     for kind in ("number", "category", "boolean", "date", "ignored", "person"):
-        for name in (*COLUMN, "version", "declared_by", "declared_on", "columns", "unknown"):
+        for name in (*COLUMN, "version", "table", "period", "declared_by", "declared_on", "columns", "unknown"):
             for value in HOSTILE:
                 content = copy.deepcopy(SCHEMA)
                 column = {"kind": kind}

@@ -28,6 +28,7 @@ ALLOWED = {
     "randomness": {"errors"},
     "guarantee": {"caveats", "errors", "odds"},
     "odds": set(),
+    "figure_style": {"errors"},
     "metrics": {"errors"},
     "row_rule": {"errors", "guarantee"},
     "score_grid": {"errors"},
@@ -91,12 +92,14 @@ ALLOWED["federation"] = NUMBERS | {
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
 ALLOWED["local"] = NUMBERS | {"accounting", "laws", "origin", "randomness", "releases", "row_rule", "rows"}
 # Planning knows laws and rules of rows by their public parameters.
-ALLOWED["theory"] = NUMBERS | {"accounting", "laws", "metrics", "postprocess", "randomness", "row_rule", "samplers"}
+ALLOWED["theory"] = NUMBERS | {
+    "accounting", "figure_style", "laws", "metrics", "postprocess", "randomness", "row_rule", "samplers",
+}  # fmt: skip
 # An audit makes its own neighbouring data sets, and runs laws on them.
 ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
-ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "with_error"}
-ALLOWED["plots"] = {"errors", "releases", "report", "score_maps", "with_error"}
+ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "score_maps", "with_error"}
+ALLOWED["plots"] = {"errors", "figure_style", "releases", "report", "score_maps", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}

@@ -87,7 +87,7 @@ def test_control_a_record_that_does_not_is_found(schema, spoil):
 def test_it_tells_what_the_release_knows(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=5.0, data_set="patients of 2025")
     columns = tuple(Column(str(i), range=(-20, 20), unit="kg") for i in range(6))
-    declared = Schema(columns, declared_by="the custodian")
+    declared = Schema(columns, declared_by="the custodian", table="patients of a clinic", period="2025")
     release = PrivateCovariance(epsilon=2.0, schema=declared, ledger=ledger).fit(table()).release_
     told = registry_record(release, ledger)["deployment"]
     assert told["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "delta": 0.0}
@@ -100,6 +100,7 @@ def test_it_tells_what_the_release_knows(tmp_path):
     assert "epsilon 2 " in told["accounting"]["composition"]
     assert "7 x 7" in told["basic"]["description"]
     assert "no rows" in told["basic"]["description"]
+    assert "Table: patients of a clinic. Period: 2025." in told["basic"]["description"]
     assert told["basic"]["publication_date"] == release.origin.created[:10]
     assert release.origin.package_version in told["implementation"]["mechanisms"]
     not_private = registry_record(drawn("none"))["deployment"]

@@ -146,7 +146,9 @@ def test_every_kind_of_release_becomes_an_accessible_page_that_loads_nothing(kin
     assert "url(" not in style
     assert "@import" not in style
     assert page.all("html")[0]["lang"] == "en"
-    charts = page.all("svg")
+    drawn_beside_their_numbers = [chart for chart in page.all("svg") if chart.get("aria-hidden") == "true"]
+    assert all(chart["class"] == "strip" for chart in drawn_beside_their_numbers)
+    charts = [chart for chart in page.all("svg") if chart not in drawn_beside_their_numbers]
     assert charts
     assert all(chart["role"] == "img" and len(chart["aria-labelledby"].split()) == 2 for chart in charts)
     assert len(page.all("desc")) == len(charts)
@@ -160,8 +162,11 @@ def test_figures_follow_what_was_released(kind, releases, pages):
     text = pages[kind]
     has_matrix = kind not in ("subspace", "random", "one feature")
     assert ('id="scree-title"' in text) == has_matrix
-    assert ('id="shares-title"' in text) == has_matrix
-    assert 'id="loadings-title"' in text
+    assert ('id="spectrum"' in text) == has_matrix
+    assert 'id="loadings"' in text
+    plane = kind != "one feature" and not (read(releases[kind]).lost(0) and read(releases[kind]).lost(1))
+    assert ('id="biplot-title"' in text) == (plane and len(read(releases[kind]).components) > 1)
+    assert ('id="means"' in text) == (kind in ("centred", "covariance", "ridge"))
     assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge", "by hand"))
     knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
     assert ("noise level" in text) == knows_noise or kind == "sampled"
@@ -349,7 +354,8 @@ def test_many_features_are_cut_and_it_is_said():
     generator = np.random.default_rng(0)
     release = directions_by_hand(np.linalg.qr(generator.normal(size=(500, 10)))[0].T)
     page = Page(render_report(release)).text
-    assert "Shown are the 24 of 500 features with the largest loadings." in page
+    assert "Loadings of the 24 of 500 features with the largest, in one table" in page
+    assert "The 10 longest are named" in page
     assert "Shown are the first 6 of 10 components" in page
 
 
@@ -360,8 +366,8 @@ def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
     page = Page(render_report(release, ledger=ledger)).text
     assert "matrix_laplace release (this release)" in page
     assert "an earlier release" in page
-    assert "The ledger of the data set study allows epsilon = 3 in all" in page
-    assert "Spent so far: epsilon = 1.5. One more release may have epsilon = 1.5." in page
+    assert "Spent so far: epsilon = 1.5. The ledger of the data set study allows epsilon = 3 in all" in page
+    assert "One more release may have epsilon = 1.5." in page
     other = PrivacyLedger.create(tmp_path / "other.ledger", epsilon=3.0, data_set="study")
     other.spend(Guarantee(0.1), "first")
     other.spend(Guarantee(0.1), "second")
@@ -440,7 +446,7 @@ def test_contrast(theme):
     texts += [(f"{level}-text", level) for level in levels]
     for ink, ground in texts:
         assert contrast(palette[ink], palette[ground]) >= 4.5, (ink, ground)
-    for mark in ("accent", "edge", "p4", "n4"):
+    for mark in ("accent", "edge", "hatch", "p4", "n4"):
         assert contrast(palette[mark], palette["card"]) >= 3, mark
     assert contrast("#777777", "#888888") < 1.5  # the control
 
@@ -451,7 +457,7 @@ def test_contrast(theme):
 def test_write_report_writes_one_file(tmp_path, releases):
     target = write_report(releases["subspace"], tmp_path / "r.html", title="Züge & Wege")
     assert target == tmp_path / "r.html"
-    assert "<h1>Züge &amp; Wege</h1>" in target.read_text(encoding="utf-8")
+    assert '<p class="eyebrow">Züge &amp; Wege</p>' in target.read_text(encoding="utf-8")
     with refused(ReleaseFileError):
         write_report(releases["subspace"], tmp_path / "missing" / "r.html")
 
@@ -487,7 +493,7 @@ def test_the_command_writes_beside_the_release(tmp_path):
     done = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "study.ledger"), "--title", "A study")
     assert done.exit_code == 0, done.output
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "<h1>A study</h1>" in page
+    assert '<p class="eyebrow">A study</p>' in page
     assert "(this release)" in page
     missing = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "nowhere"))
     assert isinstance(missing.exception, LedgerError)

@@ -1,5 +1,7 @@
 """What is shown is what the release reads of itself, whichever law made it and whatever was asked for."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -88,7 +90,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("name", "relation", "bound"), CASES, ids=[f"{n}-{r.value}-{b.constant and 'centred'}" for n, r, b in CASES]
+    ("name", "relation", "bound"),
+    [
+        pytest.param(
+            *case,
+            id=f"{case[0]}-{case[1].value}-{case[2].constant and 'centred'}",
+            # Each relation and each kind of rows with every law, and not both with both.
+            marks=() if (case[1] is Relation.REPLACE) == (case[2] is CENTRED) else pytest.mark.heavy,
+        )
+        for case in CASES
+    ],
 )
 def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp_path):
     release = drawn(name, bound=bound, relation=relation, n_components=2)
@@ -137,7 +148,7 @@ def test_where_an_unknown_law_leaves_no_components_the_rest_is_shown(request_):
     page, shown = render_report(foreign), read(foreign)
     assert shown.components.shape == (0, 6)
     assert "cannot tell components" in page
-    assert "Loadings</h2>" not in page
+    assert "oadings</h2>" not in page
     assert str(foreign.guarantee) in text_of(page)
 
 
@@ -254,7 +265,7 @@ def test_the_coefficients_of_a_regression_are_shown():
     assert f"R² = {with_error(fit.r2, fit.r2_interval)}" in section
     for name, value, ends in zip([*NAMES[:1], *NAMES[2:]], fit.coef, fit.coef_interval, strict=True):
         told = marked(in_words(value, ends), holds_zero(ends))
-        assert f'<th scope="row">{name}</th><td>{told}</td>' in section
+        assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", section)
     assert (NOT_DETERMINED in page) == (not fit.determined)
     assert "the coefficients are computed from it" in page
 

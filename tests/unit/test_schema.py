@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -96,6 +97,7 @@ def test_it_travels(tmp_path):
 @pytest.mark.parametrize("word", AWKWARD)
 def test_no_word_is_taken_for_something_else(word, tmp_path):
     schema = Schema((Column(word, "category", categories=(word, "other")), Column("b", unit=word)), word)
+    schema = replace(schema, table=word, period=word)
     assert Schema.load(schema.save(tmp_path / "a.yaml")) == schema
 
 
@@ -111,6 +113,14 @@ def test_what_a_person_writes_is_read(tmp_path):
     schema = Schema.load(path)
     assert schema.feature_names == ("no=yes", "no=no", "no=010", "2024", "visit")
     assert schema.columns[1].range == (0.0, 1000.0)
+
+
+def test_a_table_and_a_period_are_told_and_a_schema_without_them_is_written_as_before():
+    plain = Schema((Column("a"),))
+    assert not {"table", "period"} & set(plain.to_dict())
+    told = replace(plain, table="admissions", period="2024")
+    assert Schema.from_dict(told.to_dict()) == told != plain
+    assert "table: admissions\nperiod: '2024'\n" in told.to_yaml()
 
 
 @pytest.mark.parametrize(

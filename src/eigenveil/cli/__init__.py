@@ -31,7 +31,7 @@ COMMANDS = {
         "Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."
     ),
     "sample": "Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges.",
-    "report": "Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify.",
+    "report": "Write a report on a release: its answer with errors, then what a data-protection officer asks.",
     "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
     "laws": "List the laws: what each releases, what it promises, where it comes from and when to use it.",
     "schema": "Declare what is publicly known of a table.",

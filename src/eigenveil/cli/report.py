@@ -18,7 +18,10 @@ def report(
         typer.Option("--output", "-o", help="HTML file to write; by default the name of the release with .html."),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file, to show its history.")] = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option(help="File of a score map on its components (.npz), to draw it too.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What stands over the headline of the report.")] = None,
     registry: Annotated[
         Path | None,
         typer.Option(help="Also write a record for the registry of deployments (.yaml), with blanks to fill in."),
@@ -26,18 +29,19 @@ def report(
     force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
-    """Write a report on a release: its guarantee in plain words, figures, history, how to cite and verify."""
+    """Write a report on a release: its answer with errors, then what a data-protection officer asks."""
     from eigenveil.accounting.ledger import PrivacyLedger
     from eigenveil.report import write_registry, write_report
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
     page = release.with_suffix(".html") if output is None else output
-    check_output(page, force, [release])
+    inputs = [release] if scores is None else [release, scores]
+    check_output(page, force, inputs)
     if registry is not None:
-        check_output(registry, force, [release, page], "--registry")
+        check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    target = write_report(release, page, ledger=book, title=title)
+    target = write_report(release, page, ledger=book, title=title, scores=scores)
     typer.echo(f"Written to {target}; it needs no network and holds released values only.")
     if registry is not None:
         written = write_registry(release, registry, ledger=book)

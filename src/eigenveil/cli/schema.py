@@ -65,6 +65,8 @@ def check(
             grid.add_row(column.name, column.kind, column.told(), str(len(column.features)))
         console = output_console()
         console.print(grid)
+        about = (schema.table or "no table is named", schema.period or "no period")
+        console.print(f"About: {about[0]}; {about[1]}.", soft_wrap=True)
         by, on = schema.declared_by or "nobody yet", schema.declared_on or "no date"
         console.print(f"{schema.n_features} features; declared by {by}, {on}.", soft_wrap=True)
         if schema.person is not None:

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table as Grid
 
 from eigenveil.errors import InvalidParameterError
+from eigenveil.figure_style import new_figure, styled
 
 from .common import AsJson, Force, Quiet, RelationName, check_output, note_console, output_console, print_json
 from .common import whole_file as written
@@ -131,11 +132,9 @@ def scores(
 
 
 def _check_drawable(plot: Path) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidParameterError("A picture needs matplotlib; install it, or the extra 'report'.") from None
-    if plot.suffix[1:] not in Figure().canvas.get_supported_filetypes():
+    with styled():  # or matplotlib is missing, and said to be
+        kinds = new_figure(1, 1).canvas.get_supported_filetypes()
+    if plot.suffix[1:] not in kinds:
         raise InvalidParameterError(f"{plot} is no kind of picture that can be drawn; end its name in .png or .svg.")
 
 

@@ -1,14 +1,31 @@
-"""The figures of released values as inline SVG: no plotting package, nothing to load."""
+"""Charts of released values as inline SVG: no plotting package, nothing to load."""
 
 import numpy as np
 
-from ..with_error import for_readers, with_error
-from .drawing import WIDTH, axis, feature_name, grid, label, legend, svg, ticks, tiles, whisker
+from ..with_error import for_readers, holds_zero, with_error
+from .drawing import (
+    LEVELS,
+    LINE,
+    WIDTH,
+    axis,
+    colour_level,
+    hatch,
+    label,
+    legend,
+    lines_of_text,
+    svg,
+    text_width,
+    ticks,
+    told_ticks,
+    whisker,
+    wrapped,
+)
 from .markup import Html, element, fixed, number
-from .shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, FloatArray, Shown
+from .shown import SHOWN_EIGENVALUES, FloatArray, Shown
 
 CORRELATED_FEATURES = 12
-BAR_FEATURES = 8
+# A tile that is narrower has no room for its number.
+_TILE_WITH_NUMBER = 38
 
 
 def scree(shown: Shown) -> Html:
@@ -17,11 +34,16 @@ def scree(shown: Shown) -> Html:
     assert released is not None
     count = min(SHOWN_EIGENVALUES, released.size)
     top, root = shown.top(count) * 1.04 or 1.0, shown.needs_root_scale
-    left, right, upper, lower = 56, WIDTH - 8, 54, 254
+    upper, lower = 76, 276
     y = axis(top, lower, upper, root)
+    marks = ticks(top, y, root)
+    texts, power = told_ticks(marks)
+    left, right = 14 + max(map(text_width, texts)), WIDTH - 8
     step = (right - left) / count
 
-    shapes = grid(ticks(top, y, root), y, left, right)
+    shapes = [element("line", x1=left, x2=right, y1=y(mark), y2=y(mark), class_="grid") for mark in marks]
+    shapes += [label(left - 6, y(mark) + 4, text, "end", "soft") for mark, text in zip(marks, texts, strict=True)]
+    shapes.append(label(2, upper - 14, f"variance{power}", "start", "soft"))
     if level is not None:
         height = lower - y(level)
         shapes.append(element("rect", x=left, y=y(level), width=right - left, height=height, class_="swamp"))
@@ -42,7 +64,8 @@ def scree(shown: Shown) -> Html:
     keys = [] if values is None else [("point", "variance along it")]
     keys += [("whisker", "95 % interval")] if shown.intervals is not None else []
     keys += [("ring", "eigenvalue as released")]
-    keys += [("edge", "noise level")] if level is not None else []
+    edge = "noise, uncorrelated" if shown.of_correlation else "noise level"
+    keys += [("edge", edge)] if level is not None else []
     shapes.append(legend(keys))
     description = (
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
@@ -52,52 +75,7 @@ def scree(shown: Shown) -> Html:
         description += f" Variances along the components are {for_readers('; '.join(told))}."
     if level is not None:
         description += f" The noise level is {number(level)}."
-    return svg("scree", 294, "Scree plot", description, shapes)
-
-
-def shares(shown: Shown) -> Html:
-    """Draw the share of variance of every component, and the running total, with their intervals."""
-    part, running = shown.shares, shown.running
-    assert part is not None
-    assert running is not None
-    count = min(SHOWN_EIGENVALUES, part.size)
-    part, running = part[:count], running[:count]
-    left, right, upper, lower = 48, WIDTH - 8, 18, 212
-    y = axis(1.0, lower, upper, False)
-    step = (right - left) / count
-    shapes = [
-        shape
-        for tick in (0.0, 0.25, 0.5, 0.75, 1.0)
-        for shape in (
-            element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid"),
-            label(left - 6, y(tick) + 4, f"{100 * tick:.0f} %", "end", "soft"),
-        )
-    ]
-    width = min(34.0, 0.7 * step)
-    middles = [left + step * (i + 0.5) for i in range(count)]
-    if shown.running_intervals is not None:
-        ends = [
-            [(x, y(float(end))) for x, end in zip(middles, side[:count], strict=True)]
-            for side in shown.running_intervals.T
-        ]
-        shapes.append(element("path", d=_path([*ends[0], *ends[1][::-1]]) + "Z", class_="band"))
-    for i, x in enumerate(middles):
-        height = lower - y(float(part[i]))
-        shade = "bar faint" if shown.lost(i) else "bar"
-        shapes.append(element("rect", x=x - width / 2, y=lower - height, width=width, height=height, class_=shade))
-        if shown.share_intervals is not None:
-            low, high = (y(float(end)) for end in shown.share_intervals[i])
-            shapes.append(element("path", d=whisker(x, low, high), class_="error"))
-        if count <= 10 or i % 2 == 0:
-            shapes.append(label(x, lower + 16, i + 1, "middle"))
-    points = [(x, y(float(total))) for x, total in zip(middles, running, strict=True)]
-    shapes.append(element("path", d=_path(points), class_="running"))
-    shapes += [element("circle", cx=px, cy=py, r=2.5, class_="running-point") for px, py in points]
-    shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
-    first = with_error(part[0], interval_of(shown.share_intervals, 0), percent=True)
-    together = with_error(running[-1], interval_of(shown.running_intervals, count - 1), percent=True)
-    description = f"The first component has {first} of the variance, the first {count} together {together}."
-    return svg("shares", 252, "Explained variance", description, shapes)
+    return svg("scree", lower + 40, "Scree plot", description, shapes)
 
 
 def interval_of(intervals: FloatArray | None, i: int) -> FloatArray | None:
@@ -105,73 +83,80 @@ def interval_of(intervals: FloatArray | None, i: int) -> FloatArray | None:
     return None if intervals is None else intervals[i]
 
 
-def _path(points: list[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
+def ordered_features(shown: Shown) -> list[int]:
+    """Return the features of the heat map, those beside each other that go together, whichever way."""
+    features = shown.leading_features(CORRELATED_FEATURES)
+    if len(features) < 3:
+        return features
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
 
-
-def heat_map(shown: Shown) -> Html:
-    """Draw loadings, one row a feature and one column a component, as colours with their numbers."""
-    features = shown.leading_features()
-    loadings = shown.components[:SHOWN_COMPONENTS][:, features].T
-    reach = float(np.abs(loadings).max()) or 1.0
-    description = (
-        f"Loadings of {len(features)} features on {loadings.shape[1]} components, from {fixed(-reach)} (orange) over 0 "
-        f"to {fixed(reach)} (blue); without colour where a loading may be 0. The table below has the same numbers."
-    )
-    names = [shown.names[j] for j in features]
-    faded = np.array([[shown.loading_may_be_zero(i, j) for i in range(loadings.shape[1])] for j in features])
-    return tiles("loadings", "Loadings", description, loadings, names, reach, faded)
+    assert shown.correlations is not None
+    values = np.nan_to_num(shown.correlations[np.ix_(features, features)])
+    apart = np.clip(1 - np.abs(values + values.T) / 2, 0.0, 1.0)
+    np.fill_diagonal(apart, 0.0)
+    order = leaves_list(linkage(squareform(apart, checks=False), "average", optimal_ordering=True))
+    return [features[place] for place in order]
 
 
 def correlations(shown: Shown) -> Html:
-    """Draw the correlations of the leading features; columns are numbered like the rows."""
+    """Draw the correlations of the leading features below the diagonal, hatched where they may be 0."""
     assert shown.correlations is not None
-    features = shown.leading_features(CORRELATED_FEATURES)
+    features = ordered_features(shown)
     values = shown.correlations[np.ix_(features, features)]
     names = [f"{line + 1} {shown.names[j]}" for line, j in enumerate(features)]
-    description = (
-        f"Correlations of {len(features)} features, from minus 1 (orange) over 0 to 1 (blue); without colour where a "
-        "correlation may be 0."
+    room, least = 150, 24
+    cell = min(64.0, (WIDTH - room) / len(features))
+    shapes: list[Html] = []
+    y = 2.0
+    for line, j in enumerate(features):
+        told = wrapped(names[line], room - 10)
+        height = max(least, LINE * len(told) + 6)
+        shapes += lines_of_text(room - 8, y + height / 2, told, "end")
+        # On the diagonal, where all are 1, stands the number of the column below.
+        shapes.append(label(room + cell * (line + 0.5), y + height / 2 + 5, line + 1, "middle", "soft"))
+        for i, value in enumerate(values[line, :line]):
+            ends = None if shown.correlation_intervals is None else shown.correlation_intervals[j, features[i]]
+            shapes += _tile(room + cell * i, y, cell - 1.5, height - 1.5, float(value), ends)
+        y += height
+    shapes += _scale(room, y + 12)
+    unsure = sum(
+        holds_zero(shown.correlation_intervals[j, i])
+        for line, j in enumerate(features)
+        for i in features[:line]
+        if shown.correlation_intervals is not None
     )
-    faded = np.zeros(values.shape, bool)
-    if shown.correlation_intervals is not None:
-        low, high = np.moveaxis(shown.correlation_intervals[np.ix_(features, features)], -1, 0)
-        faded = (low <= 0) & (high >= 0)
-    return tiles("correlations", "Correlations", description, values, names, 1.0, faded)
+    description = (
+        f"Correlations of {len(features)} features, from minus 1 (orange) over 0 to 1 (blue); {unsure} of "
+        f"{len(features) * (len(features) - 1) // 2} may be 0 and are hatched. The table has the same numbers."
+    )
+    return svg("correlations", y + 56, "Correlations", description, shapes)
 
 
-def loading_text(shown: Shown, component: int, feature: int) -> str:
-    """Return a loading with its error in words."""
-    value, ends = float(shown.components[component, feature]), shown.loading_interval(component, feature)
-    return fixed(value) if ends is None else for_readers(with_error(value, ends))
+def _tile(x: float, y: float, width: float, height: float, value: float, ends: FloatArray | None) -> list[Html]:
+    unsure = ends is not None and holds_zero(ends)
+    level = colour_level(value, 1.0)
+    ground = "zero" if unsure else level
+    shapes = [element("rect", x=x, y=y, width=width, height=height, rx=2, class_=f"cell {ground}")]
+    if unsure:
+        shapes.append(element("path", d=hatch(x, y, width, height), class_="hatch"))
+    elif width >= _TILE_WITH_NUMBER:
+        text = fixed(value)
+        shapes.append(label(x + width / 2, y + height / 2 + 5, text, "middle", f"{level}-text"))
+    return shapes
 
 
-def bars(shown: Shown, component: int) -> Html:
-    """Draw the largest loadings of one component as bars to either side of zero."""
-    loadings = shown.components[component]
-    largest = np.argsort(-np.abs(loadings), kind="stable")[:BAR_FEATURES]
-    if shown.sparse:
-        largest = largest[loadings[largest] != 0]
-    width, left, row, room = 320, 134, 24, 44
-    intervals = [shown.loading_interval(component, int(j)) or (float(loadings[j]),) * 2 for j in largest]
-    below, above = max(0.0, *(-low for low, _ in intervals)), max(0.0, *(high for _, high in intervals))
-    # Each side gets its share of the width, and room for its numbers.
-    start, end = left + (room if below else 0), width - (room if above else 0)
-    length = (end - start) / ((below + above) or 1.0)
-    zero = start + below * length
-    shapes = []
-    for line, (j, ends) in enumerate(zip(largest, intervals, strict=True)):
-        value, y = float(loadings[j]), row * line
-        size, (low, high) = abs(value) * length, (zero + side * length for side in ends)
-        x = zero if value >= 0 else zero - size
-        side = "p4" if value >= 0 else "n4"
-        shapes.append(feature_name(shown.names[j], left - 8, y + 15))
-        shapes.append(element("rect", x=x, y=y + 3, width=max(size, 0.5), height=row - 8, rx=2, class_=f"cell {side}"))
-        if low < high:
-            shapes.append(element("path", d=f"M{low:.1f} {y + 11}H{high:.1f}", class_="error"))
-        anchor, place = ("start", high + 5) if value >= 0 else ("end", low - 5)
-        shapes.append(label(place, y + 15, fixed(value), anchor, "small"))
-    shapes.append(element("line", x1=zero, x2=zero, y1=0, y2=row * len(largest), class_="axis"))
-    title = f"Largest loadings of component {component + 1}"
-    described = ", ".join(f"{shown.names[j]} {loading_text(shown, component, int(j))}" for j in largest)
-    return svg(f"bars-{component + 1}", row * len(largest) + 2, title, described + ".", shapes, width)
+def _scale(left: float, y: float) -> list[Html]:
+    """Return the key of colours from -1 to 1, and of hatched tiles."""
+    tile, start = 16, left + 18
+    steps = range(-LEVELS, LEVELS + 1)
+    shapes = [
+        element("rect", x=start + tile * place, y=y, width=tile, height=16, class_=f"cell {colour_level(step, LEVELS)}")
+        for place, step in enumerate(steps)
+    ]
+    end = start + tile * len(steps)
+    shapes += [label(start - 6, y + 13, "\N{MINUS SIGN}1", "end", "soft"), label(end + 6, y + 13, "1", "start", "soft")]
+    shapes.append(element("rect", x=start, y=y + 22, width=tile, height=16, class_="cell zero"))
+    shapes.append(element("path", d=hatch(start, y + 22, tile, 16), class_="hatch"))
+    shapes.append(label(start + tile + 6, y + 35, "may be 0", "start", "soft"))
+    return shapes

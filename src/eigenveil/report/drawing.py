@@ -2,12 +2,12 @@
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .markup import Html, element, fixed, number
+from .markup import Html, element, number, power_of_ten
 
 FloatArray = NDArray[np.float64]
 
@@ -15,16 +15,23 @@ FloatArray = NDArray[np.float64]
 WIDTH = 420
 LEVELS = 5
 """Steps of colour on either side of zero; the classes `p1`..`p5` and `n1`..`n5` of the page."""
-_NAME_WIDTH = 9.6  # in letters as high as the text
+LETTER = 13
+"""Height of the letters in a figure, as the page has it."""
+LINE = 16
+"""From one line of text to the next."""
+# Powers of ten that ticks are written out for; others stand at the axis, once.
+_PLAIN = (-1, 5)
 
 
-def svg(identifier: str, height: float, title: str, description: str, shapes: list[Html], width: int = WIDTH) -> Html:
+def svg(
+    identifier: str, height: float, title: str, description: str, shapes: Sequence[Html], width: int = WIDTH
+) -> Html:
     """Return a chart that a screen reader can name and describe."""
     return element(
         "svg",
         element("title", title, id=f"{identifier}-title"),
         element("desc", description, id=f"{identifier}-desc"),
-        shapes,
+        list(shapes),
         viewBox=f"0 0 {width} {height:g}",
         role="img",
         aria_labelledby=f"{identifier}-title {identifier}-desc",
@@ -57,10 +64,32 @@ def ticks(top: float, y: Callable[[float], float], root: bool) -> list[float]:
     return found
 
 
-def grid(ticks: list[float], y: Callable[[float], float], left: float, right: float) -> list[Html]:
-    """Return lines across the figure, with their numbers on the left."""
-    lines = [element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid") for tick in ticks]
-    return lines + [label(left - 6, y(tick) + 4, number(tick, 3), "end", "soft") for tick in ticks]
+def ticks_between(low: float, high: float, most: int) -> list[float]:
+    """Return at most so many round numbers from `low` to `high`.
+
+    Examples
+    --------
+    >>> ticks_between(-3.2, 4.1, 5)
+    [-2.0, 0.0, 2.0, 4.0]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(power * m for m in (1, 2, 5, 10, 20) if (high - low) / (power * m) < most)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def told_ticks(ticks: Sequence[float]) -> tuple[list[str], str]:
+    """Return ticks as short texts, and the power of ten that all of them are times, for the title of the axis.
+
+    Examples
+    --------
+    >>> told_ticks([0.0, 50.0, 100.0]), told_ticks([0.0, 5e14, 1e15])
+    ((['0', '50', '100'], ''), (['0', '0.5', '1'], ' × 10¹⁵'))
+    """
+    largest = max(map(abs, ticks), default=0.0)
+    power = math.floor(math.log10(largest)) if largest else 0
+    if _PLAIN[0] <= power < _PLAIN[1]:
+        return [number(tick, 3) for tick in ticks], ""
+    return [number(tick / 10.0**power, 3) for tick in ticks], f" × {power_of_ten(power)}"  # noqa: RUF001
 
 
 def whisker(x: float, low: float, high: float) -> str:
@@ -68,64 +97,43 @@ def whisker(x: float, low: float, high: float) -> str:
     return f"M{x:.1f} {low:.1f}V{high:.1f}M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8"
 
 
+def hatch(x: float, y: float, width: float, height: float) -> str:
+    """Return the path of slanted lines over a box, from its lower left to its upper right."""
+    lines = []
+    for start in np.arange(-height + 3, width, 6):
+        left, right = max(0.0, start), min(width, start + height)
+        lines.append(
+            f"M{x + left:.1f} {y + height - (left - start):.1f}L{x + right:.1f} {y + height - right + start:.1f}"
+        )
+    return "".join(lines)
+
+
 def label(x: float, y: float, text: object, anchor: str, class_: str | None = None) -> Html:
     """Return text in a figure."""
     return element("text", text, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
-def feature_name(name: str, x: float, y: float) -> Html:
-    """Return the name of a feature, cut to its column; the whole of it is shown on hovering."""
-    short = _shortened(name)
-    full = element("title", name) if short != name else None
-    return element("text", short, full, x=float(x), y=float(y), text_anchor="end")
+def lines_of_text(x: float, y: float, lines: Sequence[str], anchor: str, class_: str | None = None) -> list[Html]:
+    """Return lines of text around a height, none of them cut."""
+    first = y - LINE * (len(lines) - 1) / 2 + 4
+    return [label(x, first + LINE * place, line, anchor, class_) for place, line in enumerate(lines)]
 
 
-def legend(keys: list[tuple[str, str]]) -> Html:
-    """Return the key of a figure, in two columns above it."""
-    shapes = []
-    for place, (kind, text) in enumerate(keys):
-        x, y = (66, 276)[place % 2], 10 + 20 * (place // 2)
+def legend(keys: Sequence[tuple[str, str]]) -> Html:
+    """Return the key of a figure above it, in as many lines as its texts need."""
+    shapes, x, y = [], 12.0, 10.0
+    for kind, text in keys:
+        if x + 14 + text_width(text) > WIDTH:
+            x, y = 12.0, y + 20
         if kind in ("point", "ring"):
             shapes.append(element("circle", cx=x, cy=y, r=4.5 if kind == "point" else 3.0, class_=kind))
         elif kind == "whisker":
             shapes.append(element("path", d=whisker(x, y + 6, y - 6), class_=kind))
         else:
             shapes.append(element("line", x1=x - 8, x2=x + 8, y1=y, y2=y, class_=kind))
-        shapes.append(label(x + 14, y + 4, text, "start", "small"))
+        shapes.append(label(x + 14, y + 4, text, "start"))
+        x += 14 + text_width(text) + 26
     return element("g", shapes)
-
-
-def tiles(
-    identifier: str,
-    title: str,
-    description: str,
-    values: FloatArray,
-    names: Sequence[str],
-    reach: float,
-    faded: NDArray[np.bool_],
-) -> Html:
-    """Draw a matrix as coloured tiles under a scale from -reach to reach, `faded` ones as 0; numbers where they fit."""
-    left, upper, row = 134, 22, 22
-    columns = values.shape[1]
-    cell = min(64.0, (WIDTH - left) / columns)
-    shapes = [label(left + cell * (i + 0.5), 14, i + 1, "middle", "soft small") for i in range(columns)]
-    for line, name in enumerate(names):
-        y = upper + row * line
-        shapes.append(feature_name(name, left - 8, y + 15))
-        for i, value in enumerate(values[line]):
-            level, x = "zero" if faded[line, i] else colour_level(float(value), reach), left + cell * i
-            shapes.append(element("rect", x=x, y=y, width=cell - 1.5, height=row - 1.5, rx=2, class_=f"cell {level}"))
-            if cell >= 38:
-                text = fixed(float(value))
-                shapes.append(label(x + cell / 2 - 0.75, y + 14.5, text, "middle", f"{level}-text small"))
-    bottom, tile, start = upper + row * len(names) + 12, 18, left + 30
-    steps = range(-LEVELS, LEVELS + 1)
-    for place, step in enumerate(steps):
-        level = colour_level(step, LEVELS)
-        shapes.append(element("rect", x=start + tile * place, y=bottom, width=tile, height=16, class_=f"cell {level}"))
-    shapes.append(label(start - 6, bottom + 12, fixed(-reach), "end", "soft small"))
-    shapes.append(label(start + tile * len(steps) + 6, bottom + 12, fixed(reach), "start", "soft small"))
-    return svg(identifier, bottom + 24, title, description, shapes)
 
 
 def colour_level(value: float, scale: float) -> str:
@@ -140,13 +148,54 @@ def colour_level(value: float, scale: float) -> str:
     return "zero" if level == 0 else f"{'p' if level > 0 else 'n'}{min(abs(level), LEVELS)}"
 
 
-def _shortened(name: str) -> str:
-    """Cut a name to the width of its column, by the widths of letters in a wide font."""
-    room = _NAME_WIDTH
-    for place, letter in enumerate(name):
-        wide = unicodedata.east_asian_width(letter) in "WF" or letter in "MW@%mw"
-        broad, narrow = letter.isupper() or letter in "<>=+&#~", letter in "fijlrt .,:;|'()[]"
-        room -= 1.03 if wide else 0.84 if broad else 0.42 if narrow else 0.64
-        if room < 0:
-            return name[: place - 1] + "…"
-    return name
+def text_width(text: str) -> float:
+    """Return how wide a text may be in a figure, by the widths of letters in a wide font."""
+    return LETTER * sum(map(_letter_width, text))
+
+
+def wrapped(text: str, room: float) -> list[str]:
+    """Return a text in lines that are no wider than `room`: broken at blanks and signs where there are any.
+
+    Examples
+    --------
+    >>> wrapped("mean concave points", 110), wrapped("points", 32)
+    (['mean concave', 'points'], ['poin', 'ts'])
+    """
+    lines, line = [], ""
+    for piece in _pieces(text, room):
+        if line and text_width((line + piece).rstrip()) > room:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece
+    return [*lines, line.rstrip()]
+
+
+def _pieces(text: str, room: float) -> Iterator[str]:
+    """Yield what a line may end after; a piece that is too wide for a line is taken apart."""
+    piece = ""
+    for letter in text:
+        joined = unicodedata.category(letter) in ("Mn", "Me", "Mc", "Cf")  # belongs to the letter before it
+        if piece and not joined and text_width(piece + letter) > room:
+            yield piece
+            piece = ""
+        piece += letter
+        if letter in " _-=./,;:)":
+            yield piece
+            piece = ""
+    if piece:
+        yield piece
+
+
+def _letter_width(letter: str) -> float:
+    """Return the width of a letter in heights of the text."""
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0.0
+    if unicodedata.category(letter) == "So":
+        return 1.45
+    if unicodedata.east_asian_width(letter) in "WF" or letter in "MW@%mw":
+        return 1.03
+    if letter.isupper() or letter in "<>=+&#~":
+        return 0.84
+    if letter in "cksvxyz":
+        return 0.6
+    return 0.42 if letter in "fijlrt .,:;|'()[]" else 0.65

@@ -8,6 +8,7 @@ from ..errors import NoiseWarning
 from ..notebook import notebook_grid, notebook_table
 from ..releases import Release
 from ..with_error import for_readers, marked, with_error
+from .headline import headline
 from .shown import Shown, read
 
 _MOST = 10
@@ -25,7 +26,7 @@ def fit_face(title: str, release: Release) -> str:
             table = _features(release, shown) if shown.correlations is not None else _components(shown)
     count = None if release.n_rows is None else f"{release.n_rows:,}"
     facts = {"law": release.origin.law, release.guarantee.unit.counted: count, "features": release.n_features}
-    return notebook_table(title, facts, more=table + release.guarantee._repr_html_())
+    return notebook_table(title, facts, [headline(shown, release)], table + release.guarantee._repr_html_())
 
 
 def _components(shown: Shown) -> str:

@@ -1,10 +1,10 @@
-"""The guarantee card of a report: the promise in plain words, its exceptions and its limits."""
+"""The promise of a release in plain words, its exceptions and its limits."""
 
 import math
 
 from ..guarantee import Guarantee, Relation, Unit
 from ..odds import chance, odds_factor
-from .cards import budget, figure
+from .cards import budget, figure, folded, table
 from .drawing import WIDTH, label, svg
 from .markup import Html, element
 
@@ -25,8 +25,8 @@ def banner(guarantee: Guarantee) -> Html | None:
     return element("div", element("strong", head), element("p", text), class_="banner", role="alert")
 
 
-def guarantee_card(guarantee: Guarantee) -> Html:
-    """Return the guarantee card: the promise in plain words, its exceptions and its limits."""
+def promise(guarantee: Guarantee) -> list[Html]:
+    """Return the promise in plain words and as beliefs, with its exceptions."""
     words = [element("p", sentence) for sentence in guarantee.in_words()]
     extra = []
     if guarantee.claimed is not None:
@@ -40,13 +40,11 @@ def guarantee_card(guarantee: Guarantee) -> Html:
     text = element(
         "div",
         words,
-        [element("h3", "Caveats"), element("ul", [element("li", line) for line in caveats])] if caveats else None,
+        [element("h4", "Caveats"), element("ul", [element("li", line) for line in caveats])] if caveats else None,
         element("p", f"In formal terms: {guarantee}. Unit of privacy: {guarantee.unit.in_words}.", class_="soft"),
     )
-    heading = element("h2", "The guarantee", id="guarantee")
     if not guarantee.is_private:
-        line = element("p", "There is no limit to what can be learned about one person.", class_="headline")
-        return element("section", heading, line, text, class_="card promise broken", aria_labelledby="guarantee")
+        return [element("p", "There is no limit to what can be learned about one person.", class_="lead broken"), text]
     factor = element("span", odds_factor(guarantee.epsilon), class_="factor")
     exception = f", but for {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
     line = element(
@@ -54,40 +52,30 @@ def guarantee_card(guarantee: Guarantee) -> Html:
         f"What anyone can learn about one person from {_own(guarantee)} changes the odds by a factor of at most ",
         factor,
         f"{exception}.",
-        class_="headline",
+        class_="lead",
     )
     rows = [
         (f"{100 * prior:.0f} %", *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)))
         for prior in PRIORS
     ]
     if guarantee.relation is Relation.REPLACE:
-        question = f"that one person's data say A and not B, held by someone who knows {guarantee.known_others}"
+        about = f"that one person's data say A and not B, held by someone who knows {guarantee.known_others}"
     else:
-        question = f"that one person took part, held by someone who knows {guarantee.known_others}"
-    caption = f"Dot: a belief {question}. Band: where this release can move it."
+        about = f"that one person took part, held by someone who knows {guarantee.known_others}"
+    caption = f"Dot: a belief {about}. Band: where this release can move it."
     if guarantee.delta > 0:
         caption += " The chance delta comes on top."
-    picture = figure(_beliefs(guarantee.epsilon), caption, ("before", "least after", "most after"), rows)
-    return element(
-        "section",
-        heading,
-        line,
-        element(
-            "div",
-            text,
-            element("div", picture, element("h3", "What it does not promise"), element("p", _limits(guarantee))),
-            class_="pair",
-        ),
-        class_="card promise",
-        aria_labelledby="guarantee",
-    )
+    numbers = table("How far a belief can move", ("before", "least after", "most after"), rows)
+    picture = figure(_beliefs(guarantee.epsilon), caption, folded("The numbers as a table", numbers))
+    return [line, element("div", text, picture, class_="pair")]
 
 
 def _own(guarantee: Guarantee) -> str:
     return "that person's row" if guarantee.unit is Unit.ROW else "all rows of that person"
 
 
-def _limits(guarantee: Guarantee) -> str:
+def limits(guarantee: Guarantee) -> str:
+    """Return what is not promised, in words."""
     text = (
         "It does not hide what is true of people in general and would show without this person. It does not cover "
         "other releases from the same data, whose factors multiply"
@@ -107,7 +95,7 @@ def _beliefs(epsilon: float) -> Html:
     shapes = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         shapes.append(element("line", x1=x(tick), x2=x(tick), y1=upper, y2=upper + row * len(PRIORS), class_="grid"))
-        shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft small"))
+        shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft"))
     for line, prior in enumerate(PRIORS):
         low, high = belief_range(prior, epsilon)
         y = upper + row * line + row / 2

@@ -67,8 +67,13 @@ def number(value: float, digits: int = 4) -> str:
         text = f"{rounded:,.10f}".rstrip("0").rstrip(".")
     else:
         mantissa, exponent = f"{magnitude:.{digits - 1}e}".split("e")
-        text = f"{mantissa.rstrip('0').rstrip('.')} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"  # noqa: RUF001
+        text = f"{mantissa.rstrip('0').rstrip('.')} × {power_of_ten(int(exponent))}"  # noqa: RUF001
     return ("\N{MINUS SIGN}" if value < 0 else "") + text
+
+
+def power_of_ten(exponent: int) -> str:
+    """Return a power of ten as it is written by hand."""
+    return f"10{str(exponent).translate(_SUPERSCRIPT)}"
 
 
 def fixed(value: float, places: int = 2) -> str:

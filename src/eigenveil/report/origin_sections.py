@@ -1,11 +1,10 @@
-"""Sections on where a release comes from: how it was made, what was paid for it, how to cite and to verify it."""
+"""Sections on where a release comes from: how it was made, how to cite and to verify it."""
 
 import math
 
-from ..accounting.ledger import PrivacyLedger
 from ..guarantee import Unit
 from ..releases import Release
-from .cards import budget, card, table
+from .cards import budget, card, folded, table
 from .markup import Html, element, number
 
 WEIGHTS = {
@@ -16,10 +15,14 @@ WEIGHTS = {
 
 
 def subtitle(release: Release) -> str:
-    """Return one line: what was released, by which law, when."""
+    """Return one line: what was released, from how many, by which law, when, under which promise."""
     what = "Second moment and components" if release.has_matrix else "Components"
-    line = f"{what} of {release.n_features:,} features, released by the law {release.origin.law}"
-    return line + (f" on {release.origin.created[:10]}." if release.origin.created else ".")
+    line = f"{what} of {release.n_features:,} features"
+    line += "" if count(release) is None else f" from {count(release)} {counted(release)}"
+    line += f", released by the law {release.origin.law}"
+    line += f" on {release.origin.created[:10]}" if release.origin.created else ""
+    promise = release.guarantee
+    return f"{line}: {budget(promise.epsilon, promise.delta)}." if promise.is_private else f"{line}."
 
 
 def facts(release: Release) -> Html:
@@ -29,7 +32,7 @@ def facts(release: Release) -> Html:
     refused = {} if origin.collection is None else origin.collection.refused
     simulated = origin.collection is not None and origin.collection.simulated
     pairs = [
-        (_counted(release).capitalize(), _count(release)),
+        (counted(release).capitalize(), count(release)),
         ("Features", f"{release.n_features:,}"),
         ("Law", origin.law),
         ("Calibration", origin.parameters.get("calibration")),
@@ -41,14 +44,14 @@ def facts(release: Release) -> Html:
         ("Neighbours", guarantee.neighbours),
         ("Weights", _weights(release)),
         ("Numerics", guarantee.numerics.value),
-        ("Norm bound", _norm(release)),
+        ("Norm bound", norm_in_words(release)),
         ("Centred", _centred(release)),
         ("Stages", _stages(release)),
-        ("Chosen privately", ", ".join(map(_words, origin.chosen_privately)) or None),
-        ("Reports refused", ", ".join(f"{_words(reason)} {n:,}" for reason, n in refused.items()) or None),
+        ("Chosen privately", ", ".join(map(plain_words, origin.chosen_privately)) or None),
+        ("Reports refused", ", ".join(f"{plain_words(reason)} {n:,}" for reason, n in refused.items()) or None),
         ("Simulated", "yes: one process played all clients" if simulated else None),
         ("Ledger entry", origin.ledger_entry),
-        ("Created", _date(origin.created) or None),
+        ("Created", date_in_words(origin.created) or None),
         ("Made by", f"eigenveil {origin.package_version}" if origin.package_version else None),
     ]
     listed = [element("div", element("dt", name), element("dd", value)) for name, value in pairs if value is not None]
@@ -63,63 +66,12 @@ def _model(release: Release) -> str | None:
     return f"federated: each of {', '.join(sites)} kept its own rows" if sites else None
 
 
-def declared(release: Release) -> Html | None:
-    """Return what was declared of the columns in public, by whom and when."""
-    schema = release.origin.schema
-    if schema is None:
-        return None
-    by, on = schema.declared_by or "somebody who is not named", schema.declared_on
-    text = (
-        f"Declared by {by}{f' on {on}' if on else ''}, and not read off the rows. Rows with values far beyond their "
-        "range were shortened; values beside the categories became zeros."
-    )
-    rows = [(one.name, one.kind, one.told() or "nothing", ", ".join(one.features) or "none") for one in schema.columns]
-    listed = table("Columns", ("column", "kind", "declared", "features"), rows)
-    return card("declared", "What was known in public", element("p", text), listed)
-
-
-def history(release: Release, ledger: PrivacyLedger | None) -> Html:
-    """Return the history of the ledger, with the entry of this release marked."""
-    paid = release.origin.ledger_entry
-    if ledger is None:
-        text = (
-            f"This release was paid for as entry {paid} of a ledger that is not part of this report."
-            if paid is not None
-            else "No ledger is recorded for this release. Other releases from the same data add to what it costs."
-        )
-        return card("ledger", "Budget", element("p", text))
-    entries = ledger.entries()
-    own = [e for e in entries if e.entry == paid and e.guarantee == release.guarantee]
-    spent, left = ledger.spent, ledger.remaining
-    text = (
-        f"The ledger of the data set {ledger.data_set} allows {budget(ledger.epsilon, ledger.delta)} in all "
-        f"({ledger.composition} composition), on {ledger.unit.in_words}. "
-        f"Spent so far: {budget(*spent)}. One more release may have {budget(*left)}."
-    )
-    rows = [
-        (
-            e.entry,
-            _date(e.spent_at),
-            e.what + (" (this release)" if e in own else ""),
-            f"{e.guarantee.epsilon:.6g}",
-            f"{e.guarantee.delta:.3g}",
-        )
-        for e in entries
-    ]
-    marked = {row for row, entry in enumerate(entries) if entry in own}
-    warning = None
-    if not own:
-        warning = element("p", element("strong", "This release is not among the entries of this ledger."))
-    listed = table("Ledger", ("entry", "when (UTC)", "what", "epsilon", "delta"), rows, marked)
-    return card("ledger", "Budget", element("p", text), warning, listed)
-
-
 def use(release: Release, file_name: str | None, digest: str | None) -> Html:
     """Return how to cite the release and how to verify its file."""
     origin = release.origin
     version = origin.package_version or "not stated"
     name = file_name or "release.npz"
-    on = "" if release.n_rows is None else f", from {_count(release)} {_counted(release)}"
+    on = "" if release.n_rows is None else f", from {count(release)} {counted(release)}"
     made = f" on {origin.created[:10]}" if origin.created else ""
     checksum = f" SHA-256 {digest}." if digest else ""
     cite = (
@@ -159,13 +111,13 @@ def _parts(release: Release) -> Html | None:
     parts = release.guarantee.parts
     if not parts:
         return None
-    chosen = [_words(name) for name in release.origin.chosen_privately]
+    chosen = [plain_words(name) for name in release.origin.chosen_privately]
     named = [*chosen, "release"] if len(parts) == len(chosen) + 1 else [f"part {i + 1}" for i in range(len(parts))]
     rows = [
         (name, f"{p.epsilon:.6g}", f"{p.delta:.3g}", p.numerics.value) for name, p in zip(named, parts, strict=True)
     ]
     listed = table("Parts of the guarantee", ("spent on", "epsilon", "delta", "numerics"), rows)
-    return element("details", element("summary", "What the budget was spent on"), listed)
+    return folded("What the budget was spent on", listed)
 
 
 def _centred(release: Release) -> str | None:
@@ -187,7 +139,8 @@ def _stages(release: Release) -> str | None:
     return f"two: rows were mapped after a first look, to norm {number(rows.norm, 6)}"
 
 
-def _count(release: Release) -> str | None:
+def count(release: Release) -> str | None:
+    """Return how many rows, persons or reports there are, as far as it is told."""
     if release.n_rows is None:
         return None
     # Where it is not public it was told with noise, unless nothing is promised at all.
@@ -195,14 +148,16 @@ def _count(release: Release) -> str | None:
     return f"{release.n_rows:,}{' (noisy)' if noisy else ''}"
 
 
-def _counted(release: Release) -> str:
+def counted(release: Release) -> str:
+    """Return what is counted, in words."""
     if release.origin.model == "local":
         return "reports"
     rows = release.origin.rows
     return "pairs of rows" if rows.compares and not rows.on_ring else release.guarantee.unit.counted
 
 
-def _norm(release: Release) -> str:
+def norm_in_words(release: Release) -> str:
+    """Return what no row is longer than."""
     rows = release.origin.rows
     if rows.keeps_lengths:
         held = "" if rows.unit is Unit.ROW else ", for all rows of a person together"
@@ -213,11 +168,13 @@ def _norm(release: Release) -> str:
     return f"{what}; {rows.comparisons} comparisons a row" if rows.on_ring else what
 
 
-def _words(name: str) -> str:
+def plain_words(name: str) -> str:
+    """Return the name of a parameter in words."""
     return str(name).replace("_", " ")
 
 
-def _date(text: str) -> str:
+def date_in_words(text: str) -> str:
+    """Return an instant as it is read."""
     return str(text).replace("T", " ").replace("+00:00", " UTC")
 
 

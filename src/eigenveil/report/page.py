@@ -6,15 +6,23 @@ from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..releases import Release, load_release
+from ..score_maps import ScoreMap, load_score_map
 from ..version import __version__
 from ..whole_file import whole_file
 from . import origin_sections, value_sections
-from .guarantee_card import banner, guarantee_card
+from .guarantee_card import banner
+from .headline import headline, noise_banner
 from .markup import Html, element
-from .shown import read
+from .officer import officer
+from .shown import FloatArray, read
+
+# Directions of a map are rounded to fewer bits than those of a release.
+_SAME = 1e-4
 
 
 def write_report(
@@ -23,6 +31,7 @@ def write_report(
     *,
     ledger: PrivacyLedger | None = None,
     title: str | None = None,
+    scores: ScoreMap | str | PathLike[str] | None = None,
 ) -> Path:
     """Write a report on a release to one HTML file that needs no network, and return its path.
 
@@ -35,14 +44,17 @@ def write_report(
     ledger : PrivacyLedger, optional
         Its history becomes a section of the report.
     title : str, optional
-        The heading; public text.
+        What stands over the headline; public text.
+    scores : ScoreMap or path, optional
+        A map of scores on components of this release, as by `eigenveil.score_map`.
     """
     target = Path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
     read_from += [] if ledger is None else [ledger.path]
+    read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
     if target.resolve() in [source.resolve() for source in read_from]:
         raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
-    page = render_report(release, ledger=ledger, title=title)
+    page = render_report(release, ledger=ledger, title=title, scores=scores)
     try:
         with whole_file(target) as file:
             file.write(page.encode("utf-8"))
@@ -52,7 +64,11 @@ def write_report(
 
 
 def render_report(
-    release: Release | str | PathLike[str], *, ledger: PrivacyLedger | None = None, title: str | None = None
+    release: Release | str | PathLike[str],
+    *,
+    ledger: PrivacyLedger | None = None,
+    title: str | None = None,
+    scores: ScoreMap | str | PathLike[str] | None = None,
 ) -> str:
     """Return the report as HTML text; see `write_report`."""
     if isinstance(release, Release):
@@ -62,27 +78,37 @@ def render_report(
         with open(release, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     shown = read(content)
+    cloud = scores if scores is None or isinstance(scores, ScoreMap) else load_score_map(scores)
+    if cloud is not None:
+        _check_same_directions(cloud, shown.components)
     kind = "Private release" if content.guarantee.is_private else "Release"
-    heading = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"
+    name = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"
+    top = element(
+        "div",
+        element("p", name, class_="eyebrow"),
+        element("h1", headline(shown, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
+        element("p", origin_sections.subtitle(content), class_="soft"),
+    )
+    means = value_sections.means(shown)  # which is part of the answer where a matrix is
+    # First the answer, whatever was asked for; then what an officer asks, in the officer's order.
     body = element(
         "div",
-        element(
-            "header",
-            element("div", element("h1", heading), element("p", origin_sections.subtitle(content), class_="soft")),
-            element("button", "Dark theme", type="button", id="theme", hidden=""),
-        ),
+        element("header", top, element("button", "Dark theme", type="button", id="theme", hidden="")),
         element(
             "main",
             banner(content.guarantee),
-            guarantee_card(content.guarantee),
-            origin_sections.facts(content),
-            value_sections.spectrum(shown),
+            noise_banner(shown),
             value_sections.regression(shown),
             value_sections.correlations(shown),
+            means if shown.correlations is not None else None,
+            value_sections.spectrum(shown),
+            value_sections.plane(shown, cloud),
             value_sections.loadings(shown),
+            value_sections.scores(cloud),
+            means if shown.correlations is None else None,
             value_sections.notes(shown),
-            origin_sections.declared(content),
-            origin_sections.history(content, ledger),
+            officer(content, ledger, cloud),
+            origin_sections.facts(content),
             origin_sections.use(content, file_name, digest),
             id="main",
         ),
@@ -96,7 +122,19 @@ def render_report(
         ),
         class_="page",
     )
-    return _document(heading, body)
+    return _document(name, body)
+
+
+def _check_same_directions(cloud: ScoreMap, components: FloatArray) -> None:
+    """Refuse a map of other directions than those of the release: they are whole numbers of a small unit in it."""
+    weights, axes = np.array(cloud.grid.weights, dtype=np.float64), list(cloud.grid.axes)
+    if weights.shape[1] == components.shape[1] and max(axes) < len(components):
+        lengths = np.linalg.norm(weights, axis=1, keepdims=True)
+        if np.abs(weights / np.where(lengths > 0, lengths, 1.0) - components[axes]).max() < _SAME:
+            return
+    raise InvalidParameterError(
+        "The score map is of other components than those of this release; give the map that was made from it."
+    )
 
 
 def _document(title: str, body: Html) -> str:

@@ -41,7 +41,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
             "intended_use": _blank("what the release is for"),
             "data_product_type": "Summary statistics",
             "data_product_region": _blank("which region the data describe, or whose laws apply"),
-            "description": f"{_what_left(release)} Columns: {names}. {_blank('which table, and which period')}",
+            "description": f"{_what_left(release)} Columns: {names}. {_about(release)}",
             "publication_date": origin.created[:10] or _blank("YYYY-MM-DD"),
         },
         "dp_variant": {
@@ -109,6 +109,13 @@ def _what_left(release: Release) -> str:
         f"{name} ({' x '.join(map(str, value.shape)) or 'one number'})" for name, value in release.integers.items()
     ]
     return f"What left is integers, and no rows: {', '.join(shapes)}."
+
+
+def _about(release: Release) -> str:
+    schema = release.origin.schema
+    table, period = (None, None) if schema is None else (schema.table, schema.period)
+    told = f"Table: {table}." if table else _blank("which table")
+    return f"{told} Period: {period}." if period else f"{told} {_blank('which period')}"
 
 
 def _variant(promise: Guarantee) -> str:

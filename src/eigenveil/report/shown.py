@@ -5,6 +5,7 @@ what is said of its numbers follows from the facts that its law declares and fro
 """
 
 import math
+import re
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,6 +67,10 @@ class Shown:
         Where one was asked for.
     predictors : tuple of int
         Positions of the coefficients that move the prediction most.
+    spreads, spread_intervals : ndarray of shape (d,), (d, 2)
+        Standard deviations of the features, where the matrix is what was asked for and tells units.
+    means, mean_intervals : ndarray of shape (d,), (d, 2)
+        Where the mean left too.
     notes : tuple of str
         What a reader should know about these numbers.
     """
@@ -90,6 +95,10 @@ class Shown:
     correlation_intervals: FloatArray | None = None
     regression: Regression | None = None
     predictors: tuple[int, ...] = ()
+    spreads: FloatArray | None = None
+    spread_intervals: FloatArray | None = None
+    means: FloatArray | None = None
+    mean_intervals: FloatArray | None = None
     notes: tuple[str, ...] = ()
 
     def lost(self, i: int) -> bool:
@@ -148,7 +157,14 @@ def read(release: Release) -> Shown:
         warnings.simplefilter("always", NoiseWarning)  # what it says is read by whoever reads the numbers
         shown = _read(release)
     heard = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, NoiseWarning))
-    return replace(shown, notes=(*shown.notes, *heard))
+    return replace(shown, notes=(*shown.notes, *(_by_name(one, shown.names) for one in heard)))
+
+
+def _by_name(warning: str, names: tuple[str, ...]) -> str:
+    """Return a warning with names for x0, x1, ..., which it says of names that might be data: a page shows them all."""
+    if any(re.fullmatch(r"x\d+", name) for name in names):
+        return warning
+    return re.sub(r"\bx(\d+)\b", lambda at: names[int(at[1])] if int(at[1]) < len(names) else at[0], warning)
 
 
 def _read(release: Release) -> Shown:
@@ -172,17 +188,21 @@ def _read(release: Release) -> Shown:
     )
     if len(components):
         shown = replace(shown, **_of_components(release))
+    if release.centred and release.origin.rows.keeps_lengths:
+        shown = replace(shown, means=release.mean, mean_intervals=release.location_interval())
     if release.origin.request.kind not in _MATRIX_REQUESTS:
         return shown
     if release.origin.request.kind == Request.kind:
         release.warn_of_features()
     regression = release.regression if release.has_noise_law else None
+    if release.origin.rows.keeps_lengths:
+        shown = replace(shown, **_spreads(release))
     return replace(
         shown,
         correlations=release.correlation,
         correlation_intervals=release.correlation_interval(),
         regression=regression,
-        predictors=() if regression is None else _predictors(release, regression),
+        predictors=() if regression is None else _predictors(shown, regression),
     )
 
 
@@ -233,10 +253,21 @@ def _level(release: Release) -> float | None:
     return 2 * release.noise_sd * math.sqrt(release.n_features)
 
 
-def _predictors(release: Release, regression: Regression) -> tuple[int, ...]:
-    assert release.covariance is not None
-    spread = np.sqrt(np.maximum(np.diag(release.covariance), 0.0))[list(regression.features)]
-    largest = np.argsort(-np.abs(regression.coef) * spread, kind="stable")[:SHOWN_FEATURES]
+def _spreads(release: Release) -> dict[str, Any]:
+    """Return the standard deviations of the features with their intervals, by the names of `Shown`."""
+    places, ends = np.arange(release.n_features), release.entry_interval()
+    variances = np.diag(np.asarray(release.covariance))
+    return {
+        "spreads": np.sqrt(np.maximum(variances, 0.0)),
+        "spread_intervals": None if ends is None else np.sqrt(np.maximum(ends[places, places], 0.0)),
+    }
+
+
+def _predictors(shown: Shown, regression: Regression) -> tuple[int, ...]:
+    effects = np.abs(regression.coef)
+    if shown.spreads is not None:
+        effects = effects * shown.spreads[list(regression.features)]
+    largest = np.argsort(-effects, kind="stable")[:SHOWN_FEATURES]
     return tuple(sorted(int(position) for position in largest))
 
 
@@ -244,5 +275,15 @@ def _names(release: Release) -> tuple[str, ...]:
     names, width = release.feature_names, release.n_features
     if names is None or len(names) != width:
         return tuple(f"x{position}" for position in range(width))
-    # Names are public but not trusted: whatever cannot be printed, such as a change of direction, becomes visible.
-    return tuple("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(name)) for name in names)
+    return tuple(map(printable, names))
+
+
+def printable(name: object) -> str:
+    """Return a public name that is not trusted: what cannot be printed, as a change of direction, is made visible.
+
+    Examples
+    --------
+    >>> printable("a" + chr(7) + "b") == "a" + chr(0xFFFD) + "b"
+    True
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(name))

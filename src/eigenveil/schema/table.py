@@ -18,7 +18,7 @@ from .yaml_text import read_yaml, written
 VERSION = 1
 """Of the file. A key may be added; none ever changes its meaning under the same number."""
 _IDENTIFIER = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|ssn|index)$)|[a-z]I[dD]$")
-_KEYS = ("version", "declared_by", "declared_on", "columns")
+_KEYS = ("version", "table", "period", "declared_by", "declared_on", "columns")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Schema:
         Who says so.
     declared_on : str, optional
         The ISO date of it.
+    table : str, optional
+        Which table it is, in words for whoever reads a report.
+    period : str, optional
+        Which time its rows are about, in words.
 
     Examples
     --------
@@ -46,6 +50,8 @@ class Schema:
     columns: tuple[Column, ...]
     declared_by: str | None = None
     declared_on: str | None = None
+    table: str | None = None
+    period: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Iterable) or not all(isinstance(one, Column) for one in self.columns):
@@ -60,7 +66,8 @@ class Schema:
         persons = [column.name for column in self.columns if column.kind == "person"]
         if len(persons) > 1:
             raise InvalidParameterError("The schema has more than one column of kind person; leave one.")
-        object.__setattr__(self, "declared_by", None if self.declared_by is None else str(self.declared_by))
+        for key in ("declared_by", "table", "period"):
+            object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
         object.__setattr__(self, "declared_on", _day(self.declared_on))
 
     # What it says of the features.
@@ -158,8 +165,11 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
+        # Left out where they say nothing: a version before they could be told reads what it knows.
+        about = {key: getattr(self, key) for key in ("table", "period") if getattr(self, key) is not None}
         return {
             "version": VERSION,
+            **about,
             "declared_by": self.declared_by,
             "declared_on": self.declared_on,
             # A list: JSON that is sorted by key must not sort the features.
@@ -195,7 +205,7 @@ class Schema:
         if not listed:
             raise InvalidParameterError("The key columns of the schema must be a mapping with at least one column.")
         made = (Column.from_dict(str(name), {} if keys is None else keys) for name, keys in listed)
-        return cls(tuple(made), content.get("declared_by"), content.get("declared_on"))
+        return cls(tuple(made), **{key: content.get(key) for key in _KEYS if key not in ("version", "columns")})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:

@@ -94,7 +94,8 @@ def _put(parent: Any, keys: list[Any], value: Any, text: str | None) -> None:
 
 def written(content: Mapping[str, Any]) -> str:
     """Return the text of what `Schema.to_dict` says; keys that could be filled in stand there blank, with a comment."""
-    lines = [f"{key}: {_scalar(content[key])}".rstrip() for key in ("version", "declared_by", "declared_on")]
+    about = ("version", "table", "period", "declared_by", "declared_on")
+    lines = [f"{key}: {_scalar(content.get(key))}".rstrip() for key in about]
     lines.append("columns:")
     comments = dict(_COMMENTS)  # each once: a table may be wide
     for column in content["columns"]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import EigenveilError
+from ..figure_style import GREY, INK, SILVER, new_figure, styled
 from ..laws.table import LAWS
 from .expected import Forecast
 from .forecast import EPSILON_RANGE, MOST_ROWS
@@ -19,6 +19,7 @@ _POINTS = 7
 _SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty times as much
 
 
+@styled()
 def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
     """Return the mean loss of every law, and what will be reported by the fit's, against n and against epsilon.
 
@@ -26,14 +27,9 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
     ``pip install 'eigenveil[report]'``. It simulates again at other n and epsilon, so it takes many times as long as
     the plan did; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise EigenveilError("A plot needs matplotlib; install it with pip install 'eigenveil[report]'.") from None
-
     rows = sorted({round(n) for n in _around(plan.n_rows, 2.0, float(MOST_ROWS))} | {plan.n_rows})
     epsilons = sorted({*_around(plan.epsilon, *EPSILON_RANGE), plan.epsilon})
-    figure = Figure(figsize=(11.0, 8.0), layout="constrained")
+    figure = new_figure(9.0, 7.0)
     places = figure.subplots(2, 2, sharex="col", sharey="row")
 
     def at_rows(law: str, value: float) -> Forecast | str:
@@ -52,12 +48,10 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
         _draw(plan, forecast, places[:, column], values, at)
     for column, (what, _, asked, _) in enumerate(columns):
         for axes in places[:, column]:
-            axes.axvline(asked, color="0.7", linewidth=1)
+            axes.axvline(asked, color=SILVER, linewidth=1)
             axes.set_xscale("log")
         if plan.target_loss is not None:
-            places[0, column].axhline(
-                plan.target_loss, color="black", linestyle=":", label=f"target {plan.target_loss:g}"
-            )
+            places[0, column].axhline(plan.target_loss, color=INK, linestyle=":", label=f"target {plan.target_loss:g}")
         places[1, column].set_xlabel(what)
     places[0, 0].set_yscale("log")
     places[0, 0].set_ylabel("loss: share of the captured variance")
@@ -68,7 +62,6 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
     figure.suptitle(
         f"{plan.n_rows:,} rows, {scenario.n_features} features, {k}, epsilon {plan.epsilon:g}, "
         f"delta {scenario.delta:g}; assumed spectrum",
-        fontsize=10,
     )
     if any(not forecast.as_asked for forecast in plan.forecasts if not LAWS[forecast.law].baseline):
         figure.supxlabel("* not recommended: privacy not proved, or another guarantee than asked for", fontsize=8)
@@ -90,7 +83,7 @@ def _draw(
     if LAWS[shown.law].baseline:
         # The same at every n; what loses nothing has no place on a logarithmic axis.
         if shown.guarantee.is_private:
-            losses.axhline(shown.mean, color="0.5", linestyle="--", label=shown.law)
+            losses.axhline(shown.mean, color=GREY, linestyle="--", label=shown.law)
         return
     found = [(value, at(shown.law, value)) for value in values]
     curve = [(value, forecast) for value, forecast in found if isinstance(forecast, Forecast)]
@@ -99,7 +92,7 @@ def _draw(
     where, forecasts = [value for value, _ in curve], [forecast for _, forecast in curve]
     chosen = shown.law == plan.recommended
     means = [forecast.mean or math.nan for forecast in forecasts]
-    (line,) = losses.plot(where, means, marker="o", markersize=3, linewidth=2.5 if chosen else 1.2)
+    (line,) = losses.plot(where, means, marker="o", linewidth=2.5 if chosen else 1.2)
     line.set_label(shown.law + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *"))
     if shown.low is not None:
         lower, upper = ([getattr(one, side) or math.nan for one in forecasts] for side in ("low", "high"))
@@ -108,7 +101,7 @@ def _draw(
         return
     total = np.array([math.nan if one.total is None else one.total for one in forecasts])
     half = np.array([one.total_half_width or 0.0 for one in forecasts])
-    reports.plot(where, total, marker="o", markersize=3, label="reported of all components")
+    reports.plot(where, total, marker="o", label="reported of all components")
     reports.fill_between(where, np.maximum(total - half, 0), np.minimum(total + half, 1), alpha=0.15, linewidth=0)
     captured = [math.nan if one.captured is None else one.captured for one in forecasts]
     reports.plot(where, captured, linestyle="--", label="carried of the variance of the rows")

@@ -1,0 +1,350 @@
+"""The report begins with its answer, which is a sentence with its error, and then answers an officer in order."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import Guarantee, PrivacyLedger, PrivateCovariance, PrivatePCA, Release, RowBound, Schema, score_map
+from eigenveil.cli import app
+from eigenveil.errors import InvalidParameterError
+from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.report import render_report, write_report
+from eigenveil.report.biplot import _spread
+from eigenveil.report.charts import ordered_features
+from eigenveil.report.drawing import LETTER, text_width, wrapped
+from eigenveil.report.headline import headline, noise_banner
+from eigenveil.report.officer import QUESTIONS
+from eigenveil.report.shown import _by_name, read
+from eigenveil.report.strips import Strip, strip_table
+from eigenveil.schema import Column
+from eigenveil.with_error import for_readers, with_error
+from helpers import refused
+from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
+
+CENTRED = RowBound(8.0, constant=8.0)
+BANNER = "Nothing rises above the noise</strong>"
+WIDE = RowBound(60.0, constant=60.0)
+
+
+def headline_of(release: Release) -> str:
+    said = re.search("<h1>(.*?)</h1>", render_report(release)).group(1).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == headline(read(release), release).replace("<", "&lt;")
+    assert said.endswith(".")
+    return said
+
+
+def swamped(**request) -> Release:
+    """Noise alone, made small: as it is drawn, it passes its own edge in one release of twenty."""
+    release = drawn("laplace", epsilon=0.001, **request)
+    return Release({"matrix": release.integers["matrix"] // 10}, release.unit, release.guarantee, release.origin)
+
+
+# The headline.
+
+
+def test_the_headline_tells_the_first_component_with_its_error_and_its_features():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(2))
+    share = with_error(release.explained_variance_ratio[0], release.explained_variance_ratio_interval[0], percent=True)
+    assert headline_of(release) == (
+        f"Two components rise above the noise; the first holds {share} of the variance, mostly age."
+    )
+    assert "±" in share
+
+
+def test_a_headline_counts_what_rises_and_names_no_loading_that_may_be_zero():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4))
+    lost = replace(read(release), may_be_noise=np.array([False, False, True, True]))
+    assert headline(lost, release).startswith("Two of four components rise above the noise; the first holds ")
+    lost = replace(lost, may_be_noise=np.array([True, False, True, True]))
+    assert headline(lost, release).startswith("One of four components rises above the noise; it holds ")
+    anywhere = replace(lost, angle_bounds=np.full(4, 90.0))
+    assert headline(anywhere, release).endswith(", in a direction that the noise leaves open.")
+    one = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(1))
+    assert headline_of(one).startswith("One component rises above the noise; it holds ")
+    spread = np.random.default_rng(0).normal(size=(3000, 1)) * np.ones(9) + 0.1
+    many = drawn("gaussian", spread, epsilon=8.0, names=None, request=ComponentsRequest(1))
+    assert "spread over many features, most of all x" in headline_of(many)
+
+
+def test_a_headline_without_an_error_says_so():
+    with pytest.MonkeyPatch.context() as patch:
+        said = headline_of(local_release(patch))
+    assert "of the variance (its error is not known), mostly age" in said
+    assert "error" not in headline_of(drawn("none", n_components=2))
+
+
+def test_headlines_of_directions_without_variances():
+    assert headline_of(drawn("ppca", n_components=2)) == "Two components were released, without their variances."
+    assert headline_of(directions_by_hand(np.eye(1, 3))) == "One component was released, without its variance."
+
+
+def test_headlines_of_a_matrix():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
+    shown, ends = read(release), release.correlation_interval()
+    told = [(i, j) for i in range(6) for j in range(i) if not ends[i, j, 0] <= 0 <= ends[i, j, 1]]
+    i, j = max(told, key=lambda pair: abs(release.correlation[pair]))
+    value = for_readers(with_error(release.correlation[i, j], ends[i, j]))
+    assert headline_of(release) == (
+        f"{len(told)} of 15 correlations are told from 0; the strongest, of {NAMES[j]} with {NAMES[i]}, is {value}."
+    )
+    assert shown.spreads is not None
+    two = drawn("gaussian", table()[:, :2], epsilon=8.0, bound=CENTRED, names=NAMES[:2], request=Request())
+    assert headline_of(two).startswith("The correlation of age with income is 0.")
+    one = drawn("gaussian", table()[:, :1], epsilon=8.0, bound=CENTRED, names=NAMES[:1], request=Request())
+    variance = for_readers(with_error(one.covariance[0, 0], one.entry_interval()[0, 0]))
+    assert headline_of(one) == f"The variance of age is {variance}."
+    assert noise_banner(read(one)) is None
+    lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
+    assert headline(lost, one) == "Nothing rises above the noise: the variance of age may be 0."
+    assert BANNER in noise_banner(lost)
+    unknown = by_hand({"matrix": np.diag([20, 10, 5])})
+    assert headline_of(unknown).startswith("The strongest of 3 correlations, of x0 with x1, is ")
+
+
+def test_headlines_of_a_regression():
+    rows = np.random.default_rng(0).normal(size=(50_000, 3))
+    rows[:, 2] = rows[:, 0] + 0.2 * rows[:, 2]
+    names = ["dose", "other", "effect"]
+    release = drawn("gaussian", rows, epsilon=8.0, bound=CENTRED, names=names, request=RegressionRequest(2))
+    fit = release.regression
+    value = for_readers(with_error(fit.coef[0], fit.coef_interval[0]))
+    assert fit.determined
+    said = headline_of(release)
+    assert said.startswith("One of two coefficients for effect is told from 0; ") or "two of two" in said.lower()
+    assert f"dose counts most, with {value} (R² = " in said
+    assert BANNER not in render_report(release)
+    open_ends = np.tile([-np.inf, np.inf], (2, 1))
+    shown = read(release)
+    for determined, told in (
+        (False, "leaves open how effect depends"),
+        (True, "every coefficient for effect may be 0"),
+    ):
+        fit = replace(release.regression, determined=determined, coef_interval=open_ends)
+        hopeless = replace(shown, regression=fit)
+        assert told in headline(hopeless, release)
+        assert BANNER in noise_banner(hopeless)
+
+
+def test_sparse_components_are_called_so():
+    release = drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5))
+    assert headline_of(release).startswith("One sparse component rises above the noise; it holds ")
+    assert "Sparse loadings</h2>" in render_report(release)
+
+
+@pytest.mark.parametrize("request_", [{"n_components": 2}, {"request": Request()}], ids=["components", "matrix"])
+def test_a_red_banner_stands_where_nothing_rises_above_the_noise(request_):
+    release = swamped(**request_)
+    page = render_report(release)
+    assert BANNER in page
+    assert "The noise swamps the signal" in page
+    assert headline_of(release).startswith("Nothing rises above the noise: ")
+    loud = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=request_.get("request", ComponentsRequest(2)))
+    assert BANNER not in render_report(loud)
+
+
+def test_components_that_may_be_noise_are_faded_and_others_not():
+    for release in (
+        drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4)),
+        swamped(n_components=2),
+    ):
+        page, lost = render_report(release), int(read(release).may_be_noise.sum())
+        assert page.count('class="strips lost"') == page.count('class="point faint"') == lost
+        assert page.count("may be noise</h3>") == lost
+    assert lost == 2
+    assert "strips lost" not in render_report(drawn("gaussian", epsilon=8.0, request=ComponentsRequest(2)))
+
+
+# The figures.
+
+
+def test_uncertain_correlations_are_hatched_and_ordered_by_likeness():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
+    shown, page = read(release), render_report(release)
+    ends = shown.correlation_intervals
+    unsure = sum(ends[i, j, 0] <= 0 <= ends[i, j, 1] for i in range(6) for j in range(i))
+    assert unsure > 0
+    assert page.count('class="hatch"') == unsure + 1  # and one in the key
+    mixed = table()[:, [0, 3, 1, 4, 2, 5]]
+    sure = drawn("none", mixed, bound=CENTRED, names=[NAMES[j] for j in (0, 3, 1, 4, 2, 5)], request=Request())
+    assert render_report(sure).count('class="hatch"') == 1
+    order = ordered_features(read(sure))
+    assert {frozenset(order[:3]), frozenset(order[3:])} == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}
+
+
+def test_the_biplot_has_an_ellipse_for_every_named_feature_of_known_error():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(2))
+    page = render_report(release)
+    assert page.count("<ellipse") == 6
+    assert page.count('class="arrow"') == 6
+    assert "<ellipse" not in render_report(drawn("eigenvector_sampling", n_components=2))
+    wide = np.random.default_rng(0).normal(size=(9000, 2)) @ np.random.default_rng(1).normal(size=(2, 40))
+    many = render_report(drawn("gaussian", wide, epsilon=8.0, bound=WIDE, names=None, request=ComponentsRequest(2)))
+    assert many.count('class="arrow"') == 10
+    assert many.count('class="other"') == 30
+
+
+def test_names_in_the_biplot_are_spread_in_order_and_within_the_figure():
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        heights = generator.choice([20.0, 36.0, 52.0], size=8)
+        lowest = float(heights.sum()) + generator.uniform(5, 100)
+        wanted = np.sort(generator.uniform(-20, lowest + 20, size=8))
+        places = np.array(_spread(wanted, heights, lowest))
+        assert np.all(np.diff(places) >= (heights[:-1] + heights[1:]) / 2 - 1e-9)
+        assert places[0] >= heights[0] / 2
+        assert places[-1] <= lowest - heights[-1] / 2 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 60, 60 * "W", "血" * 60, "mean concave points (worst) of the cell", "é" * 30, ""]
+)
+def test_names_are_wrapped_and_never_cut(name):
+    lines = wrapped(name, 100)
+    assert "".join(lines).replace(" ", "") == name.replace(" ", "")
+    assert all(text_width(line) <= 100 + LETTER for line in lines)
+
+
+def test_an_interval_beyond_the_axis_ends_in_an_arrow():
+    rows = [Strip("a", "1", 1.0, (0.5, 1.5)), Strip("b", "2", 2.0, (-np.inf, np.inf)), Strip("c", "0", 0.0)]
+    drawn_rows = strip_table("t", ("a", "b", "c"), rows)
+    assert drawn_rows.count("l3 -3") == drawn_rows.count("l-3 -3") == 1
+    assert "nan" not in drawn_rows
+    assert "inf" not in drawn_rows
+    assert "nan" not in strip_table("t", ("a", "b", "c"), [Strip("c", "0", 0.0, (0.0, 0.0))])
+
+
+def test_means_and_standard_deviations_have_their_intervals():
+    release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
+    page, ends = render_report(release), release.location_interval()
+    for j, name in enumerate(NAMES):
+        told = for_readers(with_error(release.mean[j], ends[j]))
+        assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", page)
+        spread = np.sqrt(np.maximum([release.covariance[j, j], *release.entry_interval()[j, j]], 0.0))
+        assert f">{for_readers(with_error(spread[0], spread[1:]))}</span>" in page
+    assert 'id="means"' not in render_report(drawn("gaussian", request=Request()))
+
+
+def test_warnings_call_features_by_their_names():
+    warning = "The noise hides how much x1 varies, and x7."
+    assert _by_name(warning, ("age", "mean area")) == "The noise hides how much mean area varies, and x7."
+    assert _by_name(warning, ("x1", "mean area")) == warning
+
+
+# The score map.
+
+
+@pytest.fixture(scope="module")
+def with_map(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("map")
+    frame = pd.DataFrame(table(), columns=NAMES)
+    ledger = PrivacyLedger.create(folder / "study.ledger", epsilon=20.0, delta=1e-5, data_set="study")
+    columns = tuple(Column(name, range=(-15, 15)) for name in NAMES)
+    schema = Schema(columns, "the data office", "2026-01-31", "patients of a clinic", "2024 and 2025")
+    release = quietly(lambda: PrivatePCA(2, epsilon=4.0, delta=1e-6, schema=schema, ledger=ledger).fit(frame)).release_
+    cloud = score_map(frame, release, epsilon=3.0, ledger=ledger)
+    return release.save(folder / "a.npz"), cloud.save(folder / "map.npz"), ledger, release, cloud
+
+
+def test_a_score_map_is_drawn_and_accounted_for(with_map):
+    path, file, ledger, _, cloud = with_map
+    page = render_report(path, ledger=ledger, scores=file).replace("\N{NO-BREAK SPACE}", " ")
+    assert page == render_report(path, ledger=ledger, scores=cloud).replace("\N{NO-BREAK SPACE}", " ")
+    assert 'id="scores-1-title"' in page
+    assert page.count('class="cloud ') == int((cloud.counts.sum(axis=0) > 0).sum())
+    sure = (cloud.counts > 0) & ~cloud.may_be_empty
+    assert f"{int(sure.sum())} of {cloud.counts.size} cells hold more than noise" in page
+    assert f"a map of {' × '.join(map(str, cloud.grid.bins))} noisy counts" in page  # noqa: RUF001
+    assert "The map of scores has a promise of its own: 3-differentially private" in page
+    assert "Both together keep epsilon = 7 and delta = 1e-06." in page
+    assert "(its score map)" in page
+    assert "Spent so far: epsilon = 7" in page
+    assert 'id="scores"' not in render_report(path)
+    reach = cloud.law.level(1)
+    top = float(cloud.noisy_counts[np.unravel_index(np.argmax(cloud.counts), cloud.counts.shape)])
+    assert f">{with_error(top, (top - reach, top + reach))}</span>" in page
+
+
+def test_a_score_map_of_other_components_is_refused(with_map, tmp_path):
+    path, file, _, _, cloud = with_map
+    for release in (
+        directions_by_hand(np.eye(2, 6)[::-1]),
+        directions_by_hand(np.eye(1, 6)),
+        directions_by_hand(np.eye(2, 5)),
+    ):
+        with refused(InvalidParameterError) as caught:
+            render_report(release, scores=cloud)
+        assert "other components" in str(caught.value)
+    with pytest.raises(InvalidParameterError):
+        write_report(path, file, scores=file)
+    done = CliRunner().invoke(app, ["report", str(path), "--scores", str(file), "-o", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.output
+    assert 'id="scores-1-title"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    done = CliRunner().invoke(app, ["report", str(path), "--scores", str(file), "-o", str(file), "--force"])
+    assert done.exit_code != 0
+
+
+# The officer.
+
+
+def test_first_the_answer_then_the_questions_of_an_officer_in_order(with_map):
+    path, file, ledger, _, _ = with_map
+    page = render_report(path, ledger=ledger, scores=file).replace("\N{NO-BREAK SPACE}", " ")
+    halves = ["<h1>", 'id="spectrum"', 'id="plane"', 'id="loadings"', 'id="scores"', 'id="means"', 'id="officer"']
+    asked = [f"{place}. {question}" for place, question in enumerate(QUESTIONS, 1)]
+    places = [page.index(mark) for mark in [*halves, *asked, 'id="facts"']]
+    assert places == sorted(places)
+    answers = re.split("|".join(map(re.escape, asked)), page[page.index('id="officer"') : page.index('id="facts"')])[1:]
+    for answer, told in zip(
+        answers,
+        (
+            "The table: patients of a clinic. The period: 2024 and 2025.",
+            "matrix of integers",
+            "One row.",
+            "Declared by the data office on 2026-01-31",
+            "factor of at most",
+            "Spent so far: epsilon = 7 and delta = 1e-06.",
+            "It does not hide what is true of people in general",
+        ),
+        strict=True,
+    ):
+        assert told in answer
+    assert "No row left" in answers[1]
+    assert "-15 to 15" in answers[3]
+
+
+def test_what_nobody_declared_is_said_to_be_missing():
+    page = render_report(drawn("gaussian"))
+    assert "The release does not tell its table. It does not tell a period." in page
+    assert "No schema was declared." in page
+    assert "No ledger is recorded for this release." in page
+    chosen = drawn("gaussian", chosen_privately=("norm_bound",))
+    assert "Found privately, inside of the budget: norm bound." in render_report(chosen)
+
+
+def test_a_covariance_answers_with_correlations_and_the_mean_first():
+    frame = pd.DataFrame(table(), columns=NAMES)
+    release = quietly(lambda: PrivateCovariance(epsilon=8.0, bounds=(-15, 15)).fit(frame)).release_
+    page = render_report(release)
+    places = [page.index(f'id="{name}"') for name in ("matrix", "means", "spectrum", "officer")]
+    assert places == sorted(places)
+
+
+def test_hostile_words_of_a_schema_stay_text():
+    evil = "<script>alert(1)</script>"
+    schema = Schema(tuple(Column(name, range=(-15, 15)) for name in NAMES), evil, None, evil, evil)
+    frame = pd.DataFrame(table(), columns=NAMES)
+    release = quietly(lambda: PrivateCovariance(epsilon=8.0, schema=schema).fit(frame)).release_
+    page = render_report(release)
+    assert page.count("<script>") == 1
+    assert page.count("&lt;script&gt;") == 3
+
+
+def test_nothing_is_promised_by_what_is_not_private():
+    page = render_report(drawn("none", n_components=2))
+    assert "These numbers are not private." in page
+    assert "No row left" not in page
+    assert Guarantee(1.0).is_private
