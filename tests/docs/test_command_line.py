@@ -81,4 +81,4 @@ def test_the_opening_runs(tmp_path, monkeypatch):
     for line in opening:
         result = CliRunner().invoke(app, shlex.split(line))
         assert result.exit_code == 0, (line, result.output, result.exception)
-    assert (tmp_path / "digits.html").exists()
+    assert (tmp_path / "tumours.html").exists()
