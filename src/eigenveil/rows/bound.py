@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..row_rule import FloatArray, RowRule
+from .one_pass import scaled_squares
 from .shortening import SINGLE_BITS, clip, persons_together, squared_norms, weigh
 from .units import NOT_PERSONS, Units
 from .weighted import SHARE_BITS
@@ -97,14 +98,8 @@ def quantize_values(
     bits = bound.single_bits
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
         rows = rows.astype(np.float64)
-    with np.errstate(all="ignore"):  # infinities and NaN are found below by their squared norm
-        if shift is None:
-            grid = np.multiply(rows, factor, out=out)
-        else:
-            grid = np.subtract(rows, shift, out=out)
-            grid *= factor
-        np.trunc(grid, out=grid)
-        squared = squared_norms(grid)
+    grid = np.empty(rows.shape) if out is None else out
+    squared = scaled_squares(rows, shift, factor, grid, truncate=True)
     # The negation also catches NaN. Rows of any length become directions with rows="unit".
     every = bound.rows == "unit"
     clipped = every | ~(squared <= 4**bits)
@@ -118,9 +113,14 @@ def quantize_values(
     return grid
 
 
+def dense_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64."""
+    return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+
+
 def finite_rows(batch: Any) -> FloatArray:
     """Return a batch as dense float64, or raise where it has NaN or infinity."""
-    rows = np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+    rows = dense_rows(batch)
     if not np.isfinite(rows).all():
         raise InvalidDataError(NOT_FINITE)
     return rows

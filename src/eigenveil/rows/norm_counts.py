@@ -6,7 +6,9 @@ that its row lies in, so that one added row could move another row to the next r
 for persons: one adds one count, and which one depends on that person's rows alone, in any order.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Self
 
@@ -15,9 +17,11 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, one_of
 from ..row_rule import PERSON_WEIGHTS
-from .bound import finite_rows, integer_rows, target_exponent
+from .bound import dense_rows, finite_rows, integer_rows, target_exponent
 from .in_batches import InBatches
+from .one_pass import scaled_squares
 from .persons import units_of
+from .shortening import squared_norms
 from .weighted import without_weights
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +37,8 @@ LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS %
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
 # Squared norms between 2^-900 and 2^900 neither lose bits to subnormal numbers nor overflow.
 _ORDINARY = 900
+# A float64 is looked up by its exponent and the first bits of its mantissa.
+_MANTISSA_BITS, _EXPONENT_BIAS, _CELL_BITS = 52, 1023, 12
 
 
 class MagnitudeCounts(InBatches):
@@ -86,24 +92,42 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
     >>> LADDER[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
-    margin: Any = doubt(rows.shape[1])
+    margin = doubt(rows.shape[1])
     with np.errstate(over="ignore", under="ignore"):
-        squared = np.einsum("ij,ij->i", rows, rows)
-        if starts is not None:
-            sizes = np.diff(starts, append=rows.shape[0])
-            squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
-            margin = margin + sizes * 2.0**-51  # a sum in any order, and a quotient
-        mantissa, power = np.frexp(squared)
-    steps = _steps(mantissa, power)
-    sure = (_steps(mantissa * (1 - margin), power) == steps) & (_steps(mantissa * (1 + margin), power) == steps)
-    sure &= (mantissa >= 0.5) & (mantissa < 1) & (np.abs(power) < _ORDINARY)  # neither zero nor infinite
-    near = np.flatnonzero(~sure)
-    if starts is None:
-        steps[near] = _exact_steps(rows[near])
-    else:
+        squared = squared_norms(rows)
+        if starts is None:
+            return _rungs(squared, margin, lambda near: _exact_steps(rows[near]))
+        sizes = np.diff(starts, append=rows.shape[0])
+        squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
+    margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
+
+    def exactly(near: NDArray[np.intp]) -> IntArray:
         asked = np.isin(np.arange(starts.size), near).repeat(sizes)
-        steps[near] = _exact_steps_together(rows[asked], sizes[near], average)
+        return np.asarray(_exact_steps_together(rows[asked], sizes[near], average))
+
+    return _rungs(squared, margin, exactly)
+
+
+def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
+    """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
+    bits = squared.view(np.int64)
+    exponents = (bits >> _MANTISSA_BITS) - _EXPONENT_BIAS
+    quarters = _quarters_below(margin)[(bits >> _MANTISSA_BITS - _CELL_BITS) & 2**_CELL_BITS - 1]
+    steps = 4 * exponents
+    steps += quarters
+    # Negative numbers, zeros, infinities and NaN have extreme exponents.
+    near = np.flatnonzero((quarters < 0) | (np.abs(exponents) >= _ORDINARY))
+    if near.size:
+        steps[near] = exactly(near)
     return np.asarray(np.clip(steps, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+
+
+@functools.lru_cache(maxsize=8)
+def _quarters_below(margin: float) -> IntArray:
+    """Return, for 2^12 cells of mantissas from 1 to 2, how many squared rungs lie below; -1 where one is near."""
+    edges = 1 + np.arange(2**_CELL_BITS + 1) / 2**_CELL_BITS
+    lowest, highest = (np.searchsorted(_QUARTERS, ends) for ends in (edges[:-1] * (1 - margin), edges[1:] * (1 + margin)))
+    return np.where(lowest == highest, lowest, -1)
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
@@ -208,10 +232,19 @@ class RowSizes(MagnitudeCounts):
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
         units = units_of(self._weight is not None, without_weights(X))
-        rows = scaled_rows(units.rows, self._shift, self._scale)
-        if self._features is not None:
-            return super().update(np.abs(rows))
-        return self._count(norm_rungs(rows, units.starts, self._weight == "persons"))
+        if self._features is not None or units.starts is not None:
+            rows = scaled_rows(units.rows, self._shift, self._scale)
+            if self._features is not None:
+                return super().update(np.abs(rows))
+            return self._count(norm_rungs(rows, units.starts, self._weight == "persons"))
+        rows = dense_rows(units.rows)
+        squared = scaled_squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
+        finite_rows(rows[~np.isfinite(squared)])  # a row with NaN or infinity has no other square
+
+        def exactly(near: NDArray[np.intp]) -> IntArray:
+            return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
+
+        return self._count(_rungs(squared, doubt(rows.shape[1]), exactly))
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)

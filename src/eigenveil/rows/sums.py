@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from .bound import RowBound, finite_rows
+from .bound import RowBound, dense_rows
 from .in_batches import InBatches
 from .persons import units_of
 from .shortening import squared_norms, to_the_bound
 from .units import Units
 
-# Units that are added at once: integers of at most 2^24, so sums of so many are exact in float64.
-_BLOCK = 2**14
+# Units that are added at once: integers of at most 2^26, so sums of so many are exact in float64. And entries: so many
+# stay in a core's cache.
+_BLOCK, _BLOCK_ENTRIES = 2**14, 2**17
 
 
 class RowSums(InBatches):
@@ -44,14 +45,19 @@ class RowSums(InBatches):
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
         units = units_of(self.bound.takes_persons, X)
-        for part in units.with_rows(finite_rows(units.rows)).pieces(_BLOCK, _BLOCK):
-            self.total += self._integers(part).sum(axis=0).astype(np.int64)
+        dense = units.with_rows(dense_rows(units.rows))
+        buffer = np.empty((0, self.total.size))
+        for part in dense.pieces(max(1, _BLOCK_ENTRIES // self.total.size), _BLOCK):
+            if buffer.shape[0] < part.rows.shape[0]:
+                buffer = np.empty(part.rows.shape)
+            integers = self._integers(part, buffer[: part.rows.shape[0]])
+            self.total += (np.ones(part.n_units) @ integers).astype(np.int64)
         self.n_rows += units.n_units
         return self
 
-    def _integers(self, part: Units) -> NDArray[np.float64]:
+    def _integers(self, part: Units, buffer: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the integers of every unit: of a row, or the truncated average of a person's, shortened."""
-        integers = self.bound.single_integers(part.rows)
+        integers = self.bound.single_integers(part.rows, buffer)
         if part.starts is None:
             return integers
         # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
