@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError, one_of
 from ..row_rule import PERSON_WEIGHTS
 from .bound import dense_rows, finite_rows, integer_rows, target_exponent
-from .in_batches import InBatches
-from .one_pass import scaled_squares
+from .in_batches import InThreads
+from .one_pass import squares
 from .persons import units_of
 from .shortening import squared_norms
 from .weighted import without_weights
@@ -35,13 +35,13 @@ _EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
 LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
 # Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
-# Squared norms between 2^-900 and 2^900 neither lose bits to subnormal numbers nor overflow.
-_ORDINARY = 900
 # A float64 is looked up by its exponent and the first bits of its mantissa.
-_MANTISSA_BITS, _EXPONENT_BIAS, _CELL_BITS = 52, 1023, 12
+_CELL_BITS = 12
+_CELL_SHIFT = 52 - _CELL_BITS
+_FIRST_CELL = (1023 + _LOWEST // 4) << _CELL_BITS
 
 
-class MagnitudeCounts(InBatches):
+class MagnitudeCounts(InThreads):
     """Counts of magnitudes (norms of rows, or sizes of features) on the public ladder.
 
     Examples
@@ -56,16 +56,18 @@ class MagnitudeCounts(InBatches):
         # The last bin holds what is above the ladder.
         self._bins = np.zeros((n_columns, LADDER.size + 1), dtype=np.int64)
 
-    def update(self, magnitudes: FloatArray) -> Self:
-        """Add rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
-        return self._count(np.searchsorted(LADDER, magnitudes, side="left"))
+    def _of(self, X: Any) -> IntArray:
+        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
+        return self._binned(np.searchsorted(LADDER, X, side="left"))
 
-    def _count(self, rungs: IntArray) -> Self:
-        """Add rows of rungs, one for each column."""
-        for column in range(self._bins.shape[0]):
-            self._bins[column] += np.bincount(rungs[:, column], minlength=LADDER.size + 1)
-        self.n_rows += rungs.shape[0]
-        return self
+    def _binned(self, rungs: IntArray) -> IntArray:
+        """Return the bins of rows of rungs, one for each column."""
+        columns = (np.bincount(rungs[:, column], minlength=LADDER.size + 1) for column in range(self._bins.shape[0]))
+        return np.array(list(columns))
+
+    def _add(self, part: IntArray) -> None:
+        self._bins += part
+        self.n_rows += int(part[0].sum())
 
     def at_most(self) -> IntArray:
         """Return, for each column and rung, the number of rows at or below it."""
@@ -110,24 +112,28 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
 
 def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
     """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
-    bits = squared.view(np.int64)
-    exponents = (bits >> _MANTISSA_BITS) - _EXPONENT_BIAS
-    quarters = _quarters_below(margin)[(bits >> _MANTISSA_BITS - _CELL_BITS) & 2**_CELL_BITS - 1]
-    steps = 4 * exponents
-    steps += quarters
-    # Negative numbers, zeros, infinities and NaN have extreme exponents.
-    near = np.flatnonzero((quarters < 0) | (np.abs(exponents) >= _ORDINARY))
+    rungs = np.take(_rungs_of_cells(margin), (squared.view(np.int64) >> _CELL_SHIFT) - _FIRST_CELL, mode="clip")
+    near = np.flatnonzero(rungs < 0)
     if near.size:
-        steps[near] = exactly(near)
-    return np.asarray(np.clip(steps, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+        rungs[near] = np.clip(exactly(near), _LOWEST, _HIGHEST + 1) - _LOWEST
+    return rungs[:, None]
 
 
-@functools.lru_cache(maxsize=8)
-def _quarters_below(margin: float) -> IntArray:
-    """Return, for 2^12 cells of mantissas from 1 to 2, how many squared rungs lie below; -1 where one is near."""
+@functools.lru_cache(maxsize=4)
+def _rungs_of_cells(margin: float) -> IntArray:
+    """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
+
+    A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
+    one stand for all beyond, zero, infinity and NaN too.
+    """
     edges = 1 + np.arange(2**_CELL_BITS + 1) / 2**_CELL_BITS
-    lowest, highest = (np.searchsorted(_QUARTERS, ends) for ends in (edges[:-1] * (1 - margin), edges[1:] * (1 + margin)))
-    return np.where(lowest == highest, lowest, -1)
+    below, above = edges[:-1] * (1 - margin), edges[1:] * (1 + margin)
+    quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
+    rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
+    rungs[:, quarters != others] = -1
+    rungs = np.minimum(rungs, LADDER.size).ravel()
+    rungs[[0, -1]] = -1
+    return rungs
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
@@ -229,22 +235,21 @@ class RowSizes(MagnitudeCounts):
                 raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
         self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
 
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+    def _of(self, X: Any) -> IntArray:
         units = units_of(self._weight is not None, without_weights(X))
         if self._features is not None or units.starts is not None:
             rows = scaled_rows(units.rows, self._shift, self._scale)
             if self._features is not None:
-                return super().update(np.abs(rows))
-            return self._count(norm_rungs(rows, units.starts, self._weight == "persons"))
+                return super()._of(np.abs(rows))
+            return self._binned(norm_rungs(rows, units.starts, self._weight == "persons"))
         rows = dense_rows(units.rows)
-        squared = scaled_squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
-        finite_rows(rows[~np.isfinite(squared)])  # a row with NaN or infinity has no other square
+        squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
 
         def exactly(near: NDArray[np.intp]) -> IntArray:
+            # Refused where one of them has NaN or infinity: such a row has no ordinary square.
             return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
 
-        return self._count(_rungs(squared, doubt(rows.shape[1]), exactly))
+        return self._binned(_rungs(squared, doubt(rows.shape[1]), exactly))
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)
