@@ -380,21 +380,28 @@ class SecondMoments:
 
     def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:
         """Add block products in float64 while that is exact, and in int64 beyond."""
-        total = np.zeros_like(self._gram)
-        pending = np.zeros(self._gram.shape)
+        total: IntArray | None = None
+        pending: FloatArray | None = None
         pending_units = 0
         for size, product in products:
-            if pending_units + size > self._exact_units:
-                total += pending.astype(np.int64)
-                pending[...] = 0.0
-                pending_units = 0
+            if pending is not None and pending_units + size > self._exact_units:
+                total = _added(total, pending)
+                pending, pending_units = None, 0
             if scipy.sparse.issparse(product):
+                pending = np.zeros(self._gram.shape) if pending is None else pending
                 pending[product.row, product.col] += product.data
+            elif pending is None:  # most batches are one block: to begin with zeros would take another pass
+                pending = product.copy()
             else:
                 pending += product
             pending_units += size
-        total += pending.astype(np.int64)
-        return total
+        return _added(total, pending)
+
+
+def _added(total: IntArray | None, pending: FloatArray | None) -> IntArray:
+    """Return exact sums in int64."""
+    integers = np.asarray(pending).astype(np.int64)
+    return integers if total is None else np.add(total, integers, out=total)
 
 
 def _dense(units: Units) -> Units:

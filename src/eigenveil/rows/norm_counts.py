@@ -116,7 +116,7 @@ def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.int
     near = np.flatnonzero(rungs < 0)
     if near.size:
         rungs[near] = np.clip(exactly(near), _LOWEST, _HIGHEST + 1) - _LOWEST
-    return rungs[:, None]
+    return np.asarray(rungs[:, None])
 
 
 @functools.lru_cache(maxsize=4)
@@ -131,9 +131,9 @@ def _rungs_of_cells(margin: float) -> IntArray:
     quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
     rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
     rungs[:, quarters != others] = -1
-    rungs = np.minimum(rungs, LADDER.size).ravel()
-    rungs[[0, -1]] = -1
-    return rungs
+    found: IntArray = np.minimum(rungs, LADDER.size).ravel()
+    found[[0, -1]] = -1
+    return found
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:

@@ -167,12 +167,14 @@ def _compiled() -> Any:
 
 
 def _agrees(library: Any) -> bool:
-    """Compare both ways on rows near integers and halves, rows to be shortened, and the smallest and largest numbers."""
+    """Compare both ways on rows a few bits beside integers, some to be shortened, and on the extreme numbers."""
     d, bits = 19, 6
-    near = np.nextafter(np.arange(-d, d).reshape(2, d) / 3.0, np.inf)
-    extreme = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 2.0**52 + 0.5]
-    rows = np.vstack([near, np.nextafter(near, -np.inf), np.resize(extreme, (2, d)), near / 1e9, near * 1e3])
     shift, factor = np.resize([0.0, 0.1, -1e-9], d), np.resize([3.0, 1 / 3, 1e4, 16 / 0.7], d)
+    whole = np.vstack([np.arange(1, d + 1), np.arange(-d, 0), np.full(d, 1001.0)])
+    beside = 1 + np.arange(-2, 3)[:, None, None] * 2.0**-52
+    near = ((whole / factor + shift) * beside).reshape(-1, d)
+    extreme = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 2.0**52 + 0.5]
+    rows = np.vstack([near, np.resize(extreme, (2, d))])
     ours, its = np.empty(rows.shape), np.empty(rows.shape)
     same = np.array_equal(
         _numpy_integers(rows, shift, factor, bits, ours),
