@@ -284,7 +284,7 @@ class SecondMoments:
 
     def _dense_gram(self, units: Units, threads: int) -> IntArray:
         n_rows, d = units.rows.shape
-        block = max(_BLOCK_ENTRIES // d, 2 * d)
+        block = max(_BLOCK_ENTRIES // d, 4 * d)
         threads = min(threads, math.ceil(n_rows / min(block, self._exact_units)))
         if threads == 1:
             return self._accumulate(self._dense_products(units, block))
@@ -297,20 +297,17 @@ class SecondMoments:
     def _dense_products(self, units: Units, block: int) -> Iterator[tuple[int, FloatArray]]:
         d = self.n_features
         buffer = np.empty((0, d))
-        inner = np.empty((d, d))
-        centred = self.bound.constant is not None
-        bordered = np.empty((self.width, self.width)) if centred else inner
         for part in units.pieces(block, self._exact_units):
             n_rows = part.rows.shape[0]
             if n_rows > buffer.shape[0]:
                 buffer = np.empty((n_rows, d))
             quantized, constants = self.bound.quantize_units(part, buffer[:n_rows])
-            np.matmul(quantized.T, quantized, out=inner)
-            if centred:  # a column that need not be multiplied out
-                bordered[:d, :d] = inner
-                bordered[d, :d] = bordered[:d, d] = constants @ quantized
-                bordered[d, d] = constants @ constants + self._missing_corner(part, constants)
-            yield part.n_units, bordered
+            product = quantized.T @ quantized
+            if self.bound.constant is not None:  # a column that need not be multiplied out
+                product = np.pad(product, (0, 1))
+                product[d, :d] = product[:d, d] = constants @ quantized
+                product[d, d] = constants @ constants + self._missing_corner(part, constants)
+            yield part.n_units, product
 
     def _missing_corner(self, part: Units, constants: FloatArray) -> float:
         """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
@@ -390,10 +387,8 @@ class SecondMoments:
             if scipy.sparse.issparse(product):
                 pending = np.zeros(self._gram.shape) if pending is None else pending
                 pending[product.row, product.col] += product.data
-            elif pending is None:  # most batches are one block: to begin with zeros would take another pass
-                pending = product.copy()
-            else:
-                pending += product
+            else:  # most batches are one block: to begin with zeros would take another pass
+                pending = product if pending is None else np.add(pending, product, out=pending)
             pending_units += size
         return _added(total, pending)
 
