@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -218,8 +218,11 @@ class Gaussian(GaussianNoise):
         if self.calibration == "paper":
             scale = math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
             return scale, scale
+        part = (1 - self.count_share) * exact(self.share)
+        mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(part)
         change = frobenius_with_trace_squared if self.traced else frobenius_squared
-        return _tight_scales(self.epsilon, self.delta, self.count_share, self.share, change(self.relation))
+        scale = square_root_above(change(self.relation)) / mu * (1 + 1e-12)  # more than roundings here and below
+        return scale, scale / math.sqrt(2)
 
     # What the number more says is a linear function of what left, so that errors are read as releases are.
     @property
@@ -291,13 +294,3 @@ class Gaussian(GaussianNoise):
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
         """Return the noise that is left in `second_moment`."""
         return self.simulated_errors(generator)[0] if self.traced else super().simulated_noise(generator)
-
-
-@lru_cache(maxsize=256)  # a fit and its reading ask for them dozens of times
-def _tight_scales(
-    epsilon: float, delta: float, count_share: Fraction, share: float, squared_change: Fraction
-) -> tuple[float, float]:
-    part = (1 - count_share) * exact(share)
-    mu = gaussian_mu(epsilon, delta * (1 - DISCRETE_SHARE)) * math.sqrt(part)
-    scale = square_root_above(squared_change) / mu * (1 + 1e-12)  # more than roundings here and below
-    return scale, scale / math.sqrt(2)
