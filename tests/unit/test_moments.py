@@ -166,7 +166,7 @@ def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
     monkeypatch.setattr(in_batches, "available_cores", lambda: 3)
     collected(RowBound(1.0), mixed_rows())
     assert len(seen) == 3
-    assert {block for _, block in seen} == {2 * D}
+    assert {block for _, block in seen} == {4 * D}
 
 
 def layouts(rows):
