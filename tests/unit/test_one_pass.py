@@ -1,4 +1,4 @@
-"""The compiled pass over rows gives the integers of NumPy, bit for bit, and is not used where it does not."""
+"""The compiled pass over rows gives the integers of NumPy, number for number, and is not used where it does not."""
 
 import ctypes
 import shutil
@@ -53,7 +53,7 @@ def test_integers_and_norms_are_those_of_numpy(library, bits):
             ours, its = np.empty(rows.shape), np.empty(rows.shape)
             squared = one_pass._numpy_integers(rows, shift, factor, bits, ours)
             found = one_pass._compiled_integers(library, rows, shift, factor, bits, its)
-            assert ours.tobytes() == its.tobytes() or np.array_equal(np.isnan(ours), np.isnan(its))
+            assert np.array_equal(np.isnan(ours), np.isnan(its))
             assert np.array_equal(np.nan_to_num(ours), np.nan_to_num(its))
             exact = squared < one_pass.EXACT_LIMIT
             assert np.array_equal(squared[exact], found[exact])
