@@ -25,7 +25,7 @@ def main() -> None:
     peer = ["--diffprivlib-python", arguments.diffprivlib_python] if arguments.diffprivlib_python else []
     options = {
         "scaling": [*quick, *peer, "--plot", str(folder / "scaling.png")],
-        "moments": ["--rounds", "3" if arguments.quick else "9"],
+        "moments": ["--seconds", "2" if arguments.quick else "20"],
         "out_of_core": quick,
         "persons": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],

@@ -4,19 +4,17 @@ import functools
 import math
 import operator
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
+from .rows import in_batches
 from .rows.bound import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
 from .rows.persons import TWICE, Blocks, units_of
 from .rows.seen import SeenKeys
@@ -131,7 +129,7 @@ class SecondMoments:
         if wide:
             self._check_finite(units.rows)
         else:
-            added = self._gram_of(units, _available_cores())
+            added = self._gram_of(units, in_batches.available_cores())
         self._meet(X)
         with self._adding():
             if wide:
@@ -152,28 +150,26 @@ class SecondMoments:
             return self._update_from(batches)
 
     def _update_from(self, batches: Iterable[Any]) -> Self:
-        threads = _available_cores()
-        reader = iter(batches)
-        first_two = list(islice(reader, 2))
-        batches = chain(first_two, reader)
-        if threads == 1 or self.n_features > _WIDEST_THREADED or len(first_two) < 2:
+        if self.n_features > _WIDEST_THREADED:
             for batch in batches:
                 self.update(batch)
             return self
-        waiting: deque[Future[IntArray]] = deque()
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-            for batch in batches:
-                units = self._checked(batch)
-                self.check_capacity(units.n_units)
-                self._meet(batch)
-                waiting.append(pool.submit(self._gram_of, units, 1))
-                self._count(units)
-                # One batch a thread and one to come, so memory stays flat.
-                if len(waiting) > threads:
-                    self._gram += waiting.popleft().result()
-            for future in waiting:
-                self._gram += future.result()
+        all_cores = in_batches.available_cores()
+        for gram in in_batches.side_by_side(
+            lambda units: self._gram_of(units, 1),
+            map(self._counted, batches),
+            lambda units: self._gram_of(units, all_cores),
+        ):
+            self._gram += gram
         return self
+
+    def _counted(self, batch: Any) -> Units:
+        """Return the units of a batch, which count from now on."""
+        units = self._checked(batch)
+        self.check_capacity(units.n_units)
+        self._meet(batch)
+        self._count(units)
+        return units
 
     def _meet(self, X: Any) -> None:
         """Refuse a batch with a person who came before."""
@@ -288,33 +284,30 @@ class SecondMoments:
 
     def _dense_gram(self, units: Units, threads: int) -> IntArray:
         n_rows, d = units.rows.shape
-        block = max(_BLOCK_ENTRIES // d, 2 * d)
+        block = max(_BLOCK_ENTRIES // d, 4 * d)
         threads = min(threads, math.ceil(n_rows / min(block, self._exact_units)))
         if threads == 1:
             return self._accumulate(self._dense_products(units, block))
         # Each core quantizes and multiplies its own rows: that keeps a block in its cache, and one BLAS
         # thread a core is all there is to use.
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        with in_batches.one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             grams = pool.map(lambda part: self._accumulate(self._dense_products(part, block)), units.split(threads))
             return functools.reduce(operator.iadd, grams)
 
     def _dense_products(self, units: Units, block: int) -> Iterator[tuple[int, FloatArray]]:
         d = self.n_features
         buffer = np.empty((0, d))
-        inner = np.empty((d, d))
-        centred = self.bound.constant is not None
-        bordered = np.empty((self.width, self.width)) if centred else inner
         for part in units.pieces(block, self._exact_units):
             n_rows = part.rows.shape[0]
             if n_rows > buffer.shape[0]:
                 buffer = np.empty((n_rows, d))
             quantized, constants = self.bound.quantize_units(part, buffer[:n_rows])
-            np.matmul(quantized.T, quantized, out=inner)
-            if centred:  # a column that need not be multiplied out
-                bordered[:d, :d] = inner
-                bordered[d, :d] = bordered[:d, d] = constants @ quantized
-                bordered[d, d] = constants @ constants + self._missing_corner(part, constants)
-            yield part.n_units, bordered
+            product = quantized.T @ quantized
+            if self.bound.constant is not None:  # a column that need not be multiplied out
+                product = np.pad(product, (0, 1))
+                product[d, :d] = product[:d, d] = constants @ quantized
+                product[d, d] = constants @ constants + self._missing_corner(part, constants)
+            yield part.n_units, product
 
     def _missing_corner(self, part: Units, constants: FloatArray) -> float:
         """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
@@ -384,31 +377,30 @@ class SecondMoments:
 
     def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:
         """Add block products in float64 while that is exact, and in int64 beyond."""
-        total = np.zeros_like(self._gram)
-        pending = np.zeros(self._gram.shape)
+        total: IntArray | None = None
+        pending: FloatArray | None = None
         pending_units = 0
         for size, product in products:
-            if pending_units + size > self._exact_units:
-                total += pending.astype(np.int64)
-                pending[...] = 0.0
-                pending_units = 0
+            if pending is not None and pending_units + size > self._exact_units:
+                total = _added(total, pending)
+                pending, pending_units = None, 0
             if scipy.sparse.issparse(product):
+                pending = np.zeros(self._gram.shape) if pending is None else pending
                 pending[product.row, product.col] += product.data
-            else:
-                pending += product
+            else:  # most batches are one block: to begin with zeros would take another pass
+                pending = product if pending is None else np.add(pending, product, out=pending)
             pending_units += size
-        total += pending.astype(np.int64)
-        return total
+        return _added(total, pending)
+
+
+def _added(total: IntArray | None, pending: FloatArray | None) -> IntArray:
+    """Return exact sums in int64."""
+    integers = np.asarray(pending).astype(np.int64)
+    return integers if total is None else np.add(total, integers, out=total)
 
 
 def _dense(units: Units) -> Units:
     return units.with_rows(np.asarray(units.rows.toarray() if scipy.sparse.issparse(units.rows) else units.rows))
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """Return the handle of NumPy's BLAS; to look for it takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 def _check_memory(width: int) -> None:
@@ -426,9 +418,3 @@ def _physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not a Unix
         return None
-
-
-def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1

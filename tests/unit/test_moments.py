@@ -19,7 +19,7 @@ from eigenveil import release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.laws import LAWS
 from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
+from eigenveil.rows import RowBound, in_batches
 from helpers import refused
 
 D = 7
@@ -97,7 +97,7 @@ def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound,
     rows = mixed_rows()
     wanted = collected(bound, rows)
     monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", entries)
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     assert collected(bound, rows) == wanted
     assert collected(bound, sp.csr_array(rows)) == wanted
 
@@ -106,14 +106,14 @@ def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound,
 @pytest.mark.parametrize("widest", [0, 1024])
 def test_batches_multiplied_while_others_are_read_give_the_same_bits(monkeypatch, bound, cores, widest):
     rows = mixed_rows()
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     monkeypatch.setattr(moments_module, "_WIDEST_THREADED", widest)
     batches = [rows[:1], sp.csr_array(rows[1:50]), rows[50:51].astype(np.float32), rows[51:200], rows[200:]]
     assert SecondMoments(bound, D).update_from(iter(batches)) == collected(bound, rows)
 
 
 def test_batches_are_read_no_further_ahead_than_the_threads_can_use(monkeypatch):
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: 2)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: 2)
     finished = []
     product = SecondMoments._gram_of
     monkeypatch.setattr(SecondMoments, "_gram_of", lambda *of: (product(*of), finished.append(1))[0])
@@ -163,10 +163,10 @@ def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
 
     monkeypatch.setattr(SecondMoments, "_dense_products", spy)
     monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", 3 * D)
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: 3)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: 3)
     collected(RowBound(1.0), mixed_rows())
     assert len(seen) == 3
-    assert {block for _, block in seen} == {2 * D}
+    assert {block for _, block in seen} == {4 * D}
 
 
 def layouts(rows):
@@ -318,7 +318,7 @@ def test_overflow_is_refused_before_any_row_is_read():
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_an_update_adds_all_rows_or_none(monkeypatch, bound, make, cores):
     monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", D)
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     good = mixed_rows(50)
     result = collected(bound, good)
     bad = mixed_rows(200)

@@ -15,7 +15,7 @@ from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Relation, Unit
 from eigenveil.row_rule import RowRule
-from eigenveil.rows import shortening
+from eigenveil.rows import in_batches, shortening
 from eigenveil.rows.persons import Blocks
 from eigenveil.rows.units import Units
 from eigenveil.rows.weighted import Weighted
@@ -153,7 +153,7 @@ def test_any_order_and_any_batch_give_the_same_bits(bound):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_person_who_comes_twice_is_refused(bound, cores, monkeypatch):
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: cores)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     persons = visits()
     january, february = collected(bound, persons[:20]), collected(bound, persons[19:], first=19)
     with refused(InvalidDataError) as caught:
@@ -181,7 +181,7 @@ def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkey
     for rows in (scipy.sparse.csr_array(batch.rows), np.asfortranarray(batch.rows), batch.rows.astype(np.float32)):
         for entries, cores in ((5, 1), (60, 3), (2**19, 2)):
             monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", entries)
-            monkeypatch.setattr(moments_module, "_available_cores", lambda cores=cores: cores)
+            monkeypatch.setattr(in_batches, "available_cores", lambda cores=cores: cores)
             assert SecondMoments(bound, 5).update(Blocks(rows, batch.starts, batch.keys)) == wanted
 
 

@@ -16,7 +16,7 @@ from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge
 from eigenveil import moments as moments_module
 from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
+from eigenveil.rows import RowBound, in_batches
 from eigenveil.sources import open_source, open_with_engine, second_moments
 from eigenveil.sources.on_engine import raise_failure
 from helpers import assert_one_sentence, refused
@@ -206,7 +206,7 @@ def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
         raise AssertionError("a task of an engine must not start threads")
 
     monkeypatch.setattr(moments_module, "ThreadPoolExecutor", no_pool)
-    monkeypatch.setattr(moments_module, "_available_cores", lambda: 8)
+    monkeypatch.setattr(in_batches, "available_cores", lambda: 8)
     rows = np.random.default_rng(1).normal(size=(60_000, 20))
     with pytest.raises(InvalidDataError):
         SecondMoments(BOUND, 20).update(rows)

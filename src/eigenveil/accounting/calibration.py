@@ -34,7 +34,13 @@ def exact(value: float) -> Fraction:
     >>> exact(0.1), sum([exact(0.1)] * 10) == 1
     (Fraction(1, 10), True)
     """
-    return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+    return value if isinstance(value, Fraction) else _decimal(float(value))
+
+
+# A fit asks for the same few public numbers some hundred times.
+@functools.lru_cache(maxsize=1024)
+def _decimal(value: float) -> Fraction:
+    return Fraction(repr(value))
 
 
 def decimal_above(value: Fraction) -> float:
@@ -74,6 +80,7 @@ def float_above(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+@functools.lru_cache(maxsize=1024)
 def square_root_above(value: Fraction) -> float:
     """Return a float at least as large as the square root of `value`, and at most two units above it."""
     root = math.sqrt(float_above(value))

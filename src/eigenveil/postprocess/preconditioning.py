@@ -6,6 +6,7 @@ the strong directions, where it matters least. What is gained is forecast to fir
 docs/explanation/stages.md derives the formulas.
 """
 
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,8 @@ class FirstLook:
     variances : ndarray of shape (d,)
         Estimated eigenvalues of A, descending: of those above the noise edge freed of their bias, of the rest the
         average that the trace leaves.
-    directions : ndarray of shape (d, d)
-        Eigenvectors of the release, as rows.
+    matrix : ndarray of shape (d, d)
+        The release. Its eigenvectors take longer to find than its eigenvalues, and are asked for where a map is made.
     edge : float
         The noise edge, 2 sd sqrt(d).
     n_visible : int
@@ -39,9 +40,14 @@ class FirstLook:
     """
 
     variances: FloatArray
-    directions: FloatArray
+    matrix: FloatArray
     edge: float
     n_visible: int
+
+    def mapped_by(self, factors: FloatArray) -> FloatArray:
+        """Return the symmetric matrix with the eigenvectors of the release, and these eigenvalues."""
+        directions = sorted_eigh(self.matrix)[1]
+        return np.asarray((directions.T * factors) @ directions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +85,7 @@ def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
     >>> look.n_visible, look.variances.round(2).tolist()
     (2, [10.0, 0.96, 0.02, 0.02])
     """
-    values, directions = sorted_eigh(matrix)
+    values = np.linalg.eigvalsh(matrix)[::-1]
     d = values.size
     edge = 2 * noise_sd * np.sqrt(d)
     visible = values > edge
@@ -87,7 +93,7 @@ def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
     spikes = np.where(visible, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
     rest = (values.sum() - spikes.sum()) / max(1, d - visible.sum())
     variances = np.where(visible, spikes, np.clip(rest, 1e-3 * edge / d, edge / 2))
-    return FirstLook(variances, directions, float(edge), int(visible.sum()))
+    return FirstLook(variances, matrix, float(edge), int(visible.sum()))
 
 
 def forecast_loss(look: FirstLook, factors: FloatArray, noise_sd: float, n_components: int | None) -> float:
@@ -132,11 +138,14 @@ def best_map(look: FirstLook, n_components: int | None, noise_sd: float, second_
     variances = look.variances
     floored = np.maximum(variances, look.edge)
     alone = forecast_loss(look, np.ones_like(variances), noise_sd, n_components)
-    best: Map | None = None
+    promised: list[tuple[float, float, float, FloatArray]] = []
     for power in POWERS:
         factors = (floored / floored.min()) ** (-power / 2)
         squared_reach = float(variances @ factors**2 / variances.sum())
         promise = forecast_loss(look, factors, second_noise_sd * squared_reach, n_components) / alone
-        if promise <= PROMISE and (best is None or promise < best.promise):
-            best = Map(power, (look.directions.T * factors) @ look.directions, squared_reach, promise)
-    return best
+        if promise <= PROMISE:
+            promised.append((promise, power, squared_reach, factors))
+    if not promised:
+        return None
+    promise, power, squared_reach, factors = min(promised, key=operator.itemgetter(0))
+    return Map(power, look.mapped_by(factors), squared_reach, promise)

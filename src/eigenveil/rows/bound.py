@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..row_rule import FloatArray, RowRule
+from .one_pass import EXACT_LIMIT, integers
 from .shortening import SINGLE_BITS, clip, persons_together, squared_norms, weigh
 from .units import NOT_PERSONS, Units
 from .weighted import SHARE_BITS
 
-# Below 2^53 every integer is a float64, so a sum of squares below it is exact in any order of summation;
-# one that reaches it stays at or above it in any order, so the test "N < 2^53" is exact too.
-EXACT_INTEGER_BITS = 53
-_EXACT_LIMIT = float(2**EXACT_INTEGER_BITS)
+EXACT_INTEGER_BITS = 53  # below 2^53 every integer is a float64, see `one_pass.EXACT_LIMIT`
 # Up to this exponent a power of two is a normal float64, and so is its inverse.
 _ONE_FACTOR = 1000
 NOT_FINITE = (
@@ -97,30 +95,25 @@ def quantize_values(
     bits = bound.single_bits
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
         rows = rows.astype(np.float64)
-    with np.errstate(all="ignore"):  # infinities and NaN are found below by their squared norm
-        if shift is None:
-            grid = np.multiply(rows, factor, out=out)
-        else:
-            grid = np.subtract(rows, shift, out=out)
-            grid *= factor
-        np.trunc(grid, out=grid)
-        squared = squared_norms(grid)
-    # The negation also catches NaN. Rows of any length become directions with rows="unit".
-    every = bound.rows == "unit"
-    clipped = every | ~(squared <= 4**bits)
-    if not clipped.any():
-        return grid
-    long_rows = np.flatnonzero(every | ~(squared < _EXACT_LIMIT))
+    grid = np.empty(rows.shape) if out is None else out
+    every = bound.rows == "unit"  # rows of any length become directions
+    squared = integers(rows, shift, factor, None if every else bits, grid)
+    long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
     if long_rows.size:
-        grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, long_rows)
-        squared[long_rows] = squared_norms(grid[long_rows])
-    clip(grid, squared, clipped, bits)
+        directions = _rescaled(bound, rows, factor, shift, n_features, long_rows)
+        clip(directions, squared_norms(directions), np.ones(long_rows.size, dtype=bool), bits)
+        grid[long_rows] = directions
     return grid
+
+
+def dense_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64."""
+    return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
 
 
 def finite_rows(batch: Any) -> FloatArray:
     """Return a batch as dense float64, or raise where it has NaN or infinity."""
-    rows = np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+    rows = dense_rows(batch)
     if not np.isfinite(rows).all():
         raise InvalidDataError(NOT_FINITE)
     return rows

@@ -115,12 +115,11 @@ class MappedSizes(RowSizes):
         super().__init__(None, None, person_weight=before.person_weight)
         self._before, self._map = before, integers
 
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+    def _of(self, X: Any) -> IntArray:
         units = units_of(self._before.takes_persons, X)
         mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
         mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
-        return self._count(norm_rungs(mapped, units.starts))  # an average has been divided already
+        return self._binned(norm_rungs(mapped, units.starts))  # an average has been divided already
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._before, self._map)

@@ -6,7 +6,9 @@ that its row lies in, so that one added row could move another row to the next r
 for persons: one adds one count, and which one depends on that person's rows alone, in any order.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Self
 
@@ -15,9 +17,11 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, one_of
 from ..row_rule import PERSON_WEIGHTS
-from .bound import finite_rows, integer_rows, target_exponent
-from .in_batches import InBatches
+from .bound import dense_rows, finite_rows, integer_rows, target_exponent
+from .in_batches import InThreads
+from .one_pass import squares
 from .persons import units_of
+from .shortening import squared_norms
 from .weighted import without_weights
 
 FloatArray = NDArray[np.float64]
@@ -31,11 +35,13 @@ _EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
 LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
 # Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
-# Squared norms between 2^-900 and 2^900 neither lose bits to subnormal numbers nor overflow.
-_ORDINARY = 900
+# A float64 is looked up by its exponent and the first bits of its mantissa.
+_CELL_BITS = 12
+_CELL_SHIFT = 52 - _CELL_BITS
+_FIRST_CELL = (1023 + _LOWEST // 4) << _CELL_BITS
 
 
-class MagnitudeCounts(InBatches):
+class MagnitudeCounts(InThreads):
     """Counts of magnitudes (norms of rows, or sizes of features) on the public ladder.
 
     Examples
@@ -50,16 +56,18 @@ class MagnitudeCounts(InBatches):
         # The last bin holds what is above the ladder.
         self._bins = np.zeros((n_columns, LADDER.size + 1), dtype=np.int64)
 
-    def update(self, magnitudes: FloatArray) -> Self:
-        """Add rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
-        return self._count(np.searchsorted(LADDER, magnitudes, side="left"))
+    def _of(self, X: Any) -> IntArray:
+        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
+        return self._binned(np.searchsorted(LADDER, X, side="left"))
 
-    def _count(self, rungs: IntArray) -> Self:
-        """Add rows of rungs, one for each column."""
-        for column in range(self._bins.shape[0]):
-            self._bins[column] += np.bincount(rungs[:, column], minlength=LADDER.size + 1)
-        self.n_rows += rungs.shape[0]
-        return self
+    def _binned(self, rungs: IntArray) -> IntArray:
+        """Return the bins of rows of rungs, one for each column."""
+        columns = (np.bincount(rungs[:, column], minlength=LADDER.size + 1) for column in range(self._bins.shape[0]))
+        return np.array(list(columns))
+
+    def _add(self, part: IntArray) -> None:
+        self._bins += part
+        self.n_rows += int(part[0].sum())
 
     def at_most(self) -> IntArray:
         """Return, for each column and rung, the number of rows at or below it."""
@@ -86,24 +94,46 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
     >>> LADDER[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
-    margin: Any = doubt(rows.shape[1])
+    margin = doubt(rows.shape[1])
     with np.errstate(over="ignore", under="ignore"):
-        squared = np.einsum("ij,ij->i", rows, rows)
-        if starts is not None:
-            sizes = np.diff(starts, append=rows.shape[0])
-            squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
-            margin = margin + sizes * 2.0**-51  # a sum in any order, and a quotient
-        mantissa, power = np.frexp(squared)
-    steps = _steps(mantissa, power)
-    sure = (_steps(mantissa * (1 - margin), power) == steps) & (_steps(mantissa * (1 + margin), power) == steps)
-    sure &= (mantissa >= 0.5) & (mantissa < 1) & (np.abs(power) < _ORDINARY)  # neither zero nor infinite
-    near = np.flatnonzero(~sure)
-    if starts is None:
-        steps[near] = _exact_steps(rows[near])
-    else:
+        squared = squared_norms(rows)
+        if starts is None:
+            return _rungs(squared, margin, lambda near: _exact_steps(rows[near]))
+        sizes = np.diff(starts, append=rows.shape[0])
+        squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
+    margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
+
+    def exactly(near: NDArray[np.intp]) -> IntArray:
         asked = np.isin(np.arange(starts.size), near).repeat(sizes)
-        steps[near] = _exact_steps_together(rows[asked], sizes[near], average)
-    return np.asarray(np.clip(steps, _LOWEST, _HIGHEST + 1)[:, None] - _LOWEST)
+        return np.asarray(_exact_steps_together(rows[asked], sizes[near], average))
+
+    return _rungs(squared, margin, exactly)
+
+
+def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
+    """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
+    rungs = np.take(_rungs_of_cells(margin), (squared.view(np.int64) >> _CELL_SHIFT) - _FIRST_CELL, mode="clip")
+    near = np.flatnonzero(rungs < 0)
+    if near.size:
+        rungs[near] = np.clip(exactly(near), _LOWEST, _HIGHEST + 1) - _LOWEST
+    return np.asarray(rungs[:, None])
+
+
+@functools.lru_cache(maxsize=4)
+def _rungs_of_cells(margin: float) -> IntArray:
+    """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
+
+    A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
+    one stand for all beyond, zero, infinity and NaN too.
+    """
+    edges = 1 + np.arange(2**_CELL_BITS + 1) / 2**_CELL_BITS
+    below, above = edges[:-1] * (1 - margin), edges[1:] * (1 + margin)
+    quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
+    rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
+    rungs[:, quarters != others] = -1
+    found: IntArray = np.minimum(rungs, LADDER.size).ravel()
+    found[[0, -1]] = -1
+    return found
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
@@ -205,13 +235,21 @@ class RowSizes(MagnitudeCounts):
                 raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
         self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
 
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+    def _of(self, X: Any) -> IntArray:
         units = units_of(self._weight is not None, without_weights(X))
-        rows = scaled_rows(units.rows, self._shift, self._scale)
-        if self._features is not None:
-            return super().update(np.abs(rows))
-        return self._count(norm_rungs(rows, units.starts, self._weight == "persons"))
+        if self._features is not None or units.starts is not None:
+            rows = scaled_rows(units.rows, self._shift, self._scale)
+            if self._features is not None:
+                return super()._of(np.abs(rows))
+            return self._binned(norm_rungs(rows, units.starts, self._weight == "persons"))
+        rows = dense_rows(units.rows)
+        squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
+
+        def exactly(near: NDArray[np.intp]) -> IntArray:
+            # Refused where one of them has NaN or infinity: such a row has no ordinary square.
+            return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
+
+        return self._binned(_rungs(squared, doubt(rows.shape[1]), exactly))
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)

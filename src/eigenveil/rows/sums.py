@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from .bound import RowBound, finite_rows
-from .in_batches import InBatches
+from .bound import RowBound, dense_rows
+from .in_batches import InThreads
 from .persons import units_of
 from .shortening import squared_norms, to_the_bound
 from .units import Units
 
-# Units that are added at once: integers of at most 2^24, so sums of so many are exact in float64.
-_BLOCK = 2**14
+# Units that are added at once: integers of at most 2^26, so sums of so many are exact in float64. And entries: so many
+# stay in a core's cache.
+_BLOCK, _BLOCK_ENTRIES = 2**14, 2**18
 
 
-class RowSums(InBatches):
+class RowSums(InThreads):
     """The number of rows and the sum of their integers, exact, whatever the order, batch, layout or engine.
 
     Where persons are the unit it is their number, and the sum of their averages, each of norm at most 2^bits.
@@ -41,17 +42,24 @@ class RowSums(InBatches):
         self.n_rows = 0
         self.total: NDArray[np.int64] = np.zeros(n_features, dtype=np.int64)
 
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+    def _of(self, X: Any) -> tuple[int, NDArray[np.int64]]:
         units = units_of(self.bound.takes_persons, X)
-        for part in units.with_rows(finite_rows(units.rows)).pieces(_BLOCK, _BLOCK):
-            self.total += self._integers(part).sum(axis=0).astype(np.int64)
-        self.n_rows += units.n_units
-        return self
+        dense = units.with_rows(dense_rows(units.rows))
+        buffer, total = np.empty((0, self.total.size)), np.zeros_like(self.total)
+        for part in dense.pieces(max(1, _BLOCK_ENTRIES // self.total.size), _BLOCK):
+            if buffer.shape[0] < part.rows.shape[0]:
+                buffer = np.empty(part.rows.shape)
+            integers = self._integers(part, buffer[: part.rows.shape[0]])
+            total += (np.ones(part.n_units) @ integers).astype(np.int64)
+        return units.n_units, total
 
-    def _integers(self, part: Units) -> NDArray[np.float64]:
+    def _add(self, part: tuple[int, NDArray[np.int64]]) -> None:
+        self.n_rows += part[0]
+        self.total += part[1]
+
+    def _integers(self, part: Units, buffer: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the integers of every unit: of a row, or the truncated average of a person's, shortened."""
-        integers = self.bound.single_integers(part.rows)
+        integers = self.bound.single_integers(part.rows, buffer)
         if part.starts is None:
             return integers
         # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
