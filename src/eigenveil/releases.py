@@ -125,5 +125,5 @@ def _makes_sense(release: Release) -> bool:
         found = [release.n_rows, release._of_one_unit, *values.values()]
         found += [] if release.law is None else [release.law.directions(values)]
         return all(one is None or bool(np.isfinite(one).all()) for one in found)
-    except (KeyError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+    except (LookupError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False

@@ -8,6 +8,8 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import PathLike
 from pathlib import Path
@@ -48,7 +50,8 @@ class Coordinator:
         self.longest = contribution_bytes(agreed)
         self.failure: str | None = None
         self._one_at_a_time = threading.Lock()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._stored():
+            self.folder.mkdir(parents=True, exist_ok=True)
         kept = self.folder / "round.json"
         if not kept.exists():
             agreed.save(kept)
@@ -61,16 +64,26 @@ class Coordinator:
         with self._one_at_a_time:
             place = opened(self.agreed, content).place
             file = self._file(place)
-            if file.exists():
-                if file.read_bytes() != content:
+            with self._stored():
+                before = file.read_bytes() if file.exists() else None
+            if before is not None:
+                if before != content:
                     raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
                 self._finish()  # whose acknowledgement was lost, maybe together with the release
                 return
             if self.agreed.terms.is_over:
                 raise ContributionError(Objection.LATE, self.agreed.sites[place])
-            with whole_file(file) as stored:
+            with self._stored(), whole_file(file) as stored:
                 stored.write(content)
             self._finish()
+
+    @contextmanager
+    def _stored(self) -> Iterator[None]:
+        """Tell what the disk refuses in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise FederationError(f"The folder {self.folder} cannot be used: {error.strerror}.") from error
 
     def _file(self, place: int) -> Path:
         return self.folder / f"{place:04d}.contribution"
@@ -139,7 +152,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.coordinator.add(self.rfile.read(length))
         except ContributionError as error:
             self._refuse(_CODES[error.objection], error.objection.value)
-        except (OSError, ReleaseFileError):  # a client that stalled, or a disk that is full: nothing is acknowledged
+        except (
+            OSError,
+            FederationError,
+            ReleaseFileError,
+        ):  # a client that stalled, or a disk that is full: nothing is acknowledged
             self._refuse(503, "not stored")
         else:
             self._answer(200, b'{"stored": true}')
