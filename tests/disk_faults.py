@@ -1,8 +1,8 @@
 """Disks that fail: one call of a run ends in an error, or every call from one on, at each point of the run.
 
-`strace` makes the call fail that is the `TURN`-th of its kind in a process. Every run is a process of its own, and first
-makes as many idle calls as bring the one that shall fail to its turn. So one tracer does for thousands of runs, and
-what is loaded once is not loaded again.
+`strace` makes the call fail that is the `TURN`-th of its kind in a process. Every run is a process of its own, and
+first makes as many idle calls as bring the one that shall fail to its turn. So one tracer does for thousands of runs,
+and what is loaded once is not loaded again.
 """
 
 import contextlib

@@ -238,6 +238,7 @@ def commands(folder, tell):
         rows.write_text("1,0\n0,1\n")
     except OSError:  # it was the test's own
         return
+    collection = ("--protocol", folder / "protocol.json", "--state", folder / "state")
     fit = ("pca", table, "-k", 1, "--epsilon", 0.5, "--norm-bound", 1, "--ledger", ledger, "-o", out)
     for words in (
         ("ledger", "create", ledger, "--epsilon", 2, "--data-set", "study"),
@@ -246,8 +247,7 @@ def commands(folder, tell):
         ("export", out, "-o", folder / "release.json", "--force"),
         ("local", "params", "--features", 2, "--epsilon", 1, "-o", folder / "protocol.json", "--force"),
         ("local", "encode", folder / "protocol.json", rows, "-o", folder / "reports", "--force", "--yes"),
-        ("local", "aggregate", folder / "reports", "--protocol", folder / "protocol.json", "--state", folder / "state")
-        + ("--release", folder / "local.npz", "--force"),
+        ("local", "aggregate", folder / "reports", *collection, "--release", folder / "local.npz", "--force"),
     ):
         for _ in range(TRIES):
             code, told = command(*words, *(() if "encode" in words else ("--quiet",)))  # bars have threads
