@@ -21,7 +21,8 @@ from .guarantee import Guarantee
 from .matrix_reading import IntArray
 from .notebook import notebook_table
 from .origin import Origin
-from .release_file import MAX_BYTES, read_release, release_bytes
+from .release_file import MAX_BYTES as MAX_BYTES
+from .release_file import read_release, release_bytes
 from .synthesizing import Synthesizing
 from .using import Using
 from .whole_file import whole_file

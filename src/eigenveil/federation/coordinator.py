@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..bounded_file import read_bounded
 from ..errors import ReleaseFileError
 from ..whole_file import whole_file
 from .combining import combine
@@ -31,7 +32,7 @@ _CODES = {
     Objection.LATE: 410,
 }
 _STALLED_SECONDS = 30
-_MOST_FORGOTTEN, _LONGEST_NUMBER = 2**20, 20
+_MOST_FORGOTTEN, _LONGEST_NUMBER, _LARGEST = 2**20, 20, 2**31
 
 
 class Coordinator:
@@ -152,11 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.coordinator.add(self.rfile.read(length))
         except ContributionError as error:
             self._refuse(_CODES[error.objection], error.objection.value)
-        except (
-            OSError,
-            FederationError,
-            ReleaseFileError,
-        ):  # a client that stalled, or a disk that is full: nothing is acknowledged
+        except (OSError, FederationError, ReleaseFileError):  # a client that stalled, or a disk that is full
             self._refuse(503, "not stored")
         else:
             self._answer(200, b'{"stored": true}')
@@ -184,8 +181,9 @@ def send(contribution: bytes | str | PathLike[str], address: str) -> None:
     address : str
         Of the coordinator, such as ``http://127.0.0.1:8000``; in production behind TLS.
     """
-    content = contribution if isinstance(contribution, bytes) else Path(contribution).read_bytes()
-    request = urllib.request.Request(f"{address.rstrip('/')}/contributions", data=content, method="POST")
+    if not isinstance(contribution, bytes):
+        contribution = read_bounded(contribution, "The contribution", FederationError, _LARGEST)
+    request = urllib.request.Request(f"{address.rstrip('/')}/contributions", data=contribution, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=_STALLED_SECONDS):
             return
