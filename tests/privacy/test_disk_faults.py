@@ -66,7 +66,7 @@ def sample(faults, count):
 
 @pytest.mark.parametrize(("error", "lasting"), [("EIO", False), ("EIO", True), ("ENOSPC", False)])
 def test_some_faults_lose_nothing_and_are_told_in_one_sentence(faults, tmp_path, error, lasting):
-    chosen = sample([fault for fault in faults if fault.run in FILES and fault.call in CHANGES], 24)
+    chosen = sample([fault for fault in faults if fault.run in FILES and fault.call in CHANGES], 16)
     assert found_by(chosen, tmp_path / "runs", error=error, lasting=lasting) == {}
 
 

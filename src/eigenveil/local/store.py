@@ -185,7 +185,10 @@ class Store:
 
     def _check_size(self) -> None:
         """Refuse a file that has become shorter, which it never does; nobody writes it inside a transaction."""
-        size = 0 if self._file is None else self._file.stat().st_size
+        try:
+            size = 0 if self._file is None else self._file.stat().st_size
+        except OSError as error:
+            raise self._replaced() from error
         if size < self._size:  # SQLite may have it in memory still
             raise self._replaced()
         self._size = size
