@@ -136,8 +136,7 @@ def test_a_signal_to_encode_leaves_no_half_file(tmp_path, number):
     assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", CODES)
-def test_a_signal_to_aggregate_keeps_what_was_counted(tmp_path, number):
+def test_a_signal_to_aggregate_keeps_what_was_counted(tmp_path):
     protocol, state = LocalProtocol(2, 1.0), tmp_path / "state"
     (tmp_path / "protocol.json").write_text(protocol.to_json())
     reports = encode_many(protocol, [[1.0, 0.0]] * 2500)  # a batch, and some of the next
@@ -149,8 +148,8 @@ def test_a_signal_to_aggregate_keeps_what_was_counted(tmp_path, number):
             return collection.n_reports
 
     words = ("local", "aggregate", "--protocol", tmp_path / "protocol.json", "--state", state)
-    code, told = signalled(number, counted, *words, given=b"".join(map(to_line, reports)))
-    assert code == CODES[number]
+    code, told = signalled(signal.SIGTERM, counted, *words, given=b"".join(map(to_line, reports)))
+    assert code == 143
     assert told.startswith("eigenveil: interrupted;")
     assert told.count("\n") == 1
     assert counted() == 2000
