@@ -3,7 +3,8 @@
 The recording is that of `strace`. Playing it again follows two rules of what a disk may forget. *POSIX*: every write
 to a file that was not synchronized after it, and every change of a name whose folder was not. *ext4*: names are changed
 in the order they were, and any synchronization brings all earlier changes of names to the disk. After a synchronization
-that failed, a later one tells nothing of the same writes: the system may have given them up.
+that failed, a later one tells nothing of the same writes: the system may have given them up. Names share the blocks of
+their folder, which the next change of a name writes again.
 """
 
 import re
@@ -71,7 +72,7 @@ def _steps(call, arguments, answer, folder, names, sizes):
     failed = FAILED if answer.startswith("-") else ""
     if call == "sendto":
         return [Step("event", data=texts[-1])]
-    if failed and call not in ("fsync", "fdatasync"):  # which has not been done
+    if call not in CALLS.split(",") or (failed and call not in ("fsync", "fdatasync")):  # read, or not done
         return []
     if held and place == folder and call in ("fsync", "fdatasync"):
         return [Step(f"{failed}sync_folder")]
@@ -111,20 +112,16 @@ def lost(steps, rule):
     for place, step in enumerate(steps):
         later = steps[place + 1 :]
         if step.kind in CONTENT:
-            kept = _kept(["sync"], [one for one in later if one.file == step.file])
+            tried = [one.kind for one in later if one.file == step.file and one.kind in ("sync", "failed sync")]
+            kept = tried[:1] == ["sync"]
         elif step.kind in NAMES:
-            kept = _kept(["sync_folder", "sync"] if rule == "ext4" else ["sync_folder"], later)
+            syncs = ("sync_folder", "sync") if rule == "ext4" else ("sync_folder",)
+            kept = any(one.kind in syncs for one in later)
         else:
             kept = True
         if not kept:
             forgotten.add(place)
     return forgotten
-
-
-def _kept(syncs, later):
-    """Tell whether the first synchronization of later steps has worked."""
-    tried = [one.kind for one in later if one.kind.removeprefix(FAILED) in syncs]
-    return bool(tried) and tried[0] in syncs
 
 
 def forgetful_disks(steps, rule):

@@ -22,6 +22,7 @@ needs_cryptography()
 CHANGES = [call for call in IDLE if call not in ("read", "pread64")]
 SYNCS = ("fsync", "fdatasync")
 COMMANDS = "commands"
+BATCH = 100  # runs of one tracer: the numbers of their processes must differ
 FILES = [name for name in RUNS if name != COMMANDS]
 
 
@@ -49,14 +50,14 @@ def problems(outcome):
 
 def found_by(faults, folder, **options):
     """Return what is wrong with the runs of these faults, by fault."""
-    runs = {name: run for name, (run, _) in RUNS.items()}
-    found = {}
-    for outcome in outcomes(runs, faults, folder, **options):
-        wrong = problems(outcome)
-        shutil.rmtree(outcome.folder)
-        outcome.trace.unlink()
-        if wrong:
-            found[outcome.fault] = wrong
+    runs, found = {name: run for name, (run, _) in RUNS.items()}, {}
+    folder.mkdir()
+    for start in range(0, len(faults), BATCH):
+        for outcome in outcomes(runs, faults[start : start + BATCH], folder / str(start), **options):
+            wrong = problems(outcome)
+            if wrong:
+                found[outcome.fault] = wrong
+        shutil.rmtree(folder / str(start))
     return found
 
 

@@ -67,13 +67,11 @@ class Coordinator:
             file = self._file(place)
             with self._stored():
                 before = file.read_bytes() if file.exists() else None
-            if before is not None:
-                if before != content:
-                    raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
-                self._finish()  # whose acknowledgement was lost, maybe together with the release
-                return
-            if self.agreed.terms.is_over:
+            if before not in (None, content):
+                raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
+            if before is None and self.agreed.terms.is_over:
                 raise ContributionError(Objection.LATE, self.agreed.sites[place])
+            # Also where it is there: it may not have been acknowledged because the disk was not sure of it.
             with self._stored(), whole_file(file) as stored:
                 stored.write(content)
             self._finish()
