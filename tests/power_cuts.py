@@ -2,7 +2,9 @@
 
 The recording is that of `strace`. Playing it again follows two rules of what a disk may forget. *POSIX*: every write
 to a file that was not synchronized after it, and every change of a name whose folder was not. *ext4*: names are changed
-in the order they were, and any synchronization brings all earlier changes of names to the disk.
+in the order they were, and any synchronization brings all earlier changes of names to the disk. After a synchronization
+that failed, a later one tells nothing of the same writes: the system may have given them up. Names share the blocks of
+their folder, which the next change of a name writes again.
 """
 
 import re
@@ -12,8 +14,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,link,unlink"
-_LINE = re.compile(r"^\d+ +(\w+)\((.*)\) += (\d+)")
+CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,link,unlink,sendto"
+_LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (\d+|-1 \w+ .*\(INJECTED\))")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 _PLACE = re.compile(r"^\d+<((?:\\x[0-9a-f]{2})*)>")
 
@@ -29,7 +31,7 @@ def can_trace():
 class Step:
     """One call: what it does, to which name and to which file, with what."""
 
-    kind: str  # create, link, rename, unlink, write, truncate, sync, sync_folder or event
+    kind: str  # create, link, rename, unlink, write, truncate, sync, sync_folder, one of both failed, or event
     name: str = ""
     file: int = -1
     at: int = 0
@@ -38,13 +40,19 @@ class Step:
 
 
 NAMES, CONTENT = ("create", "link", "rename", "unlink"), ("write", "truncate")
+FAILED = "failed "
 
 
 def recorded(code, folder):
-    """Run Python code with the folder as its argument; return its steps there. Writes to `events` are its own marks."""
+    """Run Python code with the folder as its argument; return its steps there. What it sends are its own marks."""
     trace = folder.parent / "trace"
     command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", trace]
     subprocess.run([*command, sys.executable, "-c", code, folder], check=True)
+    return steps_in(trace, folder)
+
+
+def steps_in(trace, folder):
+    """Return the steps in a folder that a trace tells."""
     names, sizes, steps = {}, {}, []
     for line in trace.read_text().splitlines():
         found = _LINE.match(line)
@@ -61,13 +69,16 @@ def _steps(call, arguments, answer, folder, names, sizes):
     texts = [_raw(text) for text in _TEXT.findall(arguments)]
     held = _PLACE.match(arguments)
     place = Path((_raw(held[1]) if held else texts[0] if texts else b"").decode(errors="replace"))
+    failed = FAILED if answer.startswith("-") else ""
+    if call == "sendto":
+        return [Step("event", data=texts[-1])]
+    if call not in CALLS.split(",") or (failed and call not in ("fsync", "fdatasync")):  # read, or not done
+        return []
     if held and place == folder and call in ("fsync", "fdatasync"):
-        return [Step("sync_folder")]
+        return [Step(f"{failed}sync_folder")]
     if place.parent != folder or place.name.endswith("-shm"):  # shared memory is made anew after a cut
         return []
     name = place.name
-    if name == "events":
-        return [Step("event", data=texts[0])] if call == "write" else []
     if call == "openat":
         if "O_CREAT" not in arguments or name in names:
             assert "O_TRUNC" not in arguments, "not played again"
@@ -85,7 +96,7 @@ def _steps(call, arguments, answer, folder, names, sizes):
         return []
     file = names[name]
     if call in ("fsync", "fdatasync"):
-        return [Step("sync", name, file)]
+        return [Step(f"{failed}sync", name, file)]
     numbers = [int(number) for number in re.findall(r", (\d+)(?=[,)]|$)", arguments)]
     if call == "ftruncate":
         sizes[file] = numbers[-1]
@@ -100,12 +111,16 @@ def lost(steps, rule):
     forgotten = set()
     for place, step in enumerate(steps):
         later = steps[place + 1 :]
-        if step.kind in CONTENT and not any(one.kind == "sync" and one.file == step.file for one in later):
-            forgotten.add(place)
-        if step.kind in NAMES:
+        if step.kind in CONTENT:
+            tried = [one.kind for one in later if one.file == step.file and one.kind in ("sync", "failed sync")]
+            kept = tried[:1] == ["sync"]
+        elif step.kind in NAMES:
             syncs = ("sync_folder", "sync") if rule == "ext4" else ("sync_folder",)
-            if not any(one.kind in syncs for one in later):
-                forgotten.add(place)
+            kept = any(one.kind in syncs for one in later)
+        else:
+            kept = True
+        if not kept:
+            forgotten.add(place)
     return forgotten
 
 

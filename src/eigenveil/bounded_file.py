@@ -9,7 +9,7 @@ import math
 import os
 import stat
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from .errors import EigenveilError
 
@@ -27,13 +27,8 @@ def read_bounded(
     The size is asked before anything is read, and no more than that is.
     """
     try:
-        # Opened without waiting, then asked what it is: a name can be made to stand for another file in between.
-        with open(os.open(path, os.O_RDONLY | _NOT_WAITING), "rb") as file:
+        with open_regular(path) as file:
             found = os.fstat(file.fileno())
-            if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(None, "it is a folder")
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(None, "it is no regular file; copy what it says to one")
             # No more than there was: room is made for all that is asked for.
             content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
     except OSError as error:
@@ -43,6 +38,19 @@ def read_bounded(
     if content is None or len(content) > found.st_size:
         raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
     return content
+
+
+def open_regular(path: str | PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading, or raise `OSError` with words for `strerror`; a pipe is not waited for."""
+    # Opened without waiting, then asked what it is: a name can be made to stand for another file in between.
+    number = os.open(path, os.O_RDONLY | _NOT_WAITING)
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode):
+        return open(number, "rb")
+    os.close(number)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(None, "it is a folder")
+    raise OSError(None, "it is no regular file; copy what it says to one")
 
 
 def parsed_json(text: str | bytes) -> Any:

@@ -21,7 +21,8 @@ from .guarantee import Guarantee
 from .matrix_reading import IntArray
 from .notebook import notebook_table
 from .origin import Origin
-from .release_file import MAX_BYTES, read_release, release_bytes
+from .release_file import MAX_BYTES as MAX_BYTES
+from .release_file import read_release, release_bytes
 from .synthesizing import Synthesizing
 from .using import Using
 from .whole_file import whole_file
@@ -125,5 +126,5 @@ def _makes_sense(release: Release) -> bool:
         found = [release.n_rows, release._of_one_unit, *values.values()]
         found += [] if release.law is None else [release.law.directions(values)]
         return all(one is None or bool(np.isfinite(one).all()) for one in found)
-    except (KeyError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+    except (LookupError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False

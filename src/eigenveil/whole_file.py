@@ -4,7 +4,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,9 +23,10 @@ def whole_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-        sync_folder(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    except BaseException:
+        _remove(draft)
+        raise
+    sync_folder(path)
 
 
 @contextmanager
@@ -40,13 +41,19 @@ def linked_into_place(path: Path) -> Iterator[Path]:
         yield draft
         os.link(draft, path)
     finally:
-        draft.unlink(missing_ok=True)
+        _remove(draft)
     sync_folder(path)
 
 
 def draft_of(path: Path) -> Path:
     """Return a name that no other process and no other thread has, in the same folder so that a rename is atomic."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.part")
+
+
+def _remove(draft: Path) -> None:
+    """Remove a draft; one that a failing disk keeps does no harm, and its removal is not what is told about."""
+    with suppress(OSError):
+        draft.unlink()
 
 
 def sync_folder(path: Path) -> None:

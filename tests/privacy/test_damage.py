@@ -232,6 +232,49 @@ def test_a_relative_path_stays_the_file_that_was_opened(tmp_path, monkeypatch, k
             assert collection.n_reports == 2
 
 
+_held = []  # open until the process ends
+
+
+def killed_without_what_stands_beside(path, sent, mode=None):
+    """Count reports in a process that is killed, with every file beside the collection removed; return how many."""
+
+    def add():
+        _held.append(Aggregator(protocol(), path))
+        if mode is not None:
+            _held[0]._store.connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()
+        for report in sent:
+            assert _held[0].add(report) is None
+            for beside in path.parent.glob(f"{path.name}-*"):
+                beside.unlink()
+
+    in_child(add)
+    with Aggregator.open(path) as collection:
+        return collection.n_reports
+
+
+def test_what_was_acknowledged_stands_in_no_file_that_could_be_deleted_beside(path):
+    assert killed_without_what_stands_beside(path, reports(5)) == 5
+
+
+def test_control_a_write_ahead_log_loses_what_was_acknowledged(path):
+    assert killed_without_what_stands_beside(path, reports(5), "WAL") < 5
+
+
+def test_a_collection_of_a_version_with_a_write_ahead_log_is_read_whole(path):
+    sent = reports(4)
+
+    def add():
+        _held.append(Aggregator(protocol(), path))
+        _held[0]._store.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        _held[0].add_many(sent[:3])
+
+    in_child(add)
+    assert path.with_name("file-wal").exists()
+    with Aggregator.open(path) as collection:
+        assert collection.add_many(sent).refused == {"repeated": 3}
+        assert sorted(path.parent.iterdir()) == [path]
+
+
 def test_a_handle_that_met_damage_leaves_no_file_open_and_no_lock(path):
     whole = ledger_bytes(path)
     kept = []  # the errors, with all frames that they came through

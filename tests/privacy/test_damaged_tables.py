@@ -83,7 +83,7 @@ def json_lines(generator):
     odd = (
         f'{{"age": "{PLANTED[0]}',
         f'["{PLANTED[0]}"]',
-        f'{{"{PLANTED[0]}": {PLANTED[2]}}}',
+        f'{{"{AS_NAMES[0]}": {PLANTED[2]}}}',
         PLANTED[0],
         lines[0][:-3],
         "null",

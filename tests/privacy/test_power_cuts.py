@@ -11,11 +11,11 @@ from power_cuts import can_trace, forgetful_disks, lost, play, recorded
 pytestmark = pytest.mark.skipif(not can_trace(), reason="needs strace, and the right to trace a process")
 
 START = """
-import os, sys
+import socket, sys
 from pathlib import Path
 folder = Path(sys.argv[1])
-marks = os.open(folder / "events", os.O_WRONLY | os.O_CREAT)
-event = lambda text: os.write(marks, text.encode())
+marks = socket.socketpair()
+event = lambda text: marks[0].send(text.encode())
 """
 FITS = """
 import numpy as np
@@ -40,10 +40,10 @@ collection.close()
 """
 CARELESS = """
 import eigenveil.accounting.ledger_file as book, eigenveil.local.collection_file as state
-import eigenveil.whole_file as files
+import eigenveil.local.store as store, eigenveil.whole_file as files
 book._DURABLE = "PRAGMA synchronous = FULL"
 state._DURABLE = "PRAGMA synchronous = OFF"
-files.sync_folder = lambda path: None
+book.sync_folder = store.sync_folder = files.sync_folder = lambda path: None
 """
 
 
@@ -134,3 +134,5 @@ def test_control_the_rules_differ():
     assert lost(run, "posix") == {0}  # its name was not brought to the disk
     assert lost(run, "ext4") == set()
     assert lost(run[:2], "ext4") == {0, 1}
+    refused = [*run[:2], Step("failed sync", "a", 0), run[2]]  # tried again after it failed, and told to have worked
+    assert lost(refused, "posix") == {0, 1}

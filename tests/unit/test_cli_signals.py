@@ -80,7 +80,7 @@ def test_a_release_that_cannot_be_saved_names_its_entry(study, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(files.os, "replace", full)
     folder = study.path.parent
     words = ("pca", folder / "table.csv", "-k", 1, "--epsilon", 0.5, "--norm-bound", 1, "--yes")
     result = command_result(*words, "--ledger", study.path, "--output", folder / "out.npz")

@@ -311,7 +311,7 @@ def test_many_kills_lose_no_acknowledged_report(tmp_path):
     for kill in range(kills):
         reports = reports_for(protocol, 400, seed=kill)
         log.write_bytes(b"")
-        child, goal = start_child(lambda reports=reports: serve(reports)), int(rng.integers(150, 300))
+        child, goal = start_child(lambda reports=reports: serve(reports)), int(rng.integers(205, 300))
         while log.stat().st_size < goal:
             time.sleep(0.001)
         assert child.kill()
@@ -320,7 +320,7 @@ def test_many_kills_lose_no_acknowledged_report(tmp_path):
             assert seen <= collection.n_reports - known <= seen + 1  # one may be counted and not yet acknowledged
             known = collection.n_reports
             assert collection.add_many(reports[:seen]).refused == {"repeated": seen}
-    assert known > 47_000 / 2
+    assert known > 47_000
 
 
 def test_a_collection_of_format_1_gets_its_seal(tmp_path):

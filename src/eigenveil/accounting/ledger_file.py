@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ..errors import LedgerError
 from ..guarantee import Guarantee
-from ..whole_file import linked_into_place
+from ..whole_file import linked_into_place, sync_folder
 
 _FORMAT = 3
 _ROW_FORMAT = 2  # before there was a unit: all of it is about one row
@@ -177,6 +177,7 @@ class LedgerFile:
             link = entry_hash(entries[-1].hash if entries else self.head.hash, *content)
             connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
             connection.execute("COMMIT")
+            sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
         # A file that was moved away or replaced meanwhile has the entry, and the one at the path has not.
         if self._place() != self._opened:
             raise self._replaced()
@@ -271,7 +272,7 @@ def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection
             connection.execute(_DURABLE)
             connection.row_factory = sqlite3.Row
             yield connection  # what was not committed is rolled back
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
         raise LedgerError(_explained(path, str(error))) from error
 
 
@@ -290,6 +291,6 @@ def _explained(path: Path, text: str) -> str:
         return f"The ledger {path} cannot be written; give this user write access to it and its folder."
     if "locked" in text:
         return f"The ledger {path} is busy with another process; nothing was spent, try again."
-    if "full" in text or "I/O" in text:
+    if "full" in text or "I/O" in text or "Errno" in text:
         return f"The disk of the ledger {path} is full or fails; nothing was drawn."
     return f"The file {path} is not a readable ledger; restore it from a backup."

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,18 @@ class Checkpoint:
         text = json.dumps(settings, sort_keys=True)
         if self.path is not None and self.path.exists() and not self.path.is_file():
             raise InvalidDataError(f"The checkpoint {self.path} is no regular file; name another.")
-        try:
+        with self._usable():
             self._connection = sqlite3.connect(":memory:" if self.path is None else self.path, isolation_level=None)
-            self._open(text)
+            try:
+                self._open(text)
+            except BaseException:
+                self._connection.close()  # and leave no lock
+                raise
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
             raise InvalidDataError(f"The checkpoint {self.path} cannot be used; name another file.") from error
 
@@ -55,11 +65,11 @@ class Checkpoint:
         connection.execute("COMMIT")
         ours = connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION_ID
         if not ours or connection.execute("SELECT settings FROM audit").fetchone()[0] != text:
-            connection.close()
             raise InvalidDataError(f"The checkpoint {self.path} belongs to another audit; name another file.")
 
     def __contains__(self, key: str) -> bool:
-        found = self._connection.execute("SELECT 1 FROM block WHERE key = ?", (key,)).fetchone()
+        with self._usable():
+            found = self._connection.execute("SELECT 1 FROM block WHERE key = ?", (key,)).fetchone()
         return found is not None
 
     def put(self, key: str, scores: FloatArray) -> None:
@@ -67,7 +77,8 @@ class Checkpoint:
         columns = 0 if scores.ndim == 1 else scores.shape[1]
         content = np.ascontiguousarray(scores, dtype="<f8").tobytes()
         row = (key, columns, content, _digest(key, columns, content))
-        self._connection.execute("INSERT OR IGNORE INTO block VALUES (?, ?, ?, ?)", row)
+        with self._usable():
+            self._connection.execute("INSERT OR IGNORE INTO block VALUES (?, ?, ?, ?)", row)
 
     def get(self, key: str) -> FloatArray:
         """Return a block as it was kept; one that was changed since is refused."""

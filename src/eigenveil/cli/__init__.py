@@ -44,6 +44,7 @@ COMMANDS = {
 _OPTIONS = {
     "--version": "Print the version.",
     "--debug": "Show the traceback of an error; it may quote private values.",
+    "--largest-file": "Read no release file that is larger; 2 GiB by default.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
     "-h, --help": "Show this message, or that of a command.",
@@ -83,5 +84,7 @@ def main() -> None:
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
     from .commands import app
     from .common import run
+    from .signals import HeldSignals
 
-    run(app)
+    with HeldSignals():
+        run(app)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .common import Relation
+from .common import Relation, note_console, output_console
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
@@ -65,13 +65,12 @@ def audited(subject: Any, *, workers: int | None = None, **options: Any) -> "Aud
     # Not at the top: a device that encodes a row should not wait for any of this.
     import os
 
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     from ..audit import audit as run_audit
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    screen = Console(stderr=True)
+    screen = note_console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
         task = bar.add_task(f"drawing from {getattr(subject, 'name', subject)}", total=None)
@@ -87,7 +86,6 @@ def show(report: "AuditReport", *, json: bool) -> None:
     """Print a report as a table, or as JSON."""
     import json as json_format
 
-    from rich.console import Console
     from rich.table import Table
 
     if json:
@@ -105,7 +103,7 @@ def show(report: "AuditReport", *, json: bool) -> None:
     if report.impossible:
         table.add_row("support violation", f"probability at least {report.impossible:.3g}")
     table.add_row("verdict", report.verdict)
-    Console(width=None if Console(stderr=True).is_terminal else 100).print(table)
+    output_console().print(table)
 
 
 def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:

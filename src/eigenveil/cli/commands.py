@@ -6,7 +6,7 @@ import typer
 
 from ..version import __version__
 from .audit import audit
-from .common import Debug
+from .common import Debug, LargestFile
 from .demo import demo
 from .export import export, sample
 from .federation import federation_app
@@ -55,7 +55,11 @@ def options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
     ] = False,
+    largest_file: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="BYTES", help="Read no release file that is larger; 2 GiB by default."),
+    ] = None,
 ) -> None:
     """Differentially private PCA with guarantees you can defend."""
     del version
-    Debug.on = debug
+    Debug.on, LargestFile.limit = debug, largest_file

@@ -8,13 +8,17 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.whole_file import whole_file as written_whole
+
+if TYPE_CHECKING:
+    from eigenveil.releases import Release
 
 REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
 """Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
@@ -40,9 +44,34 @@ def note_console(quiet: bool = False) -> Console:
     return _console(sys.stderr.isatty(), stderr=True, quiet=quiet)
 
 
+def visible(text: str) -> str:
+    r"""Return a text in which all that steers a terminal, or cannot be printed for another reason, is an escape.
+
+    Names of files, columns and data sets come from others, and a terminal obeys what it is sent.
+
+    Examples
+    --------
+    >>> print(visible("age\x1b[2J"))
+    age\x1b[2J
+    """
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def say(text: str, *, err: bool = True) -> None:
+    """Print a text as it is, but for what steers a terminal; on stderr by default."""
+    typer.echo(visible(text), err=err)
+
+
+class _VisibleConsole(Console):
+    """A console in which every text is `visible`; colours and bars are its own."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
 def _console(terminal: bool, **options: Any) -> Console:
     # Names of files and columns are not markup, and a pipe has no width of its own.
-    return Console(width=None if terminal else 100, markup=False, highlight=False, emoji=False, **options)
+    return _VisibleConsole(width=None if terminal else 100, markup=False, highlight=False, emoji=False, **options)
 
 
 def print_json(value: Any) -> None:
@@ -84,6 +113,24 @@ class Debug:
     on = False
 
 
+class LargestFile:
+    """The most bytes of a release file that are read; None is the default of `load_release`. Set as `Debug` is."""
+
+    limit: int | None = None
+
+    @classmethod
+    def given(cls) -> dict[str, int]:
+        """Return it as `load_release` takes it."""
+        return {} if cls.limit is None else {"max_bytes": cls.limit}
+
+
+def opened_release(path: str | Path) -> "Release":
+    """Read a release file, as large as `--largest-file` allows."""
+    from eigenveil.releases import load_release
+
+    return load_release(path, **LargestFile.given())
+
+
 def run(app: Callable[[], Any]) -> None:
     """Run the command line: an error of ours is one sentence on stderr and exit code 1, a signal has its own."""
     try:
@@ -109,6 +156,6 @@ def run(app: Callable[[], Any]) -> None:
 
 def _stop(sentence: str, code: int) -> None:
     if Debug.on:
-        traceback.print_exc()
-    typer.echo(sentence, err=True)
+        say(traceback.format_exc())
+    say(sentence)
     raise SystemExit(code) from None

@@ -11,7 +11,7 @@ import typer
 
 from eigenveil.errors import InvalidParameterError, NoiseWarning
 
-from .common import Force, Quiet, check_output, note_console, whole_file
+from .common import Force, Quiet, check_output, note_console, opened_release, whole_file
 
 File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
 
@@ -30,11 +30,9 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."""
-    from eigenveil.releases import load_release
-
     target = release.with_suffix(f".{to}") if output is None else output
     check_output(target, force, [release])
-    content = _quietly(lambda: _content(load_release(release), to))
+    content = _quietly(lambda: _content(opened_release(release), to))
     with whole_file(target) as file:
         file.write(content)
     note_console(quiet).print(f"Written to {target}; it holds released values only.", soft_wrap=True)
@@ -50,14 +48,12 @@ def sample(
     quiet: Quiet = False,
 ) -> None:
     """Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges."""
-    from eigenveil.releases import load_release
-
     if output.suffix not in (".csv", ".parquet"):
         raise InvalidParameterError("The name of the output must end in .csv or .parquet.")
     check_output(output, force, [release])
     if output.suffix == ".parquet":
         _check_parquet()
-    columns = _quietly(lambda: load_release(release).sample_table(rows))
+    columns = _quietly(lambda: opened_release(release).sample_table(rows))
     content = _parquet(columns) if output.suffix == ".parquet" else _csv(columns)
     with whole_file(output) as file:
         file.write(content)

@@ -8,7 +8,7 @@ from rich.table import Table as Grid
 
 from eigenveil.errors import InvalidParameterError
 
-from .common import AsJson, Force, Quiet, Relation, check_output, note_console, output_console, print_json
+from .common import AsJson, Force, Quiet, Relation, check_output, note_console, output_console, print_json, whole_file
 from .fitting import Data, number_of_components
 from .options import Decimal, Delimiter, Encoding, Weight, engine_names
 from .progress import one_bar
@@ -234,8 +234,8 @@ def serve(
     coordinator = Coordinator(Round.load(agreed), folder)
     with coordinator.server(host, port) as server:
         address = f"http://{host}:{server.server_port}"
-        (coordinator.folder / "address.new").write_text(address)
-        (coordinator.folder / "address.new").replace(coordinator.folder / "address.txt")
+        with whole_file(coordinator.folder / "address.txt") as file:
+            file.write(address.encode())
         note_console(quiet).print(f"Listening on {address}; the state is in {folder}.", soft_wrap=True)
         server.serve_forever()
 

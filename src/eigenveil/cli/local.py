@@ -4,6 +4,7 @@ import csv
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
@@ -12,6 +13,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from eigenveil.bounded_file import open_regular
 from eigenveil.cli.common import (
     AsJson,
     Force,
@@ -20,6 +22,7 @@ from eigenveil.cli.common import (
     note_console,
     output_console,
     print_json,
+    visible,
     whole_file,
 )
 from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
@@ -193,7 +196,7 @@ def aggregate(
 def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None:
     console = note_console(quiet)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[seen]} reports"),
@@ -203,9 +206,9 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
     # Some versions of rich end a bar that is disabled with an empty line.
     with Progress(*columns, console=note_console(hidden), disable=hidden) as progress:
         for source in sources:
-            # The size of a pipe is not known: its bar only moves.
+            # The size of standard input is not known: its bar only moves.
             total = source.stat().st_size if source != STANDARD and source.is_file() else None
-            task = progress.add_task(str(source), total=total, seen=0)
+            task = progress.add_task(visible(str(source)), total=total, seen=0)
             seen = 0
 
             def advance(count: int, taken: int, task: TaskID = task) -> None:
@@ -225,7 +228,7 @@ def _text_rows(path: Path) -> Iterator[Iterator[list[float]]]:
         if path == STANDARD:
             yield _numbers(csv.reader(sys.stdin))
             return
-        with open(path, newline="", encoding="utf-8") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
             yield _numbers(csv.reader(file))
     except OSError as error:
         raise InvalidDataError(f"The file of rows {path} cannot be read: {error.strerror}.") from error

@@ -8,7 +8,7 @@ import typer
 
 from eigenveil.errors import LedgerError
 
-from .common import Force, check_output
+from .common import Force, LargestFile, check_output, say
 
 
 def report(
@@ -41,10 +41,10 @@ def report(
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    target = write_report(release, page, ledger=book, title=title, scores=scores)
-    typer.echo(f"Written to {target}; it needs no network and holds released values only.")
+    target = write_report(release, page, ledger=book, title=title, scores=scores, **LargestFile.given())
+    say(f"Written to {target}; it needs no network and holds released values only.", err=False)
     if registry is not None:
-        written = write_registry(release, registry, ledger=book)
-        typer.echo(f"Written to {written}; it has blanks that only a person can fill in.")
+        written = write_registry(release, registry, ledger=book, **LargestFile.given())
+        say(f"Written to {written}; it has blanks that only a person can fill in.", err=False)
     if show:
         webbrowser.open(target.resolve().as_uri())

@@ -7,7 +7,7 @@ import typer
 
 from eigenveil.errors import InvalidParameterError
 
-from .common import output_console, print_json
+from .common import opened_release, output_console, print_json
 from .fitting import Data, estimator_parameters, facts, fit_and_save, told_notes
 from .options import FitOptions, RidgeOptions, with_options
 from .spending import count_fields, guarantee_fields
@@ -39,11 +39,9 @@ def ridge(
 
 
 def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:
-    from eigenveil.releases import load_release
-
     if len(data) > 1 or options.epsilon is not None:
         raise InvalidParameterError("A regression from a release takes that one file, and costs no epsilon.")
-    release = load_release(data[0])
+    release = opened_release(data[0])
     names = feature_names(release)
     if target not in names:
         raise InvalidParameterError(f"There is no feature {target!r} in {data[0]}.")

@@ -9,7 +9,17 @@ from rich.table import Table as Grid
 from eigenveil.errors import InvalidParameterError
 from eigenveil.figure_style import new_figure, styled
 
-from .common import AsJson, Force, Quiet, RelationName, check_output, note_console, output_console, print_json
+from .common import (
+    AsJson,
+    Force,
+    Quiet,
+    RelationName,
+    check_output,
+    note_console,
+    opened_release,
+    output_console,
+    print_json,
+)
 from .common import whole_file as written
 from .options import Decimal, Delimiter, Encoding
 from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
@@ -67,11 +77,10 @@ def scores(
 ) -> None:
     """Release a private map of scores: how many rows lie in each cell of two released components."""
     from eigenveil.estimators.score_map import opened_rows, plan_scores, score_map
-    from eigenveil.releases import load_release
 
     from .tables import expand, read_from, text_format
 
-    loaded = load_release(release)
+    loaded = opened_release(release)
     paths, book = expand(data), open_ledger(ledger)
     if not dry_run:
         inputs = [str(release), *paths, *([] if ledger is None else [str(ledger)])]

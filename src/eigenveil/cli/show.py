@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from .common import AsJson, Quiet, output_console, print_json
+from .common import AsJson, Quiet, opened_release, output_console, print_json
 from .spending import count_fields, guarantee_fields
 from .values import (
     component_fields,
@@ -28,10 +28,9 @@ _SHOWN_COEFFICIENTS = 20
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing."""
-    from eigenveil.releases import load_release
     from eigenveil.report.shown import SHOWN_COMPONENTS, read
 
-    opened = load_release(release)
+    opened = opened_release(release)
     shown = read(opened)
     if as_json:
         print_json({"command": "show", **_facts(release, opened), **_values(opened, shown), "notes": list(shown.notes)})
@@ -56,9 +55,8 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
 def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Compare two releases of the same features: directions, matrices, and what both promise together."""
     from eigenveil.comparison import compare as compared
-    from eigenveil.releases import load_release
 
-    releases = load_release(first), load_release(second)
+    releases = opened_release(first), opened_release(second)
     found = compared(*releases)
     if as_json:
         result = {

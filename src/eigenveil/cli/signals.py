@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a fit: what a ledger has paid for is finished and written, or named.
+"""Ctrl-C and SIGTERM end a command; during a fit, what a ledger has paid for is first finished and written, or named.
 
 To draw again under the entry of an interrupted draw would be sound only if nobody had seen anything of the first one.
 No program can know that, and whoever could ask for another draw might ask until one pleases. So a signal waits instead.
@@ -11,9 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-import typer
-
-from .common import INTERRUPTED, TERMINATED
+from .common import INTERRUPTED, TERMINATED, say
 
 _SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
@@ -69,10 +67,8 @@ class HeldSignals:
         for one, handler in self._before.items():
             signal.signal(one, handler)
         if self.entry is not None and self.written is None:
-            typer.echo(
-                f"eigenveil: entry {self.entry} of the ledger was paid for, and no release came of it.", err=True
-            )
+            say(f"eigenveil: entry {self.entry} of the ledger was paid for, and no release came of it.")
         if kind is None and self._waiting is not None:
             paid = "" if self.entry is None else f", paid for by entry {self.entry} of the ledger,"
-            typer.echo(f"eigenveil: the release{paid} is whole in {self.written}.", err=True)
+            say(f"eigenveil: the release{paid} is whole in {self.written}.")
             raise SystemExit(self._waiting)

@@ -10,6 +10,8 @@ from typer.core import TyperCommand
 
 from eigenveil.errors import EigenveilError
 
+from .common import visible
+
 _PHRASES = {
     "encode it,": "encode it with --categories,",
     "columns=": "--columns",
@@ -67,6 +69,15 @@ def in_own_options(text: str) -> str:
 
 class Command(TyperCommand):
     """A command whose errors and warnings name its own options."""
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        """Read what was typed; an error about it, which is typer's, quotes it."""
+        try:
+            return super().make_context(*words, **options)
+        except Exception as error:
+            if isinstance(getattr(error, "message", None), str):
+                vars(error)["message"] = visible(vars(error)["message"])
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

@@ -8,11 +8,14 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..bounded_file import read_bounded
 from ..errors import ReleaseFileError
 from ..whole_file import whole_file
 from .combining import combine
@@ -29,7 +32,7 @@ _CODES = {
     Objection.LATE: 410,
 }
 _STALLED_SECONDS = 30
-_MOST_FORGOTTEN, _LONGEST_NUMBER = 2**20, 20
+_MOST_FORGOTTEN, _LONGEST_NUMBER, _LARGEST = 2**20, 20, 2**31
 
 
 class Coordinator:
@@ -48,7 +51,8 @@ class Coordinator:
         self.longest = contribution_bytes(agreed)
         self.failure: str | None = None
         self._one_at_a_time = threading.Lock()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._stored():
+            self.folder.mkdir(parents=True, exist_ok=True)
         kept = self.folder / "round.json"
         if not kept.exists():
             agreed.save(kept)
@@ -61,16 +65,24 @@ class Coordinator:
         with self._one_at_a_time:
             place = opened(self.agreed, content).place
             file = self._file(place)
-            if file.exists():
-                if file.read_bytes() != content:
-                    raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
-                self._finish()  # whose acknowledgement was lost, maybe together with the release
-                return
-            if self.agreed.terms.is_over:
+            with self._stored():
+                before = file.read_bytes() if file.exists() else None
+            if before not in (None, content):
+                raise ContributionError(Objection.REPEATED, self.agreed.sites[place])
+            if before is None and self.agreed.terms.is_over:
                 raise ContributionError(Objection.LATE, self.agreed.sites[place])
-            with whole_file(file) as stored:
+            # Also where it is there: it may not have been acknowledged because the disk was not sure of it.
+            with self._stored(), whole_file(file) as stored:
                 stored.write(content)
             self._finish()
+
+    @contextmanager
+    def _stored(self) -> Iterator[None]:
+        """Tell what the disk refuses in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise FederationError(f"The folder {self.folder} cannot be used: {error.strerror}.") from error
 
     def _file(self, place: int) -> Path:
         return self.folder / f"{place:04d}.contribution"
@@ -139,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.coordinator.add(self.rfile.read(length))
         except ContributionError as error:
             self._refuse(_CODES[error.objection], error.objection.value)
-        except (OSError, ReleaseFileError):  # a client that stalled, or a disk that is full: nothing is acknowledged
+        except (OSError, FederationError, ReleaseFileError):  # a client that stalled, or a disk that is full
             self._refuse(503, "not stored")
         else:
             self._answer(200, b'{"stored": true}')
@@ -167,8 +179,9 @@ def send(contribution: bytes | str | PathLike[str], address: str) -> None:
     address : str
         Of the coordinator, such as ``http://127.0.0.1:8000``; in production behind TLS.
     """
-    content = contribution if isinstance(contribution, bytes) else Path(contribution).read_bytes()
-    request = urllib.request.Request(f"{address.rstrip('/')}/contributions", data=content, method="POST")
+    if not isinstance(contribution, bytes):
+        contribution = read_bounded(contribution, "The contribution", FederationError, _LARGEST)
+    request = urllib.request.Request(f"{address.rstrip('/')}/contributions", data=contribution, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=_STALLED_SECONDS):
             return

@@ -15,7 +15,7 @@ from typing import Self
 
 from ..bounded_file import parsed_json, read_bounded
 from ..errors import InvalidParameterError
-from ..whole_file import whole_file
+from ..whole_file import sync_folder, whole_file
 from .crypto import new_private_keys, public_keys, signed
 from .rounds import Member, Round, joining_message
 from .terms import FederationError, Terms
@@ -118,6 +118,7 @@ def used_once(path: str | PathLike[str]) -> Iterator[SiteKeys]:
     keys = SiteKeys.load(source)
     try:
         os.rename(source, _used(source))
+        sync_folder(source)  # or a power cut would give them back
     except OSError:
         raise FederationError(f"The keys {source} are being used, or cannot be moved.") from None
     yield keys

@@ -192,8 +192,11 @@ class Round:
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the round to a JSON file, whole or not at all."""
         target = Path(path)
-        with whole_file(target) as file:
-            file.write(self.to_json().encode())
+        try:
+            with whole_file(target) as file:
+                file.write(self.to_json().encode())
+        except OSError as error:
+            raise FederationError(f"The round cannot be written to {target}: {error.strerror}.") from error
         return target
 
     @classmethod

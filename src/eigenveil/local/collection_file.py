@@ -39,7 +39,8 @@ _SCHEMA = (
     "CREATE TABLE refused (reason TEXT PRIMARY KEY, count INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
-# It is made with a rollback journal, whose removal must be on the disk too; in a write-ahead log, EXTRA is FULL.
+# A rollback journal, as of a ledger: what was acknowledged stands in the file itself, and in no log beside it that
+# could be deleted. Its removal must be on the disk too, which is what EXTRA adds.
 _DURABLE = "PRAGMA synchronous = EXTRA"
 
 

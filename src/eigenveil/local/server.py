@@ -10,6 +10,7 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
+from ..bounded_file import open_regular
 from ..errors import InvalidDataError
 from ..laws.local.base import Totals
 from ..releases import Release
@@ -94,9 +95,9 @@ class Aggregator:
         return self._add(read_lines(stream, longest), on_batch)
 
     def add_file(self, path: str | PathLike[str], on_batch: Callable[[int, int], None] | None = None) -> Tally:
-        """Add the reports of a file, one line of base64 each."""
+        """Add the reports of a regular file, one line of base64 each."""
         try:
-            with open(path, "rb") as stream:
+            with open_regular(path) as stream:
                 return self.add_stream(stream, on_batch)
         except OSError as error:
             raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error

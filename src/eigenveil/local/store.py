@@ -8,9 +8,10 @@ again when a collection is opened, merged or released. So damage is found before
 """
 
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..errors import EigenveilError
 from ..laws.local.base import Totals
+from ..whole_file import sync_folder
 from . import collection_file as content
 from .collection_file import CollectionError, State, rows
 from .protocol import LocalProtocol, law_of
@@ -40,7 +42,8 @@ class Store:
         self._file = None if self.path is None else self.path.resolve()  # the same wherever the process goes
         self._lock, self._process = threading.RLock(), os.getpid()
         self._nonce, self._least, self._ids = "", 0, 0
-        self._place: tuple[int, int, int] | None = None
+        self._place: tuple[int, int] | None = None
+        self._size = 0
         if self._file is not None and not self._file.exists():
             if protocol is None:
                 raise CollectionError(f"There is no collection at {self.path}; give a protocol to start one.")
@@ -64,8 +67,8 @@ class Store:
             # Looked at before anything is written: another program's database stays as it is.
             if rows(self.connection, "PRAGMA application_id") != [(content.APPLICATION_ID,)]:
                 raise CollectionError(f"The file {self.path} is not a collection of eigenveil.")
-            if self._file is not None:
-                rows(self.connection, "PRAGMA journal_mode = WAL")
+            if self._file is not None:  # which earlier versions kept in a write-ahead log
+                rows(self.connection, "PRAGMA journal_mode = DELETE")
         except content.UNREADABLE as error:
             raise self._unopened() from error
         found = self._read_protocol()
@@ -111,9 +114,11 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield
                 self.connection.execute("COMMIT")
-            except content.UNREADABLE as error:
+                if self._file is not None:
+                    sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
+            except (*content.UNREADABLE, OSError) as error:
                 raise CollectionError(
-                    f"The collection {self.path} could not be written, and nothing of this batch was counted."
+                    f"The collection {self.path} could not be written; send this batch again, and it counts once."
                 ) from error
             finally:
                 self._roll_back()
@@ -135,7 +140,8 @@ class Store:
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # whoever opens the file next finds the journal, and rolls back
+                self.connection.execute("ROLLBACK")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -151,7 +157,7 @@ class Store:
             self._lock.release()
 
     def _check_place(self) -> None:
-        """Refuse a file that is not the one that was opened, or has become shorter, which it never does."""
+        """Refuse a file that is not the one that was opened, or is empty."""
         if self._file is None:
             return
         try:
@@ -160,8 +166,8 @@ class Store:
             raise CollectionError(f"The collection {self.path} cannot be read: {error.strerror}.") from error
         if found.st_size == 0:
             raise CollectionError(f"The collection {self.path} has been emptied; restore it from a backup.")
-        place = found.st_dev, found.st_ino, found.st_size
-        if self._place is not None and (place[:2] != self._place[:2] or place[2] < self._place[2]):
+        place = found.st_dev, found.st_ino
+        if self._place not in (None, place):
             raise self._replaced()
         self._place = place
 
@@ -174,7 +180,18 @@ class Store:
         if (self._nonce and state.nonce != self._nonce) or state.n_reports < self._least:
             raise self._replaced()
         self._nonce, self._least = state.nonce, state.n_reports
+        self._check_size()
         return state
+
+    def _check_size(self) -> None:
+        """Refuse a file that has become shorter, which it never does; nobody writes it inside a transaction."""
+        try:
+            size = 0 if self._file is None else self._file.stat().st_size
+        except OSError as error:
+            raise self._replaced() from error
+        if size < self._size:  # SQLite may have it in memory still
+            raise self._replaced()
+        self._size = size
 
     def check_whole(self) -> None:
         """Refuse a collection whose identifiers are not all those that were counted, each in its place."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..releases import Release, load_release
+from ..releases import MAX_BYTES, Release, load_release
 from ..score_maps import ScoreMap, load_score_map
 from ..version import __version__
 from ..whole_file import whole_file
@@ -32,6 +32,7 @@ def write_report(
     ledger: PrivacyLedger | None = None,
     title: str | None = None,
     scores: ScoreMap | str | PathLike[str] | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write a report on a release to one HTML file that needs no network, and return its path.
 
@@ -47,6 +48,8 @@ def write_report(
         What stands over the headline; public text.
     scores : ScoreMap or path, optional
         A map of scores on components of this release, as by `eigenveil.score_map`.
+    max_bytes : int
+        As of `load_release`.
     """
     target = Path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
@@ -54,7 +57,7 @@ def write_report(
     read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
     if target.resolve() in [source.resolve() for source in read_from]:
         raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
-    page = render_report(release, ledger=ledger, title=title, scores=scores)
+    page = render_report(release, ledger=ledger, title=title, scores=scores, max_bytes=max_bytes)
     try:
         with whole_file(target) as file:
             file.write(page.encode("utf-8"))
@@ -69,12 +72,13 @@ def render_report(
     ledger: PrivacyLedger | None = None,
     title: str | None = None,
     scores: ScoreMap | str | PathLike[str] | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> str:
     """Return the report as HTML text; see `write_report`."""
     if isinstance(release, Release):
         content, file_name, digest = release, None, None
     else:
-        content, file_name = load_release(release), Path(release).name
+        content, file_name = load_release(release, max_bytes=max_bytes), Path(release).name
         with open(release, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     shown = read(content)

@@ -12,7 +12,7 @@ from typing import Any
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..guarantee import Guarantee, Numerics, Relation
-from ..releases import Release, load_release
+from ..releases import MAX_BYTES, Release, load_release
 from ..whole_file import whole_file
 
 BLANK = "TO BE FILLED IN"
@@ -84,12 +84,16 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
 
 
 def write_registry(
-    release: Release | str | PathLike[str], path: str | PathLike[str], *, ledger: PrivacyLedger | None = None
+    release: Release | str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    ledger: PrivacyLedger | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write the record as YAML, whole or not at all, and return its path."""
     import yaml
 
-    made = release if isinstance(release, Release) else load_release(release)
+    made = release if isinstance(release, Release) else load_release(release, max_bytes=max_bytes)
     text = yaml.safe_dump(registry_record(made, ledger), sort_keys=False, allow_unicode=True, width=100)
     target = Path(path)
     try:

@@ -121,7 +121,9 @@ def _scalar(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    # In double quotes a line break is escaped; a key must not go over several lines.
+    # In double quotes a line break is escaped, since a key must not go over several lines; and so is all that a
+    # terminal would obey.
     style = '"' if isinstance(value, str) and not value.isprintable() else None
-    text = str(yaml.safe_dump([value], default_flow_style=True, default_style=style, allow_unicode=True, width=2**31))
+    options = {"default_style": style, "allow_unicode": style is None, "width": 2**31}
+    text = str(yaml.safe_dump([value], default_flow_style=True, **options))
     return text.strip()[1:-1]

@@ -97,6 +97,8 @@ def _open_file(
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
         raise InvalidDataError(f"There is no file {path}.")
+    if not path.is_file():  # a pipe may never end, and is gone after a first reading
+        raise InvalidDataError(f"{path} is no regular file; copy it to one, or on the command line give - for a pipe.")
     return _reader(path, suffix, text, person)(path, suffix, text, named, text_format, person)
 
 
