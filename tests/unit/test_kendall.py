@@ -150,7 +150,7 @@ def tied_rows(n=30_000):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_ties_and_constant_columns(delta):
     rows = tied_rows()
-    with pytest.warns(NoiseWarning, match="differ in x4;"):
+    with pytest.warns(NoiseWarning, match="differ in feature x4;"):
         model = PrivateCovariance(rows="signs", epsilon=2.0, delta=delta, random_state=0).fit(rows)
     correlation = model.correlation_
     assert correlation[0, 1] == pytest.approx(0.8, abs=0.04)
@@ -166,7 +166,7 @@ def test_ties_and_constant_columns(delta):
 def test_a_feature_that_is_told_by_name_and_all_columns_constant():
     import pandas as pd
 
-    with pytest.warns(NoiseWarning, match="differ in wage;"):
+    with pytest.warns(NoiseWarning, match="differ in feature wage;"):
         PrivateCovariance(rows="signs", epsilon=5.0, random_state=0).fit(
             pd.DataFrame({"age": np.random.default_rng(0).normal(size=5000), "wage": np.ones(5000)})
         )
