@@ -28,7 +28,8 @@ def quick(case, constant):
     name, calibration, _ = case
     if LAWS[name].releases == "subspace":
         return constant is None
-    return constant is not None or calibration == LAWS[name].calibrations[0]
+    taken_by_default = name in ("gaussian", "matrix_laplace")
+    return calibration == LAWS[name].calibrations[0] and (constant is not None or taken_by_default)
 
 
 with_and_without_constant = pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_no_release_is_of_worse_numerics_than_declared(name, calibration, relati
 
 
 SHAPES = [(d, k, constant) for d, k in ((1, 1), (2, 1), (5, 2), (5, 5), (40, 3)) for constant in (None, 1.0)]
-QUICK_SHAPES = {(1, 1, None), (5, 2, 1.0), (40, 3, None)}
+QUICK_SHAPES = {(1, 1, None), (5, 2, 1.0)}
 
 
 @every_case

@@ -34,7 +34,7 @@ def framework(monkeypatch):
 
 # The slower ones are left to the long run.
 @pytest.mark.parametrize(
-    "name", [name if name in ("amin2018", "beyond") else pytest.param(name, marks=pytest.mark.heavy) for name in NAMES]
+    "name", [name if name == "amin2018" else pytest.param(name, marks=pytest.mark.heavy) for name in NAMES]
 )
 def test_a_rerun_gives_what_is_expected(name, framework, tmp_path):
     common, expected = framework

@@ -52,7 +52,7 @@ def delivered(model, table, monkeypatch):
 
 
 @pytest.mark.parametrize("estimator", MAKERS)
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-5, 1e9])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-5, pytest.param(1e9, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_raises_after_the_spend(estimator, epsilon, table, monkeypatch):
     fits = 0

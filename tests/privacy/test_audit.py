@@ -209,10 +209,10 @@ def test_what_is_read_off_the_data_is_caught(flawed):
         PrivatePCA(1, epsilon=3.0, norm_bound=1.0),
         PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
         PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),
-        PrivatePCA(1, epsilon=3.0, rows="clip", center=False),
+        pytest.param(PrivatePCA(1, epsilon=3.0, rows="clip", center=False), marks=pytest.mark.heavy),
         PrivatePCA(1, epsilon=3.0),
         pytest.param(PrivatePCA(1, epsilon=3.0, standardize=True), marks=pytest.mark.heavy),
-        PrivatePCA(1, epsilon=3.0, norm_bound=1.0, standardize=True),
+        pytest.param(PrivatePCA(1, epsilon=3.0, norm_bound=1.0, standardize=True), marks=pytest.mark.heavy),
     ],
     ids=["private-bound", "centered", "pca", "pca-ppca", "pca-private-bound", "pairs", "signs", "correlations"],
 )

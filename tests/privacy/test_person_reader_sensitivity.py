@@ -134,7 +134,14 @@ def batch_size(request, monkeypatch):
         monkeypatch.setattr(text, "_CSV_BLOCK", 40 * request.param)
 
 
-@pytest.mark.parametrize("order", ["after each other", "in turn", "shuffled"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("after each other", marks=pytest.mark.heavy),
+        pytest.param("in turn", marks=pytest.mark.heavy),
+        "shuffled",
+    ],
+)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_person_adds_their_own_share_wherever_their_rows_lie(reader, order, batch_size, tmp_path):
     read = partial(READERS[reader], tmp_path)

@@ -108,7 +108,9 @@ def written_csv(path, rows, pad=0):
     return open_source(path)
 
 
-@pytest.fixture(params=[1, 2, None], ids=lambda size: f"{size or 'all'} rows a batch")
+@pytest.fixture(
+    params=[1, pytest.param(2, marks=pytest.mark.heavy), None], ids=lambda size: f"{size or 'all'} rows a batch"
+)
 def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows."""
     if request.param is not None:

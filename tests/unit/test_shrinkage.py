@@ -186,7 +186,7 @@ def test_pure_noise_is_taken_for_noise():
         pytest.param(10, 0.03, marks=pytest.mark.heavy),
         (10, 0.3),
         pytest.param(10, 3.0, marks=pytest.mark.heavy),
-        (30, 0.1),
+        pytest.param(30, 0.1, marks=pytest.mark.heavy),
     ],
 )
 def test_error_is_never_more_than_one_percent_above_the_raw_release(law, spectrum, d, ratio):
