@@ -194,7 +194,7 @@ class MeanFromData(PrivatePCA):
     [
         BoundFromData(1, epsilon=1.0, center=False, law="matrix_laplace"),
         MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),
+        pytest.param(MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"), marks=pytest.mark.heavy),
     ],
     ids=["bound", "mean", "mean-ppca"],
 )
@@ -205,7 +205,9 @@ def test_what_is_read_off_the_data_is_caught(flawed):
 @pytest.mark.parametrize(
     "honest",
     [
-        PrivatePCA(1, epsilon=1.0, rows="clip", center=False, law="matrix_laplace"),
+        pytest.param(
+            PrivatePCA(1, epsilon=1.0, rows="clip", center=False, law="matrix_laplace"), marks=pytest.mark.heavy
+        ),
         PrivatePCA(1, epsilon=3.0, norm_bound=1.0),
         PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
         PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),

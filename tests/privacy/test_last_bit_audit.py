@@ -200,7 +200,12 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("flaw", PLANTED)
+VARIANTS = {"even noise, add/remove", "even number of rows less the trace", "even noise in coarse units"}
+
+
+@pytest.mark.parametrize(
+    "flaw", [pytest.param(flaw, marks=pytest.mark.heavy) if flaw in VARIANTS else flaw for flaw in PLANTED]
+)
 def test_a_planted_flaw_is_found_and_named(flaw):
     law, words = PLANTED[flaw]
     report = audit(law, draws=1600, seed=1)

@@ -117,13 +117,17 @@ def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path):
 
 
 def test_control_what_is_not_synchronized_is_missed(tmp_path):
-    _, found = cut_everywhere(tmp_path / "fits", CARELESS + FITS.format(times=2), wrong_with_fits, every=4)
+    _, found = cut_everywhere(tmp_path, CARELESS + FITS.format(times=2), wrong_with_fits, every=4)
     assert {"a release without its spend", "a saved release is gone"} <= set(found["posix"])
     assert found["ext4"]
+
+
+@pytest.mark.heavy
+def test_control_reports_that_are_not_synchronized_are_missed(tmp_path):
     sent = reports()
     code = CARELESS + COLLECTS.format(reports=[report.hex() for report in sent])
     wrong = lambda folder, told: wrong_with_collection(folder, told, sent)  # noqa: E731
-    _, found = cut_everywhere(tmp_path / "reports", code, wrong, every=4)
+    _, found = cut_everywhere(tmp_path, code, wrong, every=4)
     assert set(found["posix"]) == {"an acknowledged report is gone"}
 
 

@@ -97,7 +97,9 @@ def differences(first, second):
     return [name for (name, x), y in pairs if scipy.stats.ks_2samp(x, y).pvalue <= ALPHA or not same_size(x, y)]
 
 
-@pytest.mark.parametrize("case", LAW_CASES)
+@pytest.mark.parametrize(
+    "case", [case if case != "wishart" else pytest.param(case, marks=pytest.mark.heavy) for case in LAW_CASES]
+)
 def test_what_leaves_has_the_law_of_the_plain_sampler(case):
     law = made(*LAW_CASES[case], d=3)
     exact, plain = exact_draws(law, EXACT_DRAWS, 1), reference(law, 10 * EXACT_DRAWS, 2)

@@ -59,10 +59,10 @@ def compared(benchmark, way, law, d, n_rows, k, epsilon, fits):
         ("public norm", "matrix_laplace", 300, 1.0),
         pytest.param("public ranges", "matrix_laplace", 500, 1.0, marks=pytest.mark.heavy),
         ("public norm", "gaussian", 500, 1.0),  # the mean first, and a bound for what it leaves
-        ("private norm", "matrix_laplace", 1000, 1.0),
+        pytest.param("private norm", "matrix_laplace", 1000, 1.0, marks=pytest.mark.heavy),
         pytest.param("unit", "matrix_laplace", 50, 1.0, marks=pytest.mark.heavy),
         ("pairs", "gaussian", 150, 1.0),
-        ("signs", "matrix_laplace", 500, 1.0),
+        pytest.param("signs", "matrix_laplace", 500, 1.0, marks=pytest.mark.heavy),
         ("nothing public", "matrix_laplace", 5000, 2.0),  # ranges, found privately
     ],
 )

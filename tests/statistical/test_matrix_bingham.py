@@ -14,7 +14,6 @@ from statistical.constants import ALPHA, PERTURB, N
 # The package exports a function of the same name, so the module is asked for by its path.
 module = importlib.import_module("eigenveil.samplers.matrix_bingham")
 
-CASES = [(4, 2), (6, 3)]
 CHAINS = 1000
 BURN_IN, KEPT = 20, 20
 
@@ -87,7 +86,7 @@ def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return "hoff" if request.param == "hoff" else "block"
 
 
-@pytest.mark.parametrize(("d", "k"), CASES)
+@pytest.mark.parametrize(("d", "k"), [(4, 2), pytest.param(6, 3, marks=pytest.mark.heavy)])
 def test_law(method: str, d: int, k: int) -> None:
     assert has_the_law(method, d, k)
 

@@ -148,7 +148,7 @@ def test_a_trace_that_is_kept_is_that_of_the_release():
 
 
 @pytest.mark.parametrize("spectrum", ["flat", "power", "rank one"])
-@pytest.mark.parametrize("ratio", [0.3, 3.0])
+@pytest.mark.parametrize("ratio", [0.3, pytest.param(3.0, marks=pytest.mark.heavy)])
 def test_keeping_a_sharp_trace_is_never_worse(spectrum, ratio):
     d, runs = 10, 12
     values = SPECTRA[spectrum](d)
