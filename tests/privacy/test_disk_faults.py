@@ -136,6 +136,7 @@ def test_control_a_writer_that_ignores_failed_synchronizations_is_caught(faults,
     assert "a saved release is gone" in chain.from_iterable(believed(chosen, tmp_path / "runs").values())
 
 
+@pytest.mark.heavy
 def test_control_sqlite_alone_believes_a_folder_that_it_could_not_open(faults, tmp_path, monkeypatch):
     for user in (ledgers, collections):
         monkeypatch.setattr(user, "sync_folder", lambda path: None)
