@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class MatrixLaplace(RealNoiseLaw):
         """Its trace has a variance below 8/epsilon^2 at every width."""
         return self.balanced
 
-    @property
+    @cached_property
     def _scale(self) -> Fraction:
         sensitivity = 1 if self.balanced else nuclear(self.relation)
         return sensitivity / (2 * self.matrix_epsilon)

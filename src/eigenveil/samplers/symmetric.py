@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -56,7 +57,13 @@ def mirror_upper(matrix: NDArray[Any]) -> None:
     for low, high in pairwise(_cuts(matrix.shape[0])):
         matrix[high:, low:high] = matrix[low:high, high:].T
         square = matrix[low:high, low:high]
-        square[...] = np.triu(square) + np.triu(square, 1).T
+        np.copyto(square, square.T.copy(), where=_below(high - low))
+
+
+@lru_cache(maxsize=8)
+def _below(d: int) -> NDArray[np.bool_]:
+    """Tell which entries are below the diagonal; small matrices are drawn by the thousand."""
+    return np.tri(d, k=-1, dtype=np.bool_)
 
 
 def _cuts(d: int) -> list[int]:
