@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from marked_part import with_part
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "how_to" / "which_call.md"
 BEGIN = "<!-- calls: begin; made by tools/call_map.py, do not edit by hand -->"
@@ -288,11 +290,7 @@ def listed() -> str:
 
 def with_list(page: str) -> str:
     """Return the page with the list between its two marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"The page must hold the two lines {BEGIN!r} and {END!r}.")
-    return f"{before}{BEGIN}\n\n{listed()}\n\n{END}{after}"
+    return with_part(page, BEGIN, END, listed())
 
 
 def pictures() -> dict[Path, str]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from marked_part import with_part
+
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "laws.md"
 BEGIN = "<!-- laws: begin; made by tools/laws_table.py, do not edit by hand -->"
 END = "<!-- laws: end -->"
@@ -26,11 +28,7 @@ def laws_table(laws: Mapping[str, Any]) -> str:
 
 def with_table(page: str, table: str) -> str:
     """Return the page with the table between its two markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"The page must hold the two lines {BEGIN!r} and {END!r}.")
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    return with_part(page, BEGIN, END, table)
 
 
 def main() -> None:
