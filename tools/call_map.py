@@ -10,6 +10,8 @@ from pathlib import Path
 
 from marked_part import with_part
 
+from eigenveil.figure_style import BLUE, BROWN, INK
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "how_to" / "which_call.md"
 BEGIN = "<!-- calls: begin; made by tools/call_map.py, do not edit by hand -->"
@@ -178,7 +180,7 @@ PARTS = (
 )
 
 WIDTH, BETWEEN, LINE, HEAD, GAP = 400, 36, 16, 40, 26
-INK, BLUE, BROWN, PALE, CARD = "#1d2430", "#1f5f8b", "#a65c2e", "#e4edf4", "#f6f7f9"
+PALE, CARD = "#e4edf4", "#f6f7f9"
 
 
 def shown(call: str) -> str:
