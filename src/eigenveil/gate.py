@@ -28,7 +28,7 @@ from .releases import Release
 from .row_rule import RowRule
 from .rows.column_counts import ColumnCounts
 from .rows.norm_counts import LADDER, MagnitudeCounts
-from .rows.sums import RowSums
+from .rows.sums import RowSums, SumsByNorm
 from .schema import Schema
 from .version import __version__
 
@@ -232,13 +232,15 @@ def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) 
     return Look(law, integers, law.second_moment(values, moments.n_samples))
 
 
-def noisy_sum(sums: RowSums, portion: Portion, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the sum of integer rows with noise, in units of 2^-bits, as fine as those of a second moment.
+def noisy_sum(
+    sums: RowSums | SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return the sum of rows under a public norm with noise, in units of 4^-bits of it, as fine as those of a matrix.
 
-    One replaced row moves the sum by at most twice the largest norm of a row, 2^bits.
+    One replaced row moves the sum by at most twice the largest norm of a row, 4^bits.
     """
-    bits = sums.bound.bits
-    return portion.measured(sums.total * 2**bits, sum_squared(Relation.REPLACE) * 16**bits, generator)
+    change = sum_squared(Relation.REPLACE) * 16**sums.bound.bits
+    return portion.measured(sums.within(norm), change, generator)
 
 
 def find_norm(

@@ -1,11 +1,8 @@
 """`SecondMoments`: the exact integer second moment of bounded rows, the only statistic mechanisms see."""
 
-import functools
 import math
-import operator
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -14,9 +11,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from .errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
-from .rows import in_batches
-from .rows.bound import EXACT_INTEGER_BITS, NOT_FINITE, RowBound, quantize_values
+from .rows.bound import NOT_FINITE, RowBound
 from .rows.persons import TWICE, Blocks, units_of
+from .rows.product_sums import added_products, exact_units, missing_corner, sparse_products
 from .rows.seen import SeenKeys
 from .rows.units import Units
 from .rows.weighted import SHARE_BITS, Weighted
@@ -24,9 +21,6 @@ from .rows.weighted import SHARE_BITS, Weighted
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-# A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
-# the interpreter: four times less is up to twice slower on two cores.
-_BLOCK_ENTRIES = 2**19
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
 _WIDEST_THREADED = 1024
 # Of wider ones this many rows are multiplied at once, and this many columns of the product are held at once.
@@ -129,7 +123,7 @@ class SecondMoments:
         if wide:
             self._check_finite(units.rows)
         else:
-            added = self._gram_of(units, in_batches.available_cores())
+            added = added_products(self.bound, self.n_features, [units])
         self._meet(X)
         with self._adding():
             if wide:
@@ -154,13 +148,7 @@ class SecondMoments:
             for batch in batches:
                 self.update(batch)
             return self
-        all_cores = in_batches.available_cores()
-        for gram in in_batches.side_by_side(
-            lambda units: self._gram_of(units, 1),
-            map(self._counted, batches),
-            lambda units: self._gram_of(units, all_cores),
-        ):
-            self._gram += gram
+        self._gram += added_products(self.bound, self.n_features, map(self._counted, batches))
         return self
 
     def _counted(self, batch: Any) -> Units:
@@ -267,65 +255,13 @@ class SecondMoments:
             rows.sum_duplicates()
         return rows
 
-    @property
-    def _exact_units(self) -> int:
-        """Units whose product is exact in float64 whatever they hold."""
-        return int(2**EXACT_INTEGER_BITS // self.bound.row_limit_squared)
-
-    def _gram_of(self, units: Units, threads: int) -> IntArray:
-        """Return the second moment of one batch."""
-        if not scipy.sparse.issparse(units.rows):
-            return self._dense_gram(units, threads)
-        if self.bound.keeps_zeros:
-            return self._accumulate(self._sparse_products(units))
-        # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
-        blocks = map(_dense, units.pieces(max(1, 2 * _BLOCK_ENTRIES // self.n_features), self._exact_units))
-        return functools.reduce(operator.iadd, (self._dense_gram(block, threads) for block in blocks))
-
-    def _dense_gram(self, units: Units, threads: int) -> IntArray:
-        n_rows, d = units.rows.shape
-        block = max(_BLOCK_ENTRIES // d, 4 * d)
-        threads = min(threads, math.ceil(n_rows / min(block, self._exact_units)))
-        if threads == 1:
-            return self._accumulate(self._dense_products(units, block))
-        # Each core quantizes and multiplies its own rows: that keeps a block in its cache, and one BLAS
-        # thread a core is all there is to use.
-        with in_batches.one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            grams = pool.map(lambda part: self._accumulate(self._dense_products(part, block)), units.split(threads))
-            return functools.reduce(operator.iadd, grams)
-
-    def _dense_products(self, units: Units, block: int) -> Iterator[tuple[int, FloatArray]]:
-        d = self.n_features
-        buffer = np.empty((0, d))
-        for part in units.pieces(block, self._exact_units):
-            n_rows = part.rows.shape[0]
-            if n_rows > buffer.shape[0]:
-                buffer = np.empty((n_rows, d))
-            quantized, constants = self.bound.quantize_units(part, buffer[:n_rows])
-            product = quantized.T @ quantized
-            if self.bound.constant is not None:  # a column that need not be multiplied out
-                product = np.pad(product, (0, 1))
-                product[d, :d] = product[:d, d] = constants @ quantized
-                product[d, d] = constants @ constants + self._missing_corner(part, constants)
-            yield part.n_units, product
-
-    def _missing_corner(self, part: Units, constants: FloatArray) -> float:
-        """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
-
-        A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
-        person still adds a matrix without negative eigenvalues, of a trace within the limit.
-        """
-        if not self.bound.knows_corner:
-            return 0.0
-        return float(part.n_units * self.bound.constant_units**2 - constants @ constants)
-
     def _add_wide(self, units: Units) -> None:
         """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
         if scipy.sparse.issparse(units.rows) and self.bound.keeps_zeros:
-            for _, product in self._sparse_products(units):
+            for _, product in sparse_products(self.bound, self.n_features, units):
                 self._gram[product.row, product.col] += product.data.astype(np.int64)
             return
-        for block in units.pieces(_WIDE_BLOCK, self._exact_units):
+        for block in units.pieces(_WIDE_BLOCK, exact_units(self.bound)):
             quantized = np.empty((block.rows.shape[0], self.width), order="F")
             _, constants = self.bound.quantize_units(_dense(block), quantized[:, : self.n_features])
             quantized[:, self.n_features :] = constants[:, None]
@@ -335,7 +271,7 @@ class SecondMoments:
                 self._gram[panel, : panel.stop] += product
                 self._gram[:low, panel] += product[:, :low].T
             if self.bound.constant is not None:
-                self._gram[-1, -1] += int(self._missing_corner(block, constants))
+                self._gram[-1, -1] += int(missing_corner(self.bound, block, constants))
 
     def _check_finite(self, rows: Any) -> None:
         """Ask before the first product of wide rows, so that all are added, or none."""
@@ -348,55 +284,6 @@ class SecondMoments:
         )
         if not all(np.isfinite(part).all() for part in parts):
             raise InvalidDataError(NOT_FINITE)
-
-    def _sparse_products(self, units: Units) -> Iterator[tuple[int, Any]]:
-        """Quantize the stored entries of CSR rows, padded to a rectangle; the product stays sparse."""
-        longest = max(1, int(np.diff(units.rows.indptr).max()))
-        factor = self.bound.grid_factor
-        for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), self._exact_units):
-            rows = part.rows
-            stored = np.diff(rows.indptr)
-            filled = np.arange(max(1, stored.max())) < stored[:, None]
-            values = np.zeros(filled.shape)
-            values[filled] = rows.data
-            factors = factor
-            if factor.ndim:
-                factors = np.ones(filled.shape)
-                factors[filled] = factor[rows.indices]
-            quantized = quantize_values(self.bound, values, factors, None, self.n_features)
-            constants = self.bound.bound_units(quantized, part)
-            rows = scipy.sparse.csr_array((quantized[filled], rows.indices, rows.indptr), shape=rows.shape)
-            if self.bound.constant is not None:
-                rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
-            product = (rows.T @ rows).tocsr()
-            if self.bound.constant is not None:
-                # Added as a matrix: an entry that is not stored yet would bring a warning, for some rows alone.
-                corner = [self._missing_corner(part, constants)], ([self.n_features], [self.n_features])
-                product = product + scipy.sparse.csr_array(corner, shape=product.shape)
-            yield part.n_units, product.tocoo()
-
-    def _accumulate(self, products: Iterator[tuple[int, Any]]) -> IntArray:
-        """Add block products in float64 while that is exact, and in int64 beyond."""
-        total: IntArray | None = None
-        pending: FloatArray | None = None
-        pending_units = 0
-        for size, product in products:
-            if pending is not None and pending_units + size > self._exact_units:
-                total = _added(total, pending)
-                pending, pending_units = None, 0
-            if scipy.sparse.issparse(product):
-                pending = np.zeros(self._gram.shape) if pending is None else pending
-                pending[product.row, product.col] += product.data
-            else:  # most batches are one block: to begin with zeros would take another pass
-                pending = product if pending is None else np.add(pending, product, out=pending)
-            pending_units += size
-        return _added(total, pending)
-
-
-def _added(total: IntArray | None, pending: FloatArray | None) -> IntArray:
-    """Return exact sums in int64."""
-    integers = np.asarray(pending).astype(np.int64)
-    return integers if total is None else np.add(total, integers, out=total)
 
 
 def _dense(units: Units) -> Units:

@@ -50,7 +50,7 @@ def test_an_average_of_two_looks_has_the_law_of_one_release():
 def test_the_noise_of_a_sum_is_that_of_its_portion():
     sums = RowSums(RowBound(1.0), 20_000)
     portion = Budget(LAW).take(Fraction(1, 20))
-    noise = gate.noisy_sum(sums, portion, seeded_generator(3))
+    noise = gate.noisy_sum(sums, 1.0, portion, seeded_generator(3))
     sd = 2 * 2**32 / (LAW.total_mu() * np.sqrt(0.05))
     assert fits_normal(noise / sd)
     assert variance_fits(noise, sd)

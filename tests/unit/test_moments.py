@@ -19,7 +19,7 @@ from eigenveil import release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.laws import LAWS
 from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound, in_batches
+from eigenveil.rows import RowBound, in_batches, product_sums
 from helpers import refused
 
 D = 7
@@ -96,7 +96,8 @@ def test_control_a_float_sum_depends_on_the_order():
 def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound, entries, cores):
     rows = mixed_rows()
     wanted = collected(bound, rows)
-    monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
     monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     assert collected(bound, rows) == wanted
     assert collected(bound, sp.csr_array(rows)) == wanted
@@ -115,8 +116,8 @@ def test_batches_multiplied_while_others_are_read_give_the_same_bits(monkeypatch
 def test_batches_are_read_no_further_ahead_than_the_threads_can_use(monkeypatch):
     monkeypatch.setattr(in_batches, "available_cores", lambda: 2)
     finished = []
-    product = SecondMoments._gram_of
-    monkeypatch.setattr(SecondMoments, "_gram_of", lambda *of: (product(*of), finished.append(1))[0])
+    add = product_sums.ProductSum.add
+    monkeypatch.setattr(product_sums.ProductSum, "add", lambda *of: (add(*of), finished.append(1))[0])
 
     def batches():
         for count in range(20):
@@ -154,19 +155,18 @@ def test_wide_rows_are_added_all_or_none(monkeypatch, make):
 
 def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
     # A control of the test above: the patched names are the ones that decide.
-    seen = []
-    products = SecondMoments._dense_products
-
-    def spy(self, units, block):
-        seen.append((units.n_units, block))
-        return products(self, units, block)
-
-    monkeypatch.setattr(SecondMoments, "_dense_products", spy)
-    monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", 3 * D)
+    seen, parts = [], []
+    add, add_units = product_sums.ProductSum.add, product_sums.ProductSum._add_units
+    monkeypatch.setattr(product_sums.ProductSum, "add", lambda *of: (parts.append(1), add(*of))[1])
+    monkeypatch.setattr(
+        product_sums.ProductSum, "_add_units", lambda sums, part: (seen.append(part.n_units), add_units(sums, part))[1]
+    )
+    monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", 3 * D)
+    monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
     monkeypatch.setattr(in_batches, "available_cores", lambda: 3)
     collected(RowBound(1.0), mixed_rows())
-    assert len(seen) == 3
-    assert {block for _, block in seen} == {4 * D}
+    assert len(parts) == 3
+    assert max(seen) == 4 * D
 
 
 def layouts(rows):
@@ -317,7 +317,8 @@ def test_overflow_is_refused_before_any_row_is_read():
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_an_update_adds_all_rows_or_none(monkeypatch, bound, make, cores):
-    monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", D)
+    monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", D)
+    monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
     monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
     good = mixed_rows(50)
     result = collected(bound, good)
@@ -537,7 +538,7 @@ def test_an_interrupted_wide_update_is_seen(monkeypatch):
 
 def test_duplicates_that_add_to_infinity_are_refused_before_anything_is_added(monkeypatch):
     d = moments_module._WIDEST_THREADED + 1
-    monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", 2)
+    monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", 2)
     rows = sp.csr_array((np.array([0.5, 1e308, 1e308]), np.array([0, 1, 1]), np.array([0, 1, 3])), shape=(2, d))
     moments = SecondMoments(RowBound(1.0), d)
     with np.errstate(over="ignore"), refused(InvalidDataError):

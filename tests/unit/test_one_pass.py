@@ -1,6 +1,5 @@
 """The compiled pass over rows gives the integers of NumPy, number for number, and is not used where it does not."""
 
-import ctypes
 import shutil
 import subprocess
 import sys
@@ -11,9 +10,9 @@ import pytest
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
-from eigenveil.rows import in_batches, one_pass
+from eigenveil.rows import in_batches, numpy_passes, one_pass
 from eigenveil.rows.norm_counts import RowSizes, norm_rungs
-from eigenveil.rows.sums import RowSums
+from eigenveil.rows.sums import RowSums, SumsByNorm
 
 SOURCE = Path(one_pass.__file__).with_name("one_pass.c")
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
@@ -51,33 +50,32 @@ def test_integers_and_norms_are_those_of_numpy(library, bits):
         d = rows.shape[1]
         for shift, factor in ((None, np.array(7.0)), (RNG.normal(size=d), np.exp(RNG.normal(size=d)))):
             ours, its = np.empty(rows.shape), np.empty(rows.shape)
-            squared = one_pass._numpy_integers(rows, shift, factor, bits, ours)
-            found = one_pass._compiled_integers(library, rows, shift, factor, bits, its)
+            squared = numpy_passes.integers(rows, shift, factor, bits, ours)
+            found = library.integers(rows, shift, factor, bits, its)
             assert np.array_equal(np.isnan(ours), np.isnan(its))
             assert np.array_equal(np.nan_to_num(ours), np.nan_to_num(its))
             exact = squared < one_pass.EXACT_LIMIT
             assert np.array_equal(squared[exact], found[exact])
             assert np.array_equal(exact, found < one_pass.EXACT_LIMIT)
-            loose = (
-                one_pass._numpy_squares(rows, shift, factor),
-                one_pass._compiled_squares(library, rows, shift, factor),
-            )
+            loose = (numpy_passes.squares(rows, shift, factor), library.squares(rows, shift, factor))
             assert np.allclose(*loose, rtol=1e-13, equal_nan=True)
 
 
+@pytest.mark.parametrize("wrong", ["integers", "add_rows"])
 @pytest.mark.parametrize("column", range(19))
-def test_a_wrong_rounding_is_noticed(library, column):
+def test_a_wrong_rounding_is_noticed(library, column, wrong):
     class Wrong:
-        eigenveil_squares = library.eigenveil_squares
+        def __getattr__(self, name):
+            def call(rows, shift, factor, *others):
+                if name == wrong:
+                    factor = factor.copy()
+                    factor[column] = np.nextafter(factor[column], np.inf)  # one bit of one factor
+                return getattr(library, name)(rows, shift, factor, *others)
 
-        @staticmethod
-        def eigenveil_integers(rows, step, n, d, shift, factor, *others):
-            moved = np.frombuffer((ctypes.c_double * d).from_address(factor)).copy()
-            moved[column] = np.nextafter(moved[column], np.inf)  # one bit of one factor
-            library.eigenveil_integers(rows, step, n, d, shift, moved.ctypes.data, *others)
+            return call
 
     assert one_pass._agrees(library)
-    assert not one_pass._agrees(Wrong)
+    assert not one_pass._agrees(Wrong())
 
 
 def layouts(rows):
@@ -111,7 +109,9 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
                 moments = SecondMoments(bound, 11).update_from(batches)
                 sums = RowSums(bound, 11).update_from(batches)
                 sizes = RowSizes(shift, scale).update_from(batches)
-                found.append([moments.gram.tolist(), sums.total.tolist(), sizes.above().tolist()])
+                by_norm = SumsByNorm(bound, 11).update_from(batches)
+                means = [by_norm.within(norm).tolist() for norm in (0.4, 3.0)]
+                found.append([moments.gram.tolist(), sums.total.tolist(), sizes.above().tolist(), means])
         assert all(one == found[0] for one in found)
 
 

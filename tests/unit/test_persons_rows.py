@@ -15,7 +15,7 @@ from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Relation, Unit
 from eigenveil.row_rule import RowRule
-from eigenveil.rows import in_batches, shortening
+from eigenveil.rows import in_batches, product_sums, shortening
 from eigenveil.rows.persons import Blocks
 from eigenveil.rows.units import Units
 from eigenveil.rows.weighted import Weighted
@@ -180,7 +180,8 @@ def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkey
         monkeypatch.setattr(moments_module, "_PANEL", 2)
     for rows in (scipy.sparse.csr_array(batch.rows), np.asfortranarray(batch.rows), batch.rows.astype(np.float32)):
         for entries, cores in ((5, 1), (60, 3), (2**19, 2)):
-            monkeypatch.setattr(moments_module, "_BLOCK_ENTRIES", entries)
+            monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)
+            monkeypatch.setattr(product_sums, "_SMALLEST_PART", 5)
             monkeypatch.setattr(in_batches, "available_cores", lambda cores=cores: cores)
             assert SecondMoments(bound, 5).update(Blocks(rows, batch.starts, batch.keys)) == wanted
 

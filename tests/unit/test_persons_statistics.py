@@ -20,7 +20,7 @@ from eigenveil.rows.mapped import MappedSizes, integer_map, mapped_bound
 from eigenveil.rows.mixing import MixedRing
 from eigenveil.rows.norm_counts import _QUARTERS, LADDER, RowSizes, norm_rungs
 from eigenveil.rows.persons import Blocks
-from eigenveil.rows.sums import RowSums
+from eigenveil.rows.sums import RowSums, SumsByNorm, _unit_integers
 from eigenveil.rows.units import Units
 from helpers import refused
 from made_persons import WEIGHTS, blocks_of, small_blocks, visits
@@ -40,6 +40,7 @@ STATISTICS = {
         for weight in WEIGHTS
     },
     "sums": lambda: RowSums(RowBound(2.0, shift=(1.0,) * 5, person_weight="persons"), 5),
+    "sums by norm": lambda: SumsByNorm(RowBound(2.0, shift=(1.0,) * 5, person_weight="persons"), 5),
     "columns": lambda: ColumnCounts([np.array([-1.0, 0.0, 0.3])] * 5),
     "chosen": lambda: ChosenRows(5),
 }
@@ -53,7 +54,8 @@ def told(statistic):
         return [statistic.total, statistic.n_rows]
     if isinstance(statistic, ChosenRows):
         return [np.concatenate(list(statistic.batches())), statistic.n_rows]
-    return [*statistic.above(), statistic.n_rows]
+    sums = [statistic.within(norm) for norm in (0.3, 2.0)] if isinstance(statistic, SumsByNorm) else []
+    return [*statistic.above(), *sums, statistic.n_rows]
 
 
 def keyed(persons):
@@ -150,7 +152,7 @@ def test_a_person_moves_the_sum_as_far_as_a_row_does(bits):
     persons = [np.array(block, dtype=np.float64) for block in small_blocks((-9, -4, -1, 0, 3, 8), 3)]
     sums = RowSums(bound, 2)
     batch = blocks_of(persons)
-    each = sums._integers(Units(batch.rows, batch.starts))
+    each = _unit_integers(bound, Units(batch.rows, batch.starts), bound.grid_factor)
     assert np.square(each).sum(axis=1).max() == 4**bits
     assert np.array_equal(each, np.trunc(each))
     assert np.array_equal(sums.update(batch).total, each.sum(axis=0))

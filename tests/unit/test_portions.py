@@ -12,6 +12,7 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
+from eigenveil.estimators import staging
 from eigenveil.guarantee import Relation
 from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.portions import Budget, Portion, at_share, averaged, bisections
@@ -98,11 +99,12 @@ class Recorder:
         monkeypatch.setattr(Gaussian, "draw", record_matrix)
 
 
-MEAN = ["numbers", *["count"] * 7]
+MEAN, AGAIN = ["numbers", *["count"] * 7], ["numbers"]
 MAPPED = ["matrix", *["count"] * 6, "matrix"]
 FITS = {
-    "mean first": ({"center": True}, 1.0, [*MEAN, *MEAN, "matrix"]),
-    "mean first, two stages": ({"center": True, "stages": 2}, 1.0, [*MEAN, *MEAN, *MAPPED]),
+    "mean first": ({"center": True}, 1.0, [*MEAN, *AGAIN, "matrix"]),
+    "mean first, far again": ({"center": True}, 1.0, [*MEAN, *MEAN, "matrix"]),
+    "mean first, two stages": ({"center": True, "stages": 2}, 1.0, [*MEAN, *AGAIN, *MAPPED]),
     "two stages": ({"center": False, "stages": 2}, 1.0, MAPPED),
     "no map": ({"center": False, "stages": 2}, 0.0, ["matrix", "matrix"]),
     "a promise not kept": ({"center": False, "stages": 2}, 0.5, MAPPED),
@@ -119,6 +121,7 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
         monkeypatch.setattr(preconditioning.Map, "keeps_promise", lambda *_: False)
     if "center" in parameters and "stages" not in parameters:
         monkeypatch.setattr(PrivatePCA, "_maps", False)
+    monkeypatch.setattr(staging, "SMALL_STEP", 0.0 if "far" in name else np.inf)
     recorder = Recorder(monkeypatch)
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="rows")
     model = PrivatePCA(2, epsilon=EPSILON, delta=DELTA, norm_bound=4.0, ledger=ledger, **parameters).fit(STEEP)

@@ -46,11 +46,23 @@ def _small_batches(monkeypatch):
     ],
 )
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-def test_arrays_of_any_layout_give_the_same_bits(make):
+def test_arrays_of_any_layout_give_the_same_bits(make, monkeypatch):
+    monkeypatch.setattr(arrays, "_MOST_VIEWED", 500)
     source = open_source(make(ROWS))
     assert (source.n_features, source.feature_names, source.n_rows_hint) == (4, None, 700)
     assert len(list(source.batches())) > 2
     assert second_moments(make(ROWS), BOUND) == REFERENCE
+
+
+@pytest.mark.parametrize(
+    ("cores", "most", "rows"), [(1, 2**22, [700]), (2, 2**22, [350, 350]), (3, 500, [117] * 5 + [115])]
+)
+def test_views_are_as_large_as_a_core_s_share_and_no_larger_than_allowed(monkeypatch, cores, most, rows):
+    monkeypatch.setattr(arrays, "_MOST_VIEWED", most)
+    monkeypatch.setattr(arrays, "available_cores", lambda: cores)
+    batches = list(open_source(ROWS).batches())
+    assert [len(batch) for batch in batches] == rows
+    assert all(np.shares_memory(batch, ROWS) for batch in batches)
 
 
 @pytest.mark.parametrize("data", [ROWS, scipy.sparse.csr_array(ROWS), scipy.sparse.coo_matrix(ROWS)])

@@ -5,6 +5,7 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
+from eigenveil.estimators import staging
 from eigenveil.estimators.stages import MEAN_SHARES, MEANS, STAGES, Stages, stages_asked
 from eigenveil.laws.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_map, first_look, forecast_loss
@@ -176,10 +177,15 @@ class Counting:
         ({"stages": 1, "norm_bound": 3.0}, STEEP, 1),
         ({"norm_bound": 3.0, "center": False}, STEEP, 3),
         ({"norm_bound": 3.0, "center": False}, GENERATOR.normal(size=(500, D)), 1),
-        ({"norm_bound": 9.0, "center": True}, MOVED, 7),
+        ({"norm_bound": 9.0, "center": True}, MOVED, 5),
+        ({"rows": "clip", "center": True}, MOVED, 5),
     ],
 )
-def test_rows_are_read_again_only_where_something_comes_of_it(parameters, rows, readings):
+@pytest.mark.parametrize("far", [False, True])
+def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, parameters, rows, readings, far):
+    # A second mean asks for another bound only where it moved the rows far.
+    monkeypatch.setattr(staging, "SMALL_STEP", 0.0 if far else np.inf)
+    readings += far and bool(parameters.get("center"))
     source = Counting(rows)
     PrivatePCA(2, **BUDGET, **parameters).fit(source)
     assert source.readings == readings

@@ -12,11 +12,13 @@ from ..moments import SecondMoments
 from ..rows.column_counts import ColumnCounts
 from ..rows.mixing import MixedRing
 from ..rows.norm_counts import RowSizes
+from ..rows.sums import RowSums, SumsByNorm
 from ..sources import collect
 from .preparation import CHOICES, FloatArray, RowPreparation
 from .ranging import found_ranges, rows_to_compare
 from .spend_plan import SpendPlan
 
+_SIZES = f"finding {CHOICES['norm_bound']}"
 ADDING = "adding up rows"
 """What rows are read for in the end, in words for a progress bar."""
 
@@ -53,8 +55,22 @@ def with_ring_closed(moments: SecondMoments, ring: MixedRing) -> SecondMoments:
 def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
     """Return counts of the norms of rows."""
     make = partial(RowSizes, preparation.shift, preparation.scale, person_weight=preparation.person_weight)
-    sizes: RowSizes = collect(source, make, progress, f"finding {CHOICES['norm_bound']}")
+    sizes: RowSizes = collect(source, make, progress, _SIZES)
     return sizes
+
+
+def sums_by_norm(source: Any, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
+    """Return counts of the norms of rows, and what their mean under any bound is found from."""
+    make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
+    sums: SumsByNorm = collect(source, make, progress, _SIZES)
+    return sums
+
+
+def row_sums(source: Any, preparation: RowPreparation) -> RowSums:
+    """Return the exact sum of the bounded rows of a source."""
+    make = partial(RowSums, preparation.without_constant.bound, source.n_features)
+    sums: RowSums = collect(source, make, False, "measuring the mean")
+    return sums
 
 
 def found_privately(
@@ -63,11 +79,12 @@ def found_privately(
     preparation: RowPreparation,
     counts: RowSizes | ColumnCounts,
     generator: np.random.Generator,
-) -> RowPreparation:
-    """Return the preparation with ranges and norm chosen privately, which has been paid for."""
+) -> tuple[RowPreparation, RowSizes]:
+    """Return the preparation with ranges and norm chosen privately, which has been paid for, and counts of its rows."""
     if isinstance(counts, ColumnCounts):
         if preparation.ranges:  # else they were counted for a plan of more rows than there are
             preparation = preparation.within(*found_ranges(source, counts, plan.cost("bounds"), generator))
-        counts = row_sizes(source, preparation, progress=False)
+        counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation, progress=False)
     beyond, epsilon = plan.rows_beyond(counts.n_rows), plan.cost("norm_bound")
-    return preparation.with_norm(float(gate.choose_magnitudes(counts, beyond, epsilon, generator)[0]))
+    norm = float(gate.choose_magnitudes(counts, beyond, epsilon, generator)[0])
+    return preparation.with_norm(norm), counts

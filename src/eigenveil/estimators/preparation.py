@@ -102,6 +102,11 @@ class RowPreparation:
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
 
+    @property
+    def without_constant(self) -> "RowPreparation":
+        """The preparation of rows whose mean is measured by itself."""
+        return replace(self, center=False)
+
     def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
         for norm in (LADDER[0], LADDER[-1]) if self.norm is None else (self.norm,):

@@ -26,6 +26,10 @@ MEANS = ("mean", "mean_again")
 """A mean is measured in so many rounds, each with an equal part of its share, and leaves under these names."""
 NORM_SHARE = Fraction(1, 25)
 """The share of mu^2 that finds bounds for rows without their mean, after each round."""
+SMALL_STEP = 1 / 8
+"""A second mean that moves rows by no more than this part of their bound leaves the bound as it is.
+
+Squared norms change by 1/64 on average, far less than a rung, and the share of a search is worth as much."""
 FIRST_SHARE, MAPPED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of what is left for the matrix: the share of a first look, and of a bound for rows that are mapped after it."""
 NORM_PLACES, MAPPED_NORM_PLACES = 128, 64

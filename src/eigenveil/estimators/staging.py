@@ -21,31 +21,22 @@ from ..row_rule import RowRule
 from ..rows.column_counts import ColumnCounts
 from ..rows.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..rows.norm_counts import LADDER, RowSizes
-from ..rows.sums import RowSums
+from ..rows.sums import RowSums, SumsByNorm
 from ..sources import collect
 from .clipping import balanced_rows
-from .collecting import found_privately, row_sizes, whole_moments
+from .collecting import found_privately, row_sizes, row_sums, sums_by_norm, whole_moments
 from .preparation import FloatArray, RowPreparation
 from .ranging import pair_sizes
 from .spend_plan import SpendPlan
-from .stages import MAPPED_NORM_PLACES, MEANS, NORM_PLACES, Stages
+from .stages import MAPPED_NORM_PLACES, MEANS, NORM_PLACES, SMALL_STEP, Stages
 
 CheckSize = Callable[[CentralLaw, RowRule, int], None]
 Pay = Callable[[SpendPlan, int, np.random.Generator], gate.Payment]
 
 
-def row_sums(source: Any, preparation: RowPreparation) -> RowSums:
-    """Return the exact sum of the bounded rows of a source."""
-    without = replace(preparation, center=False)
-    make = partial(RowSums, without.bound, source.n_features)
-    sums: RowSums = collect(source, make, False, "measuring the mean")
-    return sums
-
-
 def _moved(preparation: RowPreparation, mean: FloatArray) -> RowPreparation:
     """Return the preparation that takes a mean of scaled rows off, and appends no constant any more."""
     shift = mean / (1.0 if preparation.scale is None else preparation.scale)
-    shift[list(preparation.without_range)] = 0.0  # where the median is the better guess
     return replace(preparation, shift=shift if preparation.shift is None else preparation.shift + shift, center=False)
 
 
@@ -92,17 +83,16 @@ class StagedFit:
         """Return the moments that the matrix is drawn from, all else being found, paid for and drawn before."""
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
-        sums: RowSums | None = None
-        counts: RowSizes | ColumnCounts | None = None
+        counts: RowSums | RowSizes | ColumnCounts | None = None
         n_rows: int | None = None
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
         elif plan.choices:
-            counts = row_sizes(source, preparation)
+            counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
             n_rows = counts.n_rows
         elif plan.measures_mean:
-            sums = row_sums(source, preparation)
-            n_rows = sums.n_rows
+            counts = row_sums(source, preparation)
+            n_rows = counts.n_rows
         if n_rows is not None:
             self._refuse_empty(n_rows)
             self.plan = plan = plan.at(n_rows).checked(n_rows)
@@ -110,11 +100,11 @@ class StagedFit:
             if plan.choices or plan.stages_for(n_rows).mean:
                 SecondMoments(preparation.bound, source.n_features).check_capacity(n_rows)
                 self._paid(n_rows)
-        if counts is not None and plan.choices:
-            preparation = found_privately(source, plan, preparation, counts, self.generator)
+        if isinstance(counts, RowSizes | ColumnCounts) and plan.choices:
+            preparation, counts = found_privately(source, plan, preparation, counts, self.generator)
             self.without_range = preparation.without_range
-        if self.budget is not None and self.stages.mean:
-            preparation = self.without_mean(self.budget, preparation, sums)
+        if self.budget is not None and self.stages.mean and isinstance(counts, RowSums | SumsByNorm):
+            preparation = self.without_mean(self.budget, preparation, counts)
         moments = whole_moments(source, preparation)
         if not hasattr(self, "payment"):
             n_rows = moments.n_samples
@@ -142,31 +132,50 @@ class StagedFit:
                 "The data have too few rows; give at least one, and more than one sample for pairs and signs."
             )
 
-    def without_mean(self, budget: Budget, preparation: RowPreparation, sums: RowSums | None) -> RowPreparation:
+    def without_mean(self, budget: Budget, preparation: RowPreparation, sums: RowSums | SumsByNorm) -> RowPreparation:
         """Return the preparation whose rows are freed of a private mean, and bounded anew: twice over.
 
         The second mean, of rows that are much shorter where the first was large, finds what the noise of the first has
-        left; both are weighed by their precision, as if the first were a prior of mean zero for what it left.
+        left. It is that of the rows which the bound between both was found from, so they take one reading. The last
+        bound is looked for if the second mean has moved rows by enough to matter; else its share is left to the matrix.
         """
-        left = 0.0  # the variance that is left in an entry of the mean; none yet, so that all of the first counts
-        for name in MEANS:
-            sums = row_sums(self.source, preparation) if sums is None else sums
-            portion = budget.take(self.stages.mean / len(MEANS))
-            noisy = gate.noisy_sum(sums, portion, self.generator)
-            norm = sums.bound.norm
-            variance = (portion.scale(sum_squared(Relation.REPLACE)) * norm / self.n_rows) ** 2
-            weight = left / (left + variance) if left else 1.0
-            left = weight * variance
-            unit = weight * norm / 4.0**sums.bound.bits / self.n_rows
-            self.drawn = replace(self.drawn, also={**self.drawn.also, name: (noisy, unit)})
-            preparation = _moved(preparation, np.asarray(noisy * unit, np.float64))
-            counts = row_sizes(self.source, preparation, progress=False)
-            top = int(np.searchsorted(LADDER, 2 * norm))
-            portion = budget.take(self.stages.norm / len(MEANS))
-            preparation = preparation.with_norm(self._norm(budget, counts, top, NORM_PLACES, portion, preparation))
-            sums = None
+        first, left, _ = self._without(MEANS[0], budget, preparation, sums, 0.0)
+        again = sums_by_norm(self.source, first, progress=False)
+        bounded = self._bounded(budget, first, again)
+        second, left, moved = self._without(MEANS[1], budget, bounded, again, left)
         self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
-        return preparation
+        if moved <= SMALL_STEP * bounded.bound.norm:
+            return second
+        return self._bounded(budget, second, row_sizes(self.source, second, progress=False))
+
+    def _without(
+        self,
+        name: str,
+        budget: Budget,
+        preparation: RowPreparation,
+        sums: RowSums | SumsByNorm,
+        left: float,
+    ) -> tuple[RowPreparation, float, float]:
+        """Return the preparation without a mean that is measured now, the variance left in it, and how far it is.
+
+        What a mean before has left, in the variance of an entry, is a prior of mean zero: both are weighed by their
+        precision. 0 says that there was none, so that all of this one counts.
+        """
+        norm, portion = preparation.bound.norm, budget.take(self.stages.mean / len(MEANS))
+        noisy = gate.noisy_sum(sums, norm, portion, self.generator)
+        variance = (portion.scale(sum_squared(Relation.REPLACE)) * norm / self.n_rows) ** 2
+        weight = left / (left + variance) if left else 1.0
+        unit = weight * norm / 4.0**sums.bound.bits / self.n_rows
+        self.drawn = replace(self.drawn, also={**self.drawn.also, name: (noisy, unit)})
+        mean = np.asarray(noisy * unit, np.float64)
+        mean[list(preparation.without_range)] = 0.0  # where the median is the better guess
+        return _moved(preparation, mean), weight * variance, float(np.linalg.norm(mean))
+
+    def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
+        """Return the preparation with a bound for its rows that is found now, up to twice the one that it has."""
+        top = int(np.searchsorted(LADDER, 2 * preparation.bound.norm))
+        portion = budget.take(self.stages.norm / len(MEANS))
+        return preparation.with_norm(self._norm(budget, counts, top, NORM_PLACES, portion, preparation))
 
     def _norm(
         self,

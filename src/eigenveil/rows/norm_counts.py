@@ -19,9 +19,10 @@ from ..errors import InvalidParameterError, one_of
 from ..row_rule import PERSON_WEIGHTS
 from .bound import dense_rows, finite_rows, integer_rows, target_exponent
 from .in_batches import InThreads
-from .one_pass import squares
+from .one_pass import Rungs, squares
 from .persons import units_of
 from .shortening import squared_norms
+from .units import Units
 from .weighted import without_weights
 
 FloatArray = NDArray[np.float64]
@@ -56,7 +57,7 @@ class MagnitudeCounts(InThreads):
         # The last bin holds what is above the ladder.
         self._bins = np.zeros((n_columns, LADDER.size + 1), dtype=np.int64)
 
-    def _of(self, X: Any) -> IntArray:
+    def _of(self, X: Any) -> Any:
         """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
         return self._binned(np.searchsorted(LADDER, X, side="left"))
 
@@ -65,7 +66,7 @@ class MagnitudeCounts(InThreads):
         columns = (np.bincount(rungs[:, column], minlength=LADDER.size + 1) for column in range(self._bins.shape[0]))
         return np.array(list(columns))
 
-    def _add(self, part: IntArray) -> None:
+    def _add(self, part: Any) -> None:
         self._bins += part
         self.n_rows += int(part[0].sum())
 
@@ -112,7 +113,7 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
 
 def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
     """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
-    rungs = np.take(_rungs_of_cells(margin), (squared.view(np.int64) >> _CELL_SHIFT) - _FIRST_CELL, mode="clip")
+    rungs = norm_table(margin, np.empty((0, 0))).of(squared)
     near = np.flatnonzero(rungs < 0)
     if near.size:
         rungs[near] = np.clip(exactly(near), _LOWEST, _HIGHEST + 1) - _LOWEST
@@ -120,7 +121,7 @@ def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.int
 
 
 @functools.lru_cache(maxsize=4)
-def _rungs_of_cells(margin: float) -> IntArray:
+def _rungs_of_cells(margin: float) -> NDArray[np.int16]:
     """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
 
     A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
@@ -131,9 +132,14 @@ def _rungs_of_cells(margin: float) -> IntArray:
     quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
     rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
     rungs[:, quarters != others] = -1
-    found: IntArray = np.minimum(rungs, LADDER.size).ravel()
+    found: NDArray[np.int16] = np.minimum(rungs, LADDER.size).ravel().astype(np.int16)
     found[[0, -1]] = -1
     return found
+
+
+def norm_table(margin: float, factors: FloatArray) -> Rungs:
+    """Return the table of the ladder, for squared norms that may be this far, relatively, off."""
+    return Rungs(_rungs_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
@@ -235,21 +241,25 @@ class RowSizes(MagnitudeCounts):
                 raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
         self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
 
-    def _of(self, X: Any) -> IntArray:
+    def _of(self, X: Any) -> Any:
         units = units_of(self._weight is not None, without_weights(X))
-        if self._features is not None or units.starts is not None:
-            rows = scaled_rows(units.rows, self._shift, self._scale)
-            if self._features is not None:
-                return super()._of(np.abs(rows))
-            return self._binned(norm_rungs(rows, units.starts, self._weight == "persons"))
-        rows = dense_rows(units.rows)
+        if self._features is not None:
+            return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
+        return self._binned(self._rungs_of(units.with_rows(dense_rows(units.rows)))[:, None])
+
+    def _rungs_of(self, units: Units) -> IntArray:
+        """Return the rungs of the norms of dense units."""
+        rows = units.rows
+        if units.starts is not None:
+            rows = scaled_rows(rows, self._shift, self._scale)
+            return norm_rungs(rows, units.starts, self._weight == "persons")[:, 0]
         squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
 
         def exactly(near: NDArray[np.intp]) -> IntArray:
             # Refused where one of them has NaN or infinity: such a row has no ordinary square.
             return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
 
-        return self._binned(_rungs(squared, doubt(rows.shape[1]), exactly))
+        return _rungs(squared, doubt(rows.shape[1]), exactly)[:, 0]
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)

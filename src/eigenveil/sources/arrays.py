@@ -1,5 +1,6 @@
 """Rows held in memory as numbers: NumPy arrays and SciPy sparse matrices, in blocks."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -7,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, NotNumbersError
+from ..rows.in_batches import available_cores
 from .base import BATCH_BYTES
 from .encoder import Encoder
 
+# 32 MiB: what is made of a view on the way may be as large.
+_MOST_VIEWED = 2**22
 # A stored entry of a CSR matrix takes a value and a column index.
 _SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
 NO_MASKS = "Masked arrays are not supported; fill the masked entries first."
@@ -69,8 +73,20 @@ class ArrayReader(_MatrixReader):
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows: views where all columns are read, copies otherwise."""
+        if self._rows.dtype == np.float64 and list(columns) == list(self.columns):
+            step = max(step, _view_rows(*self._rows.shape))
         for start in range(0, self.n_rows_hint, step):
             yield take_columns(self._rows[start : start + step], columns)
+
+
+def _view_rows(n_rows: int, width: int) -> int:
+    """Return how many rows make a view: a core's share of them, in as few views as have no more entries than allowed.
+
+    Views take no memory, and threads that work on few large ones seldom wait for one another.
+    """
+    cores = available_cores()
+    views = cores * max(1, math.ceil(n_rows * width / (cores * _MOST_VIEWED)))
+    return math.ceil(n_rows / views)
 
 
 class SparseReader(_MatrixReader):

@@ -1,0 +1,164 @@
+"""`ProductSum`: the sum of q q' over integer rows q, exact, of a batch or of many, by one thread.
+
+Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
+`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads.
+"""
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from . import in_batches
+from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values
+from .units import Units
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
+# the interpreter: four times less is up to twice slower on two cores.
+_BLOCK_ENTRIES = 2**18
+# Fewer entries than these are not worth a thread.
+_SMALLEST_PART = 2**18
+
+
+class ProductSum:
+    """Products of integer rows, added up.
+
+    Parameters
+    ----------
+    bound : RowBound
+        The public rule that makes the integer rows.
+    n_features : int
+
+    Examples
+    --------
+    >>> products = ProductSum(RowBound(1.0, bits=4, constant=0.5), 1)
+    >>> products.add(Units(np.array([[0.5], [-1.0]])))
+    >>> products.total()
+    array([[320, -64],
+           [-64, 128]])
+    """
+
+    def __init__(self, bound: RowBound, n_features: int) -> None:
+        self._bound, self._d = bound, n_features
+        width = n_features + (bound.constant is not None)
+        self._whole: IntArray | None = None
+        self._pending: FloatArray = np.zeros((width, width))
+        self._units = 0
+        self._buffer: FloatArray = np.empty((0, n_features))
+
+    def add(self, units: Units) -> None:
+        """Add the rows of whole units, dense or CSR."""
+        rows, d = units.rows, self._d
+        exact = exact_units(self._bound)
+        if scipy.sparse.issparse(rows) and self._bound.keeps_zeros:
+            for n_units, product in sparse_products(self._bound, d, units):
+                self._make_room(n_units)
+                self._pending[product.row, product.col] += product.data
+        elif scipy.sparse.issparse(rows):
+            # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
+            for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
+                self.add(part.with_rows(part.rows.toarray()))
+        else:
+            for part in units.pieces(max(_BLOCK_ENTRIES // d, 4 * d), exact):
+                self._make_room(part.n_units)
+                self._add_units(part)
+
+    def total(self) -> IntArray:
+        """Return the whole sum."""
+        integers = self._pending.astype(np.int64)
+        return integers if self._whole is None else np.add(self._whole, integers, out=integers)
+
+    def _make_room(self, n_units: int) -> None:
+        if self._units + n_units > exact_units(self._bound):
+            self._whole = self.total()
+            self._units = 0
+            self._pending.fill(0.0)
+        self._units += n_units
+
+    def _add_units(self, part: Units) -> None:
+        d, n_rows = self._d, part.rows.shape[0]
+        if n_rows > self._buffer.shape[0]:
+            self._buffer = np.empty((n_rows, d))
+        quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
+        self._pending[:d, :d] += quantized.T @ quantized
+        if self._bound.constant is not None:
+            # A column that need not be multiplied out.
+            column = constants @ quantized
+            self._pending[d, :d] += column
+            self._pending[:d, d] += column
+            self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+
+
+def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
+    """Return the sum of products over all batches; some are worked on while others are read, each sum by one thread."""
+    idle: list[ProductSum] = []
+
+    def work(units: Units) -> None:
+        try:
+            sums = idle.pop()
+        except IndexError:
+            sums = ProductSum(bound, n_features)
+        sums.add(units)
+        idle.append(sums)
+
+    def alone(units: Units) -> None:
+        cores = in_batches.available_cores()
+        dense = not scipy.sparse.issparse(units.rows)
+        parts = min(cores, units.rows.size // _SMALLEST_PART) if dense else 1
+        for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
+            pass
+
+    for _ in in_batches.side_by_side(work, batches, alone):
+        pass
+    totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
+    return functools.reduce(operator.iadd, totals)
+
+
+def exact_units(bound: RowBound) -> int:
+    """Return how many units have a product that is exact in float64 whatever they hold."""
+    return int(2**EXACT_INTEGER_BITS // bound.row_limit_squared)
+
+
+def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float:
+    """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
+
+    A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
+    person still adds a matrix without negative eigenvalues, of a trace within the limit.
+    """
+    if not bound.knows_corner:
+        return 0.0
+    return float(part.n_units * bound.constant_units**2 - constants @ constants)
+
+
+def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[tuple[int, Any]]:
+    """Quantize the stored entries of CSR rows, padded to a rectangle; yield units and their product, in COO form."""
+    longest = max(1, int(np.diff(units.rows.indptr).max()))
+    factor = bound.grid_factor
+    for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
+        rows = part.rows
+        stored = np.diff(rows.indptr)
+        filled = np.arange(max(1, stored.max())) < stored[:, None]
+        values = np.zeros(filled.shape)
+        values[filled] = rows.data
+        factors = factor
+        if factor.ndim:
+            factors = np.ones(filled.shape)
+            factors[filled] = factor[rows.indices]
+        quantized = quantize_values(bound, values, factors, None, n_features)
+        constants = bound.bound_units(quantized, part)
+        rows = scipy.sparse.csr_array((quantized[filled], rows.indices, rows.indptr), shape=rows.shape)
+        if bound.constant is not None:
+            rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
+        product = (rows.T @ rows).tocsr()
+        if bound.constant is not None:
+            # Added as a matrix: an entry that is not stored yet would bring a warning, for some rows alone.
+            corner = [missing_corner(bound, part, constants)], ([n_features], [n_features])
+            product = product + scipy.sparse.csr_array(corner, shape=product.shape)
+        yield part.n_units, product.tocoo()

@@ -1,0 +1,128 @@
+"""Sums of rows by their norms: the mean under any bound from one reading, and no row moves it by more than it may."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from eigenveil import RowBound
+from eigenveil.errors import InvalidParameterError
+from eigenveil.rows import numpy_passes, one_pass
+from eigenveil.rows.norm_counts import LADDER, RowSizes, norm_rungs
+from eigenveil.rows.one_pass import NormSums
+from eigenveil.rows.sums import RowSums, SumsByNorm
+
+RNG = np.random.default_rng(3)
+ROWS = RNG.normal(size=(300, 4)) * np.exp(3 * RNG.normal(size=(300, 1)))
+HARD = np.array(
+    [[0.0] * 4, [1e200, 0, 0, 0], [-3e-300] * 4, [2.0**30, 0, 0, 0], [0.6, 0.8, 0, 0], [2.0**0.125, 0, 0, 0]]
+)
+BOUNDS = {
+    "plain": {"bits": 16},
+    "coarse": {"bits": 4},
+    "moved and scaled": {"bits": 10, "shift": (1.0, -0.5, 0.0, 1e-3), "scale": (1.0, 7.0, 1e-2, 0.3)},
+}
+
+
+@pytest.fixture(params=BOUNDS)
+def options(request):
+    return BOUNDS[request.param]
+
+
+@pytest.fixture(params=["compiled", "NumPy"], autouse=True)
+def way(request, monkeypatch):
+    """Both ways, where there are two."""
+    if request.param == "NumPy":
+        monkeypatch.setattr(one_pass, "_compiled", lambda: None)
+    elif one_pass._compiled() is None:
+        pytest.skip("no compiled passes here")
+
+
+def by_hand(rows, norm, options):
+    """The definition, row by row: the integers under a bound of the norm of its rung, weighed in Python's integers."""
+    bits, shift, scale = (
+        options.get(name, default) for name, default in (("bits", 16), ("shift", 0.0), ("scale", 1.0))
+    )
+    total = [0] * rows.shape[1]
+    for row in rows:
+        rung = LADDER[min(norm_rungs(np.atleast_2d(scale * (row - np.asarray(shift))))[0, 0], LADDER.size - 1)]
+        integers = RowBound(rung, **options).quantize(row[None])[0]
+        weight = min(int(2**bits * (rung / norm)), 2**bits)
+        total = [entry + weight * int(integer) for entry, integer in zip(total, integers, strict=True)]
+    return total
+
+
+@pytest.mark.parametrize("norm", [0.3, 1.0, 17.0, 1e9])
+def test_the_sum_is_that_of_the_definition(options, norm):
+    rows = np.vstack([ROWS, HARD])
+    sums = SumsByNorm(RowBound(1.0, **options), 4).update(rows)
+    assert sums.within(norm).tolist() == by_hand(rows, norm, options)
+    assert sums.n_rows == len(rows)
+
+
+def test_counts_are_those_of_norms_alone(options):
+    rows = np.vstack([ROWS, HARD])
+    bound = RowBound(1.0, **options)
+    shift, scale = (None if part is None else np.asarray(part) for part in (bound.shift, bound.scale))
+    assert np.array_equal(SumsByNorm(bound, 4).update(rows).above(), RowSizes(shift, scale).update(rows).above())
+
+
+def test_no_row_is_longer_than_the_bound_whatever_it_is(options):
+    """In Python's integers; and rows at the bound come near it, so that a bound 1.2 times as large would be seen."""
+    bits, longest = options["bits"], 0.0
+    grid = np.array(list(itertools.product([-9.0, -1.0, 0.0, 0.3, 1.0], repeat=4)))
+    for row in np.vstack([grid, ROWS[:60], HARD]):
+        sums = SumsByNorm(RowBound(1.0, **options), 4).update(row[None])
+        for norm in (0.25, 1.0, 3.0, LADDER[-1]):
+            squared = sum(int(entry) ** 2 for entry in sums.within(norm))
+            assert squared <= 16**bits
+            longest = max(longest, squared)
+    assert longest > 0.9 * 16**bits
+
+
+def test_a_mean_under_the_bound_is_that_of_clipped_rows():
+    rows, norm = ROWS / 4, 2.0
+    clipped = rows * np.minimum(1.0, norm / np.linalg.norm(rows, axis=1))[:, None]
+    found = SumsByNorm(RowBound(1.0), 4).update(rows).within(norm) * norm / 4.0**16
+    plain = RowSums(RowBound(norm), 4).update(rows).within(norm) * norm / 4.0**16
+    assert np.allclose(plain, clipped.sum(axis=0), atol=0.02)
+    # Those beyond the bound come to within a step of the ladder below it.
+    assert np.allclose(found, clipped.sum(axis=0), atol=(1 - 2**-0.125) * norm * len(rows) ** 0.5)
+    inside = rows[np.linalg.norm(rows, axis=1) < norm]
+    assert np.allclose(
+        SumsByNorm(RowBound(1.0), 4).update(inside).within(norm) * norm / 4.0**16, inside.sum(axis=0), atol=0.02
+    )
+
+
+def test_a_plain_sum_knows_one_bound_only():
+    with pytest.raises(InvalidParameterError):
+        RowSums(RowBound(2.0), 4).within(1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_replaced_row_moves_the_sum_by_twice_the_bound_at_most(options, seed):
+    rng = np.random.default_rng(seed)
+    rows = ROWS[:20].copy()
+    before = SumsByNorm(RowBound(1.0, **options), 4).update(rows)
+    rows[rng.integers(20)] = (
+        HARD[rng.integers(len(HARD))] if seed % 2 else 10.0 ** rng.uniform(-9, 9) * rng.normal(size=4)
+    )
+    after = SumsByNorm(RowBound(1.0, **options), 4).update(rows)
+    for norm in (0.1, 1.0, 5.0):
+        change = after.within(norm) - before.within(norm)
+        assert sum(int(entry) ** 2 for entry in change) <= 4 * 16 ** options["bits"]
+
+
+def test_both_ways_leave_the_same_rows_to_be_asked_again():
+    compiled = one_pass._compiled()
+    if compiled is None:
+        pytest.skip("no compiled passes here")
+    rows = np.vstack([ROWS, HARD, LADDER[100:140, None] * np.eye(1, 4)])  # many on a rung
+    rungs = SumsByNorm(RowBound(1.0), 4)._rungs
+    found = []
+    for passes in (compiled, numpy_passes):
+        sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros((LADDER.size + 1, 4)))
+        left = passes.add_by_norm(rows, None, np.array(1.0), 16, rungs, sums)
+        assert 40 <= left.size < 60
+        found.append([left.tolist(), sums.counts.tolist(), sums.totals.tolist()])
+    assert found[0] == found[1]
