@@ -17,7 +17,7 @@ from .accounting.sensitivity import sum_squared
 from .errors import InvalidDataError, InvalidParameterError
 from .guarantee import Guarantee, Relation, Unit
 from .laws.above_threshold import first_at_most
-from .laws.base import Integers
+from .laws.base import IntArray, Integers
 from .laws.central import CentralLaw
 from .laws.gaussian import Gaussian
 from .laws.portions import Budget, Portion, averaged
@@ -160,7 +160,7 @@ class Drawn:
         The noise on each entry of a mean that was measured first.
     """
 
-    also: Mapping[str, tuple[NDArray[np.int64], float]] = field(default_factory=dict)
+    also: Mapping[str, tuple[IntArray, float]] = field(default_factory=dict)
     first: Look | None = None
     mean_sd: float | None = None
 
@@ -232,15 +232,12 @@ def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) 
     return Look(law, integers, law.second_moment(values, moments.n_samples))
 
 
-def noisy_sum(
-    sums: RowSums | SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def noisy_sum(sums: RowSums | SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:
     """Return the sum of rows under a public norm with noise, in units of 4^-bits of it, as fine as those of a matrix.
 
     One replaced row moves the sum by at most twice the largest norm of a row, 4^bits.
     """
-    change = sum_squared(Relation.REPLACE) * 16**sums.bound.bits
-    return portion.measured(sums.within(norm), change, generator)
+    return portion.measured(sums.within(norm), sum_squared(Relation.REPLACE) * 16**sums.bound.bits, generator)
 
 
 def find_norm(
@@ -283,9 +280,7 @@ def choose_magnitudes(
     return np.take(LADDER, [first_at_most(column, most_above, share, generator) for column in above])
 
 
-def choose_places(
-    counts: ColumnCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def choose_places(counts: ColumnCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
     """Return, for every column, the place of the first of its points that about `most_above` of its numbers pass.
 
     Formal guarantee

@@ -19,7 +19,6 @@ from .rows.units import Units
 from .rows.weighted import SHARE_BITS, Weighted
 
 IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
 _WIDEST_THREADED = 1024
@@ -141,14 +140,11 @@ class SecondMoments:
         any more, and say so; collect them anew.
         """
         with self._adding():
-            return self._update_from(batches)
-
-    def _update_from(self, batches: Iterable[Any]) -> Self:
-        if self.n_features > _WIDEST_THREADED:
-            for batch in batches:
-                self.update(batch)
-            return self
-        self._gram += added_products(self.bound, self.n_features, map(self._counted, batches))
+            if self.n_features <= _WIDEST_THREADED:
+                self._gram += added_products(self.bound, self.n_features, map(self._counted, batches))
+            else:
+                for batch in batches:
+                    self.update(batch)
         return self
 
     def _counted(self, batch: Any) -> Units:
@@ -218,10 +214,8 @@ class SecondMoments:
         self.check_whole()
         # Half of int64: the other half is room for noise, so that a release cannot overflow either.
         if (self.n_rows + more_rows) * self.bound.row_limit_squared >= 2**62:
-            raise CapacityError(
-                f"More {self.bound.unit}s than int64 can hold exactly at bits={self.bound.bits}; use fewer bits in the "
-                "RowBound."
-            )
+            many = f"More {self.bound.unit}s than int64 can hold exactly at bits={self.bound.bits}"
+            raise CapacityError(f"{many}; use fewer bits in the RowBound.")
 
     def _checked(self, X: Any) -> Units:
         if self.bound.most_weight is None:
@@ -277,11 +271,8 @@ class SecondMoments:
         """Ask before the first product of wide rows, so that all are added, or none."""
         if self.bound.on_invalid != "error":
             return
-        parts = (
-            [rows.data]
-            if scipy.sparse.issparse(rows)
-            else (part.rows for part in Units(rows).pieces(_WIDE_BLOCK, _WIDE_BLOCK))
-        )
+        sparse = scipy.sparse.issparse(rows)
+        parts = [rows.data] if sparse else (part.rows for part in Units(rows).pieces(_WIDE_BLOCK, _WIDE_BLOCK))
         if not all(np.isfinite(part).all() for part in parts):
             raise InvalidDataError(NOT_FINITE)
 

@@ -124,14 +124,15 @@ def _agrees(passes: CompiledPasses) -> bool:
     found: list[tuple[list[NDArray[Any]], FloatArray]] = []
     ways: tuple[Any, ...] = numpy_passes, passes
     for way in ways:
-        out, total = np.empty(rows.shape), np.zeros(d)
+        out, totals = np.empty(rows.shape), np.zeros(rows.shape)
         sums = NormSums(np.zeros(4, dtype=np.int64), np.zeros((4, d)))
         norms = way.integers(rows, shift, factor, bits, out)
-        again = way.add_rows(rows[::3], shift, factor, bits, total)  # of one sign, so that no errors cancel
+        # One by one, so that no errors cancel.
+        again = [way.add_rows(row[None], shift, factor, bits, total) for row, total in zip(rows, totals, strict=True)]
         left = way.add_by_norm(rows, shift, factor, bits, rungs, sums)
         # Squares that are no integers depend on the order of their sum, so these are nearly the same only.
         loose = way.squares(rows, shift, factor)
-        found.append(([norms, out, again, total, left, sums.counts, sums.totals], loose))
+        found.append(([norms, out, np.concatenate(again), totals, left, sums.counts, sums.totals], loose))
     (ours, our_squares), (its, its_squares) = found
     same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True))
     return same and np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True)
