@@ -21,6 +21,7 @@ from eigenveil.estimators.public_facts import Features, prepared
 from eigenveil.rows import norm_counts
 from eigenveil.rows.column_counts import ColumnCounts
 from eigenveil.rows.norm_counts import LADDER, RowSizes
+from eigenveil.rows.sums import SumsByNorm
 from eigenveil.sources import base, collect, open_source, text
 
 D = 3
@@ -49,6 +50,9 @@ BOUNDS = {
 }
 
 
+NORMS = (0.2, 1.0, 30.0)
+
+
 def statistics(source_of, rows):
     """Return all integer statistics of a table that a reader reads, as tuples of Python integers."""
     found = {}
@@ -64,6 +68,9 @@ def statistics(source_of, rows):
     }.items():
         sizes = collect(source_of(rows), make, progress=False)
         found[name] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in np.concatenate(sizes.above())))
+    for norm in NORMS:
+        sums = collect(source_of(rows), partial(SumsByNorm, BOUNDS["shifted and scaled"], D), progress=False)
+        found["sums", norm] = (sums.n_rows, *map(int, sums.within(norm)))
     return found
 
 
@@ -115,6 +122,7 @@ def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows."""
     if request.param is not None:
         monkeypatch.setattr("eigenveil.sources.tables.batch_rows", lambda width: request.param)
+        monkeypatch.setattr("eigenveil.sources.arrays._view_rows", lambda n_rows, width: request.param)
         monkeypatch.setattr("eigenveil.sources.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
         monkeypatch.setattr(text, "_CSV_BLOCK", 40 * request.param)
     return request.param
@@ -191,6 +199,16 @@ def test_one_row_changes_the_moments_by_no_more_than_is_proved():
         two = max(int(((a - b) ** 2).sum()) for a in shares for b in shares)
         assert 0.9 * grid**2 < one <= grid**2
         assert grid**2 < two <= 2 * grid**2
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_one_row_changes_a_sum_under_any_bound_by_no_more_than_is_proved(norm):
+    """|w q| <= 4^bits for one row, and twice that for a row in place of another; some come near."""
+    shares = [np.array(own["sums", norm][1:], dtype=object) for own in OWN.values()]
+    assert all(own["sums", norm][0] == 1 for own in OWN.values())
+    assert 0.8 * 16**BITS < max(int((share * share).sum()) for share in shares) <= 16**BITS
+    two = max(int(((a - b) ** 2).sum()) for a in shares for b in shares)
+    assert 16**BITS < two <= 4 * 16**BITS
 
 
 def test_one_row_changes_every_count_by_one_at_most_and_all_one_way():

@@ -164,6 +164,7 @@ def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     from eigenveil.sources import tables
 
     monkeypatch.setattr(tables, "batch_rows", lambda n_features: 3)
+    monkeypatch.setattr("eigenveil.sources.arrays._view_rows", lambda n_rows, width: 3)
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan

@@ -73,8 +73,8 @@ class ArrayReader(_MatrixReader):
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows: views where all columns are read, copies otherwise."""
-        if self._rows.dtype == np.float64 and list(columns) == list(self.columns):
-            step = max(step, _view_rows(*self._rows.shape))
+        if step < self.n_rows_hint and self._rows.dtype == np.float64 and list(columns) == list(self.columns):
+            step = _view_rows(*self._rows.shape)
         for start in range(0, self.n_rows_hint, step):
             yield take_columns(self._rows[start : start + step], columns)
 
