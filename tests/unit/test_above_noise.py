@@ -1,6 +1,5 @@
 """`n_components="above_noise"`: more components than there are at most once in twenty times; the control sees that."""
 
-
 import numpy as np
 import pytest
 
