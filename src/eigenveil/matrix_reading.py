@@ -89,7 +89,8 @@ class MatrixReading:
     @cached_property
     def _bordered(self) -> FloatArray | None:
         """The second moment of the scaled rows, with the constant's row and column where there are such."""
-        return None if self._of_one_unit is None else self._of_one_unit * self._units_per_weight
+        factor = self._units_per_weight
+        return self._of_one_unit if self._of_one_unit is None or factor == 1 else self._of_one_unit * factor
 
     @property
     def _reads_corner(self) -> bool:

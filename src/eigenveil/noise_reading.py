@@ -101,11 +101,18 @@ class NoiseReading(ComponentReading):
 
         None where the law of the noise is not known.
         """
-        if not self.has_noise_law or self.noise_sd is None:
-            return None
-        size = max(1, self.n_features - leading)
-        edge = edge_quantile(size, self.noise_sd**2, self._excess * size / self.n_features, _UNNOTICED)
-        return float(np.hypot(self._reach_ratio * edge, self._rarely_along_one))
+        levels = self._noise_levels(leading, 1)
+        return levels[0] if levels else None
+
+    def _noise_levels(self, leading: int, count: int) -> list[float]:
+        """Return the levels beside so many leading directions, and beside one more each; none where none is known."""
+        sd = self.noise_sd if self.has_noise_law else None
+        if sd is None:
+            return []
+        d, excess, ratio, along = self.n_features, self._excess, self._reach_ratio, self._rarely_along_one
+        sizes = [max(1, d - first) for first in range(leading, leading + count)]
+        edges = (edge_quantile(size, sd**2, excess * size / d, _UNNOTICED) for size in sizes)
+        return [float(np.hypot(ratio * edge, along)) for edge in edges]
 
     @cached_property
     def _rarely_along_one(self) -> float:
@@ -164,7 +171,7 @@ class NoiseReading(ComponentReading):
         """Warn of components and features that drown; from what was released alone."""
         if self.of_correlation and self.n_features == 1:  # which is 1, whatever the noise
             return
-        levels = [self.noise_level(i) for i in range(len(values))]
+        levels = self._noise_levels(0, len(values)) or [0.0] * len(values)
         drowned = [i for i, (value, level) in enumerate(zip(values, levels, strict=True)) if level and value <= level]
         request = self.origin.request
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
@@ -175,7 +182,7 @@ class NoiseReading(ComponentReading):
             what = "The noise swamps the signal: no released eigenvalue is above the noise edge"
         else:
             what = f"The noise may be all there is in {listed('component', drowned, [i + 1 for i in drowned])}"
-        names = features_in_words(self.feature_names, self.n_features)
+        names = features_in_words(self.feature_names, self.n_features) if self.drowned_features else []
         features = [names[position] for position in self.drowned_features]
         hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
         wide = ", and so would a public random projection of the features, or PrivateSparsePCA"

@@ -6,7 +6,7 @@ its rows were made, and whoever reads it can convert units, with no way to a row
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -254,11 +254,13 @@ class RowRule:
     @property
     def rule(self) -> "RowRule":
         """The public record alone, without the code that reads rows."""
-        return RowRule(**asdict(self))
+        record = object.__new__(RowRule)
+        vars(record).update(self.to_dict())  # which were checked when this was made
+        return record
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(RowRule)}
 
     def check_sizes(self) -> None:
         """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""

@@ -1,14 +1,12 @@
 """`n_components="above_noise"`: more components than there are at most once in twenty times; the control sees that."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.laws import LAWS
-from eigenveil.postprocess import above_noise, n_above_noise, sorted_eigh
+from eigenveil.postprocess import n_above_noise, sorted_eigh
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
@@ -29,12 +27,6 @@ def answers(name, spikes, shrunk=1.0):
         again = iter(simulated)
         found.append(n_above_noise(values, rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS))
     return np.array(found)
-
-
-@pytest.fixture(autouse=True)
-def _threads_as_they_are(monkeypatch):
-    """Limiting them takes longer than all the rest of a small matrix."""
-    monkeypatch.setattr(above_noise, "threadpool_limits", lambda **limits: nullcontext())
 
 
 @pytest.mark.parametrize(("name", "spikes"), [("matrix_laplace", (200.0, 100.0)), ("gaussian", ())])

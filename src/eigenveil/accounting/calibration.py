@@ -123,6 +123,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     return min(1.0, max(delta, 5e-324))
 
 
+@functools.lru_cache(maxsize=256)  # asked for by every fit with a delta
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return an epsilon at which rho-zCDP implies (epsilon, delta)-DP: `zcdp_delta` solved for epsilon.
 

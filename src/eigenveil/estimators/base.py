@@ -27,7 +27,7 @@ from .one_at_a_time import note_paid, one_fit_at_a_time
 from .opening import opened
 from .parts import CollectsInParts
 from .planning import planned
-from .public_facts import Features, check_fits, prepared, prepared_for_many
+from .public_facts import Features, check_passes, check_prepared_alike, prepared, prepared_for_many
 from .ranging import CORRELATIONS_FROM, COVARIANCE_FROM, warn_of_features_without_range
 from .spend_plan import SpendPlan, asked_by
 from .staging import StagedFit
@@ -197,9 +197,12 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         self._forget_collected()
         check_surroundings(self)
         source = opened(self, X, **of_fit)
-        plan = self.plan(source) if plan is None else plan
-        plan.check_made_for(asked_by(self))
-        check_fits(self, source, plan)
+        if plan is None:
+            plan = self.plan(source)
+        else:
+            plan.check_made_for(asked_by(self))
+            check_prepared_alike(self, source, plan)
+        check_passes(source, plan)
         request = self._request(source.n_features, source.feature_names or ())
         fit = StagedFit(source, plan, generator_from(self.random_state), self._check_size, self._pay)
         moments = fit.moments(self._directions_wanted())

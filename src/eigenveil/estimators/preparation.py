@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,10 +110,11 @@ class RowPreparation:
 
     def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
-        for norm in (LADDER[0], LADDER[-1]) if self.norm is None else (self.norm,):
-            _ = self.with_norm(float(norm)).bound
+        for norm in (float(LADDER[0]), float(LADDER[-1])) if self.norm is None else (self.norm,):
+            one = self.with_norm(norm)
+            _ = (self if one.norm == self.norm else one).bound
 
-    @property
+    @cached_property
     def bound(self) -> RowBound:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
         norm = 1.0 if self.norm is None else self.norm

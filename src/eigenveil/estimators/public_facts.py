@@ -256,9 +256,9 @@ def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
     return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale}
 
 
-def check_fits(estimator: Any, source: Any, plan: SpendPlan) -> None:
-    """Refuse, before anything is spent, a plan for other facts than those of a table, or more passes than it has."""
-    features, made_for = Features.of(source), plan.preparation_for(source.n_features)
+def check_passes(source: Any, plan: SpendPlan) -> None:
+    """Refuse, before anything is spent, a plan that takes more passes than a table has."""
+    features = Features.of(source)
     if features.reads_once and plan.in_stages:
         raise InvalidParameterError("The plan reads the rows twice, and these come once only; make it from this table.")
     if features.reads_once and plan.choices:
@@ -266,6 +266,11 @@ def check_fits(estimator: Any, source: Any, plan: SpendPlan) -> None:
             "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds or a "
             "schema with ranges, or a table or a file in place of the stream."
         )
+
+
+def check_prepared_alike(estimator: Any, source: Any, plan: SpendPlan) -> None:
+    """Refuse, before anything is spent, a plan that was made before, for other facts than those of a table."""
+    features, made_for = Features.of(source), plan.preparation_for(source.n_features)
     # Of few rows or of many: a plan for a number of rows is one of them, and does not tell which.
     for here in _ways_to_prepare(estimator, features):
         if made_for.bound == here.bound and made_for.ranges == here.ranges:

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, Self
 
 from ..accounting.calibration import exact
@@ -210,5 +211,10 @@ def _crossing(few: Callable[[int], bool]) -> int:
 
 def asked_by(estimator: Any) -> bytes:
     """Return the parameters that decide about a plan, as bytes that are equal where they are."""
-    asked = {name: value for name, value in estimator.get_params().items() if name not in ("ledger", "random_state")}
-    return pickle.dumps((type(estimator).__qualname__, sorted(asked.items())))
+    asked = [(name, getattr(estimator, name)) for name in _deciding(estimator.__class__)]
+    return pickle.dumps((type(estimator).__qualname__, asked))
+
+
+@cache  # scikit-learn reads the signature at every call
+def _deciding(kind: Any) -> tuple[str, ...]:
+    return tuple(name for name in sorted(kind._get_param_names()) if name not in ("ledger", "random_state"))

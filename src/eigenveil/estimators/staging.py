@@ -16,7 +16,7 @@ from ..laws import CentralLaw
 from ..laws.gaussian import Gaussian
 from ..laws.portions import Budget, Portion
 from ..moments import SecondMoments
-from ..postprocess.preconditioning import best_map, first_look
+from ..postprocess.preconditioning import map_after
 from ..row_rule import RowRule
 from ..rows.column_counts import ColumnCounts
 from ..rows.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
@@ -203,7 +203,7 @@ class StagedFit:
             budget.at(share).noise_sd(self.n_rows)
             for share in (left + self.stages.first, left - self.stages.mapped_norm)
         )
-        chosen = best_map(first_look(first.second_moment, law.noise_sd(self.n_rows)), n_components, one_shot, second)
+        chosen = map_after(first.second_moment, law.noise_sd(self.n_rows), n_components, one_shot, second)
         self.drawn = replace(self.drawn, first=first)
         if chosen is None:
             return moments

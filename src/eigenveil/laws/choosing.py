@@ -1,5 +1,7 @@
 """`law="auto"`: a rule that uses public numbers only, and chooses exact laws only."""
 
+from functools import lru_cache
+
 from ..guarantee import Relation
 from .gaussian import Gaussian
 from .matrix_laplace import MatrixLaplace
@@ -49,9 +51,15 @@ def choose_law(
     'ppca'
     """
     if delta > 0:
-        gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, relation=relation)
-        laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, relation=relation)
-        return Gaussian.name if divided or gaussian.off_diagonal_sd <= laplace.off_diagonal_sd else MatrixLaplace.name
+        quieter = _gaussian_is_quieter(epsilon, delta, n_features, relation)
+        return Gaussian.name if divided or quieter else MatrixLaplace.name
     if relation is Relation.REPLACE and n_components == 1 and n_rows * epsilon < ONE_DIRECTION_BELOW * n_features:
         return Ppca.name
     return MatrixLaplace.name
+
+
+@lru_cache(maxsize=256)  # whatever the number of rows, so a plan asks four times
+def _gaussian_is_quieter(epsilon: float, delta: float, n_features: int, relation: Relation) -> bool:
+    gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, relation=relation)
+    laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, relation=relation)
+    return gaussian.off_diagonal_sd <= laplace.off_diagonal_sd

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -45,18 +45,23 @@ class GaussianNoise(AdditiveLaw):
     def _scales(self) -> tuple[float, float]:
         """Return the standard deviations on the diagonal and beside it."""
 
+    @cached_property
+    def _sds(self) -> tuple[float, float]:
+        """The same, computed once: a fit asks for them some fifty times."""
+        return self._scales()
+
     def noise_scale(self) -> float:
         """Return the standard deviation on the diagonal."""
-        return self._scales()[0]
+        return self._sds[0]
 
     @property
     def off_diagonal_sd(self) -> float:
         """Standard deviation beside the diagonal."""
-        return self._scales()[1]
+        return self._sds[1]
 
     def noise_facts(self) -> NoiseFacts:
         """Return those of independent entries, and of an independent count."""
-        diagonal, beside = self._scales()
+        diagonal, beside = self._sds
         return independent_facts(self.n_features, beside**2, diagonal**2, self.count_sd**2, gaussian=True)
 
     def noise_quantiles(self, level: float) -> tuple[float, float]:
@@ -82,6 +87,10 @@ class GaussianNoise(AdditiveLaw):
 
     def guarantee(self) -> Guarantee:
         """Return the (epsilon, delta) of the noise, and its rho for composition."""
+        return self._promise
+
+    @cached_property
+    def _promise(self) -> Guarantee:
         mu = self.total_mu()
         claimed = None
         epsilon = self.epsilon  # which the tight calibration has met from below
@@ -94,7 +103,7 @@ class GaussianNoise(AdditiveLaw):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
         d = self.n_features
-        diagonal, beside = self._scales()
+        diagonal, beside = self._sds
         noise = symmetric(d, partial(discrete_gaussian, beside * grid), generator)
         np.fill_diagonal(noise, discrete_gaussian(diagonal * grid, d, generator))
         return noise
@@ -102,7 +111,7 @@ class GaussianNoise(AdditiveLaw):
     @property
     def noise_reach(self) -> float:
         """Forty standard deviations of the noisiest number."""
-        return 40 * max(*self._scales(), self.count_sd)
+        return 40 * max(*self._sds, self.count_sd)
 
     def check_count(self) -> None:
         """Refuse nothing: the count is one more number on the grid, and `noise_reach` has room for it."""
@@ -125,7 +134,7 @@ class GaussianNoise(AdditiveLaw):
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Return minus half of the squared noise, each entry of the upper triangle in units of its scale."""
         d = self.n_features
-        diagonal, beside = self._scales()
+        diagonal, beside = self._sds
         weights = np.triu(np.full((d, d), beside**-2), 1) + np.eye(d) * diagonal**-2
         return np.asarray(-0.5 * np.einsum("nij,ij->n", np.square(noise), weights))
 

@@ -61,9 +61,13 @@ class MatrixLaplace(RealNoiseLaw):
         sensitivity = 1 if self.balanced else nuclear(self.relation)
         return sensitivity / (2 * self.matrix_epsilon)
 
+    @cached_property
+    def _scale_above(self) -> float:
+        return float_above(self._scale)
+
     def noise_scale(self) -> float:
         """Return c, rounded up."""
-        return float_above(self._scale)
+        return self._scale_above
 
     def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyMatrix:
         """Return W1 - W2; c is rounded up."""

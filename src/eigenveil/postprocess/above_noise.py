@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from ..blas_threads import one_blas_thread
 from ..errors import InvalidParameterError
-from .shrinkage import ONE_THREAD, SIMULATION_SEED, FloatArray, NoiseDraw
+from .shrinkage import SIMULATION_SEED, FloatArray, NoiseDraw
 from .spectrum import largest_eigenvalue
 
 ABOVE_NOISE = "above_noise"
@@ -177,7 +177,7 @@ def n_above_noise(
     if not 0 < alpha < 1 or rank > draws:
         raise InvalidParameterError("alpha must lie between 0 and 1, and draws must be at least 1/alpha - 1.")
     generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
-    with threadpool_limits(**ONE_THREAD):
+    with one_blas_thread():
         noises = [noise_draw(generator) for _ in range(draws)]
         blocks = rows @ np.stack(noises) @ rows.T if d <= _WIDE else None
         edge, count = math.inf, 0

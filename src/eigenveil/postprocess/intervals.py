@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
-from threadpoolctl import threadpool_limits
 
+from ..blas_threads import one_blas_thread
 from ..errors import InvalidParameterError, integer_between
-from .shrinkage import ONE_THREAD, SIMULATION_SEED, WORK, FloatArray, NoiseDraw, released_matrix
+from .shrinkage import SIMULATION_SEED, WORK, FloatArray, NoiseDraw, released_matrix
 from .spectrum import sorted_eigh
 
 # Shares of 1 - level: the upper end, the lower end, and the bound on the next eigenvalue it leans on.
@@ -73,7 +73,7 @@ def eigenvalue_intervals(
             f"draws must be at least {int(np.ceil(1 / (NEXT_SHARE * alpha) - 1e-6)) - 1} at this level."
         )
     generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
-    with threadpool_limits(**ONE_THREAD):
+    with one_blas_thread():
         from_below, from_above = _noise_statistics(noise_draw, rows, min(k + 1, d), draws, generator)
 
     def upper_end(i: int, risk: float) -> float:

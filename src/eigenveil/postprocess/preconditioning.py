@@ -6,13 +6,14 @@ the strong directions, where it matters least. What is gained is forecast to fir
 docs/explanation/stages.md derives the formulas.
 """
 
+import math
 import operator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .spectrum import sorted_eigh
+from .spectrum import sorted_eigenvalues, sorted_eigh, surely_below
 
 FloatArray = NDArray[np.float64]
 
@@ -76,6 +77,10 @@ class Map:
         return self.promise * (squared_reach / self.squared_reach) ** 2 <= PROMISE
 
 
+def _edge(d: int, noise_sd: float) -> float:
+    return 2 * noise_sd * math.sqrt(d)
+
+
 def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
     """Read the spectrum off a release with rotation-invariant noise of this sd beside the diagonal.
 
@@ -85,15 +90,14 @@ def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
     >>> look.n_visible, look.variances.round(2).tolist()
     (2, [10.0, 0.96, 0.02, 0.02])
     """
-    values = np.linalg.eigvalsh(matrix)[::-1]
+    values, edge = sorted_eigenvalues(matrix), _edge(len(matrix), noise_sd)
     d = values.size
-    edge = 2 * noise_sd * np.sqrt(d)
     visible = values > edge
     # A spike a of A shows at a + sd^2 d / a.
     spikes = np.where(visible, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
     rest = (values.sum() - spikes.sum()) / max(1, d - visible.sum())
     variances = np.where(visible, spikes, np.clip(rest, 1e-3 * edge / d, edge / 2))
-    return FirstLook(variances, matrix, float(edge), int(visible.sum()))
+    return FirstLook(variances, matrix, edge, int(visible.sum()))
 
 
 def forecast_loss(look: FirstLook, factors: FloatArray, noise_sd: float, n_components: int | None) -> float:
@@ -110,6 +114,31 @@ def forecast_loss(look: FirstLook, factors: FloatArray, noise_sd: float, n_compo
     k = n_components
     gaps = np.maximum(variances[:k, None] - variances[k:], 1e-12 * variances[0])
     return float(noise_sd**2 * np.sum(growth[:k, None] * growth[k:] / gaps))
+
+
+def map_after(
+    matrix: FloatArray, first_sd: float, n_components: int | None, noise_sd: float, second_noise_sd: float
+) -> Map | None:
+    """Return the `best_map` after a first release with noise of `first_sd`; its spectrum is found where it decides.
+
+    Where no eigenvalue is above the edge e there is no map. Else factors f of a map are at most 1, so that what they do
+    to the noise raises the loss, and its promise is at least (s r)^2, s the noise of the second release over that
+    without a map and r the squared reach, a mean of f^2. f^2 is at least (a/e)^(-g) for the largest spike a, if that is
+    above e, and g at most 1. So none promises enough as long as a is below e s/sqrt(`PROMISE`); and an eigenvalue at a
+    shows at a + e^2/(4a).
+
+    Examples
+    --------
+    >>> spectrum = np.arange(1, 101) ** -2.0
+    >>> map_after(np.diag(spectrum), 1e-4, 3, 1e-4, 1.1e-4).power
+    0.5
+    >>> map_after(np.eye(100), 0.04, 3, 0.01, 0.011) is None
+    True
+    """
+    least = second_noise_sd / noise_sd / math.sqrt(PROMISE)
+    if surely_below(matrix, _edge(len(matrix), first_sd) * (least + 1 / (4 * least) if least > 1 else 1.0)):
+        return None
+    return best_map(first_look(matrix, first_sd), n_components, noise_sd, second_noise_sd)
 
 
 def best_map(look: FirstLook, n_components: int | None, noise_sd: float, second_noise_sd: float) -> Map | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from ..blas_threads import one_blas_thread
 from ..errors import InvalidDataError
 from .spectrum import sorted_eigh
 
@@ -24,8 +24,6 @@ SIMULATION_SEED = 20160711
 WORK = 2000
 STEPS = 4
 EDGE_QUANTILE = 0.95
-# Many small eigenproblems: threads inside each would wait for one another longer than they work.
-ONE_THREAD = {"limits": 1, "user_api": "blas"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def noise_edge(noise_draw: NoiseDraw) -> float:
     generator = np.random.default_rng(SIMULATION_SEED)
     first = noise_draw(generator)
     count = int(np.clip(WORK // first.shape[0], 4, 100))
-    with threadpool_limits(**ONE_THREAD):
+    with one_blas_thread():
         values = np.linalg.eigvalsh(np.stack([first, *(noise_draw(generator) for _ in range(count - 1))]))
     # The law is symmetric, so the smallest eigenvalues are as good a sample as the largest.
     return float(np.quantile(np.concatenate([values[:, -1], -values[:, 0]]), EDGE_QUANTILE))
@@ -148,7 +146,7 @@ def shrink(
     """
     values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
     total = max(0.0, float(values.sum())) if keep_trace else None
-    with threadpool_limits(**ONE_THREAD):
+    with one_blas_thread():
         estimate, spread = debiased_and_along(values, _mirrored_draws(noise_draw, rows), total)
     debiased = towards(values, estimate, total)
     shrunk = towards(values, decreasing(spread @ estimate, total), total)

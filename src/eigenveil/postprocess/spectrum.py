@@ -1,17 +1,29 @@
 """Eigenvalues and eigenvectors of released matrices, with a fixed rule for order and sign."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import NDArray
+
+from ..blas_threads import one_blas_thread
 
 FloatArray = NDArray[np.float64]
 
 # From this width on, products with vectors are cheaper than a reduction of the matrix; measured in
 # benchmarks/scaling.py. Even the edge of pure noise at d = 20,000 takes far fewer restarts.
 _WIDE, _RESTARTS = 2000, 100_000
+# Up to this width two threads are hardly quicker than one on quiet cores; on busy ones they wait for one another for
+# ten times as long as the work takes. On narrower matrices BLAS uses one thread by itself.
+_ONE_THREAD, _NARROW = 1024, 64
 # Below this width all eigenvalues are as quick to have as the largest; and points that stand for a spectrum.
 _SMALL, _STEPS = 100, 120
+
+
+def threads_for(d: int) -> AbstractContextManager[None]:
+    """Return the context in which BLAS has as many threads as pay for matrices of this width."""
+    return one_blas_thread() if _NARROW <= d <= _ONE_THREAD else nullcontext()
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -33,7 +45,9 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
     else:
         # The full solver (divide and conquer) is faster unless only a few vectors are wanted.
         subset = None if k > d // 4 else (d - k, d - 1)
-        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=subset, driver="evd" if subset is None else "evr")
+        driver = "evd" if subset is None else "evr"
+        with threads_for(d):
+            values, vectors = scipy.linalg.eigh(matrix, subset_by_index=subset, driver=driver)
     rows = vectors.T[::-1][:k]
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     return values[::-1][:k].copy(), rows * np.where(largest < 0, -1.0, 1.0)
@@ -59,6 +73,40 @@ def _random_vector(d: int) -> FloatArray:
 def top_components(matrix: FloatArray, n_components: int | None = None) -> FloatArray:
     """Return the eigenvectors of the largest eigenvalues as rows."""
     return sorted_eigh(matrix, n_components)[1]
+
+
+def sorted_eigenvalues(matrix: FloatArray) -> FloatArray:
+    """Return all eigenvalues, descending.
+
+    Examples
+    --------
+    >>> sorted_eigenvalues(np.diag([1.0, 3.0, 2.0]))
+    array([3., 2., 1.])
+    """
+    with threads_for(len(matrix)):
+        return np.asarray(np.linalg.eigvalsh(matrix)[::-1])
+
+
+def surely_below(matrix: FloatArray, level: float) -> bool:
+    """Return True only where all eigenvalues are below a level, by a billionth of it or more; False says nothing.
+
+    Cholesky's decomposition of level I - M, a fifth or less of the work of eigenvalues, succeeds where it is positive
+    definite but for rounding, which moves eigenvalues by at most (d + 1) u tr(level I - M), u half a unit in the last
+    place (Higham 2002, Theorem 10.3); so it is asked at a level as much lower.
+
+    Examples
+    --------
+    >>> surely_below(np.diag([1.0, 3.0, 2.0]), 3.1), surely_below(np.diag([1.0, 3.0, 2.0]), 3.0)
+    (True, False)
+    """
+    d = len(matrix)
+    room = 1e-9 * abs(level) + (d + 2) * np.finfo(float).eps * max(0.0, d * level - float(np.trace(matrix)))
+    left = np.negative(matrix)
+    left.flat[:: d + 1] += level - room
+    if not (left.diagonal() > 0).all():
+        return False
+    with threads_for(d):
+        return bool(scipy.linalg.lapack.dpotrf(left.T, lower=False, clean=False, overwrite_a=True)[1] == 0)
 
 
 def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:

@@ -5,11 +5,11 @@ a row: docs/explanation/uncertainty.md. So hundreds of eigenvalues stand for tho
 """
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from ..blas_threads import one_blas_thread
 from .above_noise import edge_quantile
 from .noise_along import simulation
-from .shrinkage import ONE_THREAD, FloatArray, Shrunk, compose, debiased_and_along, decreasing, towards
+from .shrinkage import FloatArray, Shrunk, compose, debiased_and_along, decreasing, towards
 
 SIZE = 400
 """How many eigenvalues stand for a wider spectrum."""
@@ -41,7 +41,7 @@ def shrink_wide(
     halves = [typical_noise(SIZE, off_variance * d / SIZE, excess, generator) for _ in range(_PAIRS)]
     total = max(0.0, float(values.sum())) if keep_trace else None
     weights = np.array([float(group.size) for group in groups])
-    with threadpool_limits(**ONE_THREAD):
+    with one_blas_thread():
         debiased, spread = debiased_and_along(few, np.stack(halves + [-half for half in halves]), total, weights)
 
     def spelled_out(at: FloatArray) -> FloatArray:

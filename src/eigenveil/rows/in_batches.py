@@ -1,6 +1,5 @@
 """`InBatches`: what statistics share that are collected batch by batch, and the threads that read batches."""
 
-import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any, Self, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from ..blas_threads import one_blas_thread as one_blas_thread
 
 Batch = TypeVar("Batch")
 Part = TypeVar("Part")
@@ -73,17 +72,6 @@ def side_by_side(
                 yield waiting.popleft().result()
         for future in waiting:
             yield future.result()
-
-
-def one_blas_thread() -> Any:
-    """Return a context in which BLAS uses one thread, where each core has work of its own."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """Return the handle of NumPy's BLAS; to look for it takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 def available_cores() -> int:

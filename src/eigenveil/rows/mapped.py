@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..row_rule import FloatArray, RowRule
+from ..row_rule import FloatArray
 from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows
 from .norm_counts import RowSizes, norm_rungs
 from .persons import units_of
@@ -70,11 +70,6 @@ class MappedBound(RowBound):
             raise ValueError("The second bound is too far below the first.")
         if 2 * (self.bits + FARTHEST_SHORTER) >= EXACT_INTEGER_BITS:
             raise ValueError("The grid is too fine for exact norms of mapped rows; use at most 18 bits.")
-
-    @property
-    def rule(self) -> RowRule:
-        """The public record alone."""
-        return RowRule(**{name: getattr(self, name) for name in RowRule.__dataclass_fields__})
 
     def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the integer rows of dense units, and the constant that is appended to each row."""

@@ -159,14 +159,17 @@ class Column:
         """The names of its features."""
         if not self.used:
             return ()
-        one_hot = tuple(f"{self.name}={label}" for label in self.categories)
-        values = one_hot if self.kind == "category" else (self.name,)
+        category = self.kind == "category"
+        values = tuple(f"{self.name}={label}" for label in self.categories) if category else (self.name,)
         return (*values, f"{self.name}=missing") if self.has_indicator else values
 
     @property
     def one_hot(self) -> tuple[bool, ...]:
         """Which of its features are 0 or 1, at most one of them 1."""
-        return tuple(self.kind == "category" or feature != self.name for feature in self.features)
+        if not self.used:
+            return ()
+        values = (True,) * len(self.categories) if self.kind == "category" else (False,)
+        return (*values, True) if self.has_indicator else values
 
     @property
     def limits(self) -> tuple[float, float] | None:

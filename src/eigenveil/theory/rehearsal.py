@@ -19,7 +19,7 @@ from ..laws.additive import AdditiveLaw
 from ..laws.gaussian import Gaussian
 from ..laws.portions import Portion, at_share
 from ..postprocess.kendall import correlation_from_signs
-from ..postprocess.preconditioning import best_map, first_look
+from ..postprocess.preconditioning import map_after
 from ..postprocess.shrinkage import NoiseDraw
 from ..postprocess.spectrum import top_components
 from ..postprocess.standardizing import correlation_from_covariance
@@ -252,9 +252,7 @@ class Rehearsal:
             look = at_share(law, fit.first)
             first = exact / reach + look.simulated_noise(generator) / n
             one_shot, second = at_share(law, left + fit.first), at_share(law, left - fit.mapped_norm)
-            chosen = best_map(
-                first_look(first, look.noise_sd(n)), self.n_components, one_shot.noise_sd(n), second.noise_sd(n)
-            )
+            chosen = map_after(first, look.noise_sd(n), self.n_components, one_shot.noise_sd(n), second.noise_sd(n))
             if chosen is not None:  # with the bound for mapped rows that it expects
                 back, mapped_reach = np.linalg.inv(chosen.matrix), chosen.squared_reach * reach
                 noise = back @ second.simulated_noise(generator) @ back * (mapped_reach / n)

@@ -53,7 +53,7 @@ class FederatedGaussian(FederatedLaw, Gaussian):
         return math.sqrt(self.n_sites / (self.n_sites - self.n_colluding))
 
     def _scales(self) -> tuple[float, float]:
-        diagonal, beside = self.part._scales()
+        diagonal, beside = self.part._sds
         return diagonal * self._factor, beside * self._factor
 
     def total_mu(self) -> float:

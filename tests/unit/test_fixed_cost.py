@@ -1,0 +1,242 @@
+"""What a fit does once: scales, rules and decompositions are counted, and are the numbers that they were."""
+
+import pickle
+import threading
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.linalg
+from threadpoolctl import threadpool_info
+
+from eigenveil import PrivatePCA, RowBound, load_release
+from eigenveil.blas_threads import OneBlasThread, one_blas_thread
+from eigenveil.errors import NoiseWarning
+from eigenveil.estimators import base, public_facts
+from eigenveil.estimators.spend_plan import asked_by
+from eigenveil.laws import LAWS
+from eigenveil.laws.gaussian import Gaussian
+from eigenveil.noise_reading import NoiseReading
+from eigenveil.postprocess import preconditioning, spectrum
+from eigenveil.postprocess.preconditioning import PROMISE, best_map, first_look, map_after
+from eigenveil.postprocess.spectrum import surely_below
+from eigenveil.row_rule import RowRule
+from eigenveil.rows.mapped import integer_map, mapped_bound
+
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+BUDGETS = {"pure": {"center": False}, "gaussian": {"delta": 1e-6}}
+
+
+def rows(n, d):
+    return np.random.default_rng(5).standard_normal((n, d))
+
+
+def counted(monkeypatch, owner, name):
+    """Return a list that grows by the arguments of every call of a function."""
+    calls, function = [], getattr(owner, name)
+
+    def seen(*args, **options):
+        calls.append((args, options))
+        return function(*args, **options)
+
+    monkeypatch.setattr(owner, name, seen)
+    return calls
+
+
+# Plain Python.
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_fit_computes_the_scales_of_a_law_once_and_checks_each_rule_once(monkeypatch, budget):
+    scales = counted(monkeypatch, Gaussian, "_scales")
+    made = counted(monkeypatch, RowRule, "__post_init__")
+    prepared = counted(monkeypatch, base, "prepared")
+    again = counted(monkeypatch, public_facts, "prepared")
+    PrivatePCA(10, norm_bound=9.0, **BUDGETS[budget]).fit(rows(3000, 20))
+    assert max(Counter(id(law) for (law,), _ in scales).values(), default=0) <= 1
+    # One rule; where a mean is measured first also without a constant, and with each mean and bound that is found.
+    assert len(made) <= {"pure": 2, "gaussian": 8}[budget]
+    assert len(prepared) == 1  # and the plan that was just made is not compared with another
+    assert not again
+
+
+def test_the_noise_is_asked_for_once_for_all_components(monkeypatch):
+    release = PrivatePCA(10, norm_bound=9.0, center=False).fit(rows(3000, 20)).release_
+    levels = [release.noise_level(leading) for leading in range(10)]
+    assert all(low < high for high, low in pairwise(levels))
+    assert release._noise_levels(0, 10) == levels
+    asked = []
+    sd = NoiseReading.noise_sd
+    monkeypatch.setattr(NoiseReading, "noise_sd", property(lambda self: asked.append(1) or sd.fget(self)))
+    with pytest.warns(NoiseWarning):
+        release._warn_of_noise([0.0] * 10)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("name", ["gaussian", "mod_sulq", "matrix_laplace"])
+def test_what_a_law_keeps_is_what_it_computes_and_travels_with_it(name):
+    law = LAWS[name](epsilon=0.7, delta=0.0 if name == "matrix_laplace" else 1e-6, n_features=7)
+    fresh = LAWS[name](**law.parameters())
+    told = law.noise_scale(), law.off_diagonal_sd, law.guarantee()
+    assert told == (fresh.noise_scale(), fresh.off_diagonal_sd, fresh.guarantee())
+    if name != "matrix_laplace":
+        assert told[:2] == law._scales()
+    assert law.guarantee() is law.guarantee() or name == "matrix_laplace"
+    again = pickle.loads(pickle.dumps(law))
+    assert again.parameters() == law.parameters()
+    assert (again.noise_scale(), again.off_diagonal_sd, again.guarantee()) == told
+
+
+@pytest.mark.parametrize("options", [{}, {"shift": (1.0, 2.0), "scale": (0.5, 3.0), "constant": 1.0}])
+def test_the_record_of_a_rule_is_as_good_as_one_that_is_made_anew(options):
+    bound = RowBound(3.0, **options)
+    record, made = bound.rule, RowRule(3.0, **options)
+    assert type(record) is RowRule
+    assert record == made
+    assert hash(record) == hash(made)
+    assert vars(record) == vars(made) == made.to_dict()
+    assert pickle.loads(pickle.dumps(record)) == made
+
+
+def test_the_record_of_mapped_rows_tells_nothing_more():
+    bound = mapped_bound(RowBound(1.0), integer_map(np.diag([0.25, 1.0])), 0.5)
+    assert vars(bound.rule) == vars(RowRule(0.5, mapped_from=1.0))
+
+
+def test_a_plan_knows_all_parameters_that_decide():
+    asked = {name: asked_by(PrivatePCA(**given)) for name, given in {
+        "none": {}, "epsilon": {"epsilon": 2.0}, "law": {"law": "laplace"}, "components": {"n_components": 2},
+        "bounds": {"bounds": (0, 1)}, "options": {"law_options": {"calibration": "tight"}},
+    }.items()}  # fmt: skip
+    assert len(set(asked.values())) == len(asked)
+    assert asked_by(PrivatePCA(random_state=1, ledger="a")) == asked["none"]  # which decide about no plan
+    names = set(PrivatePCA().get_params()) - {"ledger", "random_state"}
+    assert names == {name for name, _ in pickle.loads(asked["none"])[1]}
+
+
+# Linear algebra after the noise.
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_wide_fit_takes_one_partial_decomposition(monkeypatch, budget, tmp_path):
+    decomposed = counted(monkeypatch, scipy.linalg, "eigh")
+    eigenvalues = counted(monkeypatch, np.linalg, "eigvalsh")
+    pca = PrivatePCA(10, norm_bound=35.0, **BUDGETS[budget]).fit(rows(3000, 300))
+    assert [options["subset_by_index"] for _, options in decomposed] == [(290, 299)]
+    assert not eigenvalues  # no map pays, which takes no spectrum to see
+    loaded = load_release(pca.release_.save(tmp_path / "wide.npz"))
+    assert np.array_equal(loaded.components, pca.components_)  # one release has one reading
+    whole = scipy.linalg.eigh(pca.release_.scaled_matrix)[1].T[::-1][:10]
+    assert np.allclose(np.abs(np.sum(whole * pca.components_, axis=1)), 1, atol=1e-12)
+
+
+def symmetric_noise(generator, d, sd):
+    noise = generator.standard_normal((d, d)) * sd
+    return (noise + noise.T) / np.sqrt(2)
+
+
+def test_a_map_is_the_same_whether_the_spectrum_was_looked_at_or_not(monkeypatch):
+    generator = np.random.default_rng(7)
+    looks = counted(monkeypatch, preconditioning, "first_look")
+    decided = Counter()
+    for _ in range(400):
+        d, sd, ratio = int(generator.integers(3, 40)), 10 ** generator.uniform(-3, 1), generator.uniform(0.8, 1.3)
+        edge = 2 * sd * np.sqrt(d)
+        truth = generator.uniform(0.3, 6) * edge * np.arange(1, d + 1) ** -generator.uniform(0, 2)
+        matrix = np.diag(truth * generator.choice([0.0, 0.2, 1.0])) + symmetric_noise(generator, d, sd)
+        k = [None, 1, 2, d][generator.integers(4)]
+        slow = best_map(first_look(matrix, sd), k, sd / 3, sd / 3 * ratio)
+        before = len(looks)
+        quick = map_after(matrix, sd, k, sd / 3, sd / 3 * ratio)
+        assert (quick is None) == (slow is None)
+        assert quick is None or (quick.power == slow.power and np.array_equal(quick.matrix, slow.matrix))
+        decided[quick is not None, len(looks) > before] += 1
+    assert decided[False, False] > 50  # most are told without
+    assert decided[False, True] > 20
+    assert decided[True, True] > 20
+
+
+def test_a_spike_at_the_level_of_the_proof_is_read_as_the_proof_takes_it():
+    d, sd, ratio = 200, 1.0, 1.07
+    least = ratio / np.sqrt(PROMISE)
+    edge = 2 * sd * np.sqrt(d)
+    truth = np.zeros(d)
+    for above, seen in ((0.999, True), (1.001, False)):
+        truth[0] = edge * (least + 1 / (4 * least)) * above
+        assert surely_below(np.diag(truth), edge * (least + 1 / (4 * least))) == seen
+        look = first_look(np.diag(truth), sd)
+        assert look.variances[0] == pytest.approx(edge * least, rel=0.01)
+        assert best_map(look, 1, sd, ratio * sd) is None  # the bound is not sharp
+
+
+@pytest.mark.parametrize("d", [1, 3, 80, 300])
+def test_surely_below_never_says_so_of_what_is_above(d):
+    generator = np.random.default_rng(d)
+    for size in (1e-9, 1.0, 1e9):
+        matrix = symmetric_noise(generator, d, size)
+        top = np.linalg.eigvalsh(matrix)[-1]
+        gap = abs(top)
+        assert surely_below(matrix, top + 1e-6 * gap)
+        assert not any(surely_below(matrix, level) for level in (top, top - 1e-12 * gap, top - 1e-3 * gap, top - gap))
+        assert not surely_below(matrix, top + 1e-10 * gap)  # too near to tell, so it is looked at
+
+
+def test_ties_and_nothing_at_all_are_below_what_is_above_them():
+    assert surely_below(np.eye(100), 1.001)
+    assert not surely_below(np.eye(100), 1.0)
+    assert not surely_below(np.zeros((5, 5)), 0.0)
+    assert surely_below(np.zeros((5, 5)), 1e-300)
+    assert not surely_below(np.array([[0.0, 2.0], [2.0, 0.0]]), 1.0)
+
+
+# Threads.
+
+
+def blas_threads():
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
+    limits = []
+
+    class Controller:
+        def limit(self, **options):
+            limits.append(options)
+            return self
+
+        def restore_original_limits(self):
+            limits.append("lifted")
+
+    monkeypatch.setattr("eigenveil.blas_threads._blas", lambda with_scipy: Controller())
+    one, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
+
+    def other():
+        with one:
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    with one:
+        thread.start()
+        assert inside.wait(60)
+    assert limits == [{"limits": 1, "user_api": "blas"}]  # the other is inside
+    leave.set()
+    thread.join()
+    assert limits == [{"limits": 1, "user_api": "blas"}, "lifted"]
+
+
+def test_blas_has_one_thread_inside_and_what_it_had_outside():
+    before = blas_threads()
+    with one_blas_thread(), one_blas_thread():
+        assert set(blas_threads()) <= {1}
+    assert blas_threads() == before
+
+
+def test_decompositions_of_middle_width_take_one_thread(monkeypatch):
+    inside = []
+    monkeypatch.setattr(spectrum, "one_blas_thread", lambda: inside.append(1) or one_blas_thread())
+    for d in (10, 100, 1100):
+        spectrum.sorted_eigh(np.eye(d), 2)
+        inside.append(d)
+    assert inside == [10, 1, 100, 1100]
