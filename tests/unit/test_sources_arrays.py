@@ -48,6 +48,7 @@ def _small_batches(monkeypatch):
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_arrays_of_any_layout_give_the_same_bits(make, monkeypatch):
     monkeypatch.setattr(arrays, "_MOST_VIEWED", 500)
+    monkeypatch.setattr(arrays, "_FEW_VIEWED", 0)
     source = open_source(make(ROWS))
     assert (source.n_features, source.feature_names, source.n_rows_hint) == (4, None, 700)
     assert len(list(source.batches())) > 2
@@ -55,9 +56,11 @@ def test_arrays_of_any_layout_give_the_same_bits(make, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cores", "most", "rows"), [(1, 2**22, [700]), (2, 2**22, [350, 350]), (3, 500, [117] * 5 + [115])]
+    ("cores", "most", "few", "rows"),
+    [(1, 2**22, 0, [700]), (2, 2**22, 0, [350, 350]), (3, 500, 0, [117] * 5 + [115]), (3, 500, 2800, [700])],
 )
-def test_views_are_as_large_as_a_core_s_share_and_no_larger_than_allowed(monkeypatch, cores, most, rows):
+def test_views_are_as_large_as_a_core_s_share_and_no_larger_than_allowed(monkeypatch, cores, most, few, rows):
+    monkeypatch.setattr(arrays, "_FEW_VIEWED", few)
     monkeypatch.setattr(arrays, "_MOST_VIEWED", most)
     monkeypatch.setattr(arrays, "available_cores", lambda: cores)
     batches = list(open_source(ROWS).batches())

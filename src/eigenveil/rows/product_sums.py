@@ -7,6 +7,7 @@ Rows multiply in float64, where every partial sum is an integer below 2^53 as lo
 import functools
 import operator
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ IntArray = NDArray[np.int64]
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
-_SMALLEST_PART = 2**18
+_SMALLEST_PART = 2**20
+# Products of rows as narrow as these take several threads longer than one.
+_NARROW = 64
 
 
 class ProductSum:
@@ -109,11 +112,12 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
         idle.append(sums)
 
     def alone(units: Units) -> None:
-        cores = in_batches.available_cores()
         dense = not scipy.sparse.issparse(units.rows)
-        parts = min(cores, units.rows.size // _SMALLEST_PART) if dense else 1
-        for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
-            pass
+        parts = min(in_batches.available_cores(), units.rows.size // _SMALLEST_PART) if dense else 1
+        narrow = in_batches.one_blas_thread() if n_features <= _NARROW else nullcontext()
+        with narrow:
+            for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
+                pass
 
     for _ in in_batches.side_by_side(work, batches, alone):
         pass

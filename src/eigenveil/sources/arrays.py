@@ -13,7 +13,7 @@ from .base import BATCH_BYTES
 from .encoder import Encoder
 
 # 32 MiB: what is made of a view on the way may be as large.
-_MOST_VIEWED = 2**22
+_MOST_VIEWED, _FEW_VIEWED = 2**22, 2**21
 # A stored entry of a CSR matrix takes a value and a column index.
 _SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
 NO_MASKS = "Masked arrays are not supported; fill the masked entries first."
@@ -82,11 +82,13 @@ class ArrayReader(_MatrixReader):
 def _view_rows(n_rows: int, width: int) -> int:
     """Return how many rows make a view: a core's share of them, in as few views as have no more entries than allowed.
 
-    Views take no memory, and threads that work on few large ones seldom wait for one another.
+    Views take no memory, and threads that work on few large ones seldom wait for one another. Few entries are one view,
+    since threads take longer to begin than to help.
     """
+    if n_rows * width <= _FEW_VIEWED:
+        return n_rows
     cores = available_cores()
-    views = cores * max(1, math.ceil(n_rows * width / (cores * _MOST_VIEWED)))
-    return math.ceil(n_rows / views)
+    return math.ceil(n_rows / (cores * math.ceil(n_rows * width / (cores * _MOST_VIEWED))))
 
 
 class SparseReader(_MatrixReader):
