@@ -24,6 +24,7 @@ WISHART_DELTAS = (LAWS + "wishart_deltas_are_the_divergences_of_the_scalar_mecha
 WISHART = (LAWS + "the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite",)
 LAZY, DISCRETE, NORMAL = ((DRAWN + name,) for name in ("lazy_matrices", "discrete_entries_and_counts", "gaussian_entries"))
 SUBSPACES, LOCAL, BITS = ((DRAWN + name,) for name in ("subspaces", "local_entries", "local_bits"))
+ROOTS = "statistical/test_lazy_triangle.py::test_"
 INTEGERS = "statistical/test_discrete.py::test_"
 QUICK = (DRAWN + "quick_draws_have_the_sizes_of_their_laws",)
 BALANCED = (DRAWN + "the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_over_p",)
@@ -83,6 +84,11 @@ TABLE = [
     ("samplers/lazy_wishart.py", "super().__init__(n_features, [[n_features + 1]], scale, generator)", ("n_features", "n_features + 2"), LAZY),
     ("samplers/lazy_wishart.py", "self._uniform.bits) * [[2 / (self.d * (self.d + 1))]]", ("scaled", "2 / (self.d * self.d)", "1 / (self.d * (self.d + 1))"), BALANCED),
     ("samplers/lazy_wishart.py", "exponent = [[Fraction(2, self.d * (self.d + 1))]]", ("scaled", "Fraction(1, self.d * (self.d + 1))"), BALANCED),
+    ("samplers/lazy_triangle.py", "np.minimum([[power * (log + (1 - ratio))]], 0.0)", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "exp_interval([[exponent * Interval.point(power)]], digits)", ("exponent * Interval.point(Fraction(4 * power, 5))", "exponent * Interval.point(Fraction(5 * power, 4))"), (ROOTS + "coins_decided_exactly_fall_as_in_floats",)),
+    ("samplers/lazy_triangle.py", "self._powers = generator, [[degrees - 1]]", ("degrees", "np.maximum(degrees - 2, 0)"), (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "positive * centre / [[np.maximum(power, 1)]]", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "LazyChis([[degrees - np.arange(self.columns)]]", ("degrees - 1 - np.arange(self.columns) + (np.arange(self.columns) == self.columns - 1)", "degrees + 1 - np.arange(self.columns)"), (ROOTS + "triangles_have_the_law_of_a_matrix_of_normals",)),
     # wishart
     ("laws/wishart.py", "return [[self.n_features + 1.0]], 1.5", ("self.n_features + 2.0", "self.n_features + 0.0"), LAZY),
     ("laws/wishart.py", "1.0, [[1.5 / float(self.matrix_epsilon)]]", SCALED, LAZY),

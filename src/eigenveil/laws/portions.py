@@ -105,7 +105,7 @@ class Portion:
 
     def count_noises(self, size: int, generator: np.random.Generator) -> list[int]:
         """Return the noise of so many counts, each a measurement of its own: none depends on an answer."""
-        return discrete_gaussian(self.scale(_COUNT_GRID**2), size, generator).tolist()
+        return [int(noise) for noise in discrete_gaussian(self.scale(_COUNT_GRID**2), size, generator)]
 
     def count_sd(self, n_places: int) -> float:
         """Return the noise of every count that `first_at_most` asks for, in rows."""

@@ -145,7 +145,7 @@ class LazyNormals:
         values[...] = (words & _DIGITS_MASK).view(np.int64)
         values += 0.5
         values *= 2.0**-UNIT_BITS
-        values += np.take(_CELL_START, _leading(words))
+        values += _CELL_START.take(_leading(words))
         np.copysign(values, (words << np.uint64(CELL_BITS)).view(np.float64), out=values)
         return drawn[words.size :].view(np.uint16)[: words.size]
 
@@ -153,19 +153,19 @@ class LazyNormals:
         self, indices: NDArray[np.intp], words: WordArray, values: FloatArray, prefix: NDArray[np.uint16]
     ) -> NDArray[np.intp]:
         """Return the positions, within the given ones, whose proposals are not kept."""
-        open_ = np.flatnonzero(prefix >= np.take(cells.SURE_BY_WORD, _leading(words)))
+        open_ = (prefix >= cells.SURE_BY_WORD.take(_leading(words))).nonzero()[0]
         if not open_.size:
             return open_
         kept = np.zeros(open_.size, bool)
         cell = cells.CELL[_leading(words[open_])]
-        maybe = np.flatnonzero(prefix[open_] < cells.UNSURE_BELOW[cell])
+        maybe = (prefix[open_] < cells.UNSURE_BELOW[cell]).nonzero()[0]
         at, cell = open_[maybe], cell[maybe]
         more = random_words(self._generator, maybe.size)
         uniform = (prefix[at] + more * 2.0**-64) * 2.0**-16
         chance = cells.RATIO[cell] * np.exp(-0.5 * np.square(values[at]))
         kept[maybe] = uniform < chance
         doubtful = (np.abs(uniform - chance) <= COIN_TOLERANCE) | (cell == TABLE_CELLS)
-        for j in np.flatnonzero(doubtful):
+        for j in doubtful.nonzero()[0]:
             position = int(at[j])
             coin = LazyUniform((int(prefix[position]) << 64) | int(more[j]), 80, self._generator)
             kept[maybe[j]] = self._kept(int(indices[position]), int(words[position]), coin, values, position)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .certified import Interval, rounding_of_sum
-from .lazy import LazyNormals
 from .symmetric import mirror_upper
 
 FloatArray = NDArray[np.float64]
@@ -101,8 +100,22 @@ def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int
     return rounded
 
 
+class LazyNumbers(Protocol):
+    """Real numbers: floats with a proved error, and integers within one unit of them, in units as small as asked."""
+
+    value: FloatArray
+    error: float
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return an integer within one unit of 2^-(51 + bits) of the number."""
+
+
 class SquaredNorm:
-    """The sum of the squares of lazy normals.
+    """The sum of the squares of lazy numbers.
 
     Attributes
     ----------
@@ -111,14 +124,14 @@ class SquaredNorm:
         The number is within (1 ± relative) of `value`.
     """
 
-    def __init__(self, normals: LazyNormals) -> None:
-        self._normals = normals
-        numbers, size = normals.value, normals.size
+    def __init__(self, lazy: LazyNumbers) -> None:
+        self._lazy = lazy
+        numbers, size = lazy.value, lazy.size
         even = size - size % _SQUARES_AT_ONCE
         blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
         sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
         self.value = math.fsum(sums + np.square(numbers[even:]).tolist())
-        shift = normals.error * math.sqrt(size / self.value)
+        shift = lazy.error * math.sqrt(size / self.value)
         self.relative = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
 
     def interval(self, level: int) -> Interval:
@@ -128,8 +141,8 @@ class SquaredNorm:
             return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
         bits = 64 * max(0, level - 2)
         low = high = 0
-        for index in range(self._normals.size):
-            size = abs(self._normals.integer(index, bits))
-            low += size * size
+        for index in range(self._lazy.size):
+            size = abs(self._lazy.integer(index, bits))
+            low += max(0, size - 1) ** 2
             high += (size + 1) * (size + 1)
         return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))
