@@ -88,7 +88,7 @@ TABLE = [
     ("samplers/lazy_triangle.py", "exp_interval([[exponent * Interval.point(power)]], digits)", ("exponent * Interval.point(Fraction(4 * power, 5))", "exponent * Interval.point(Fraction(5 * power, 4))"), (ROOTS + "coins_decided_exactly_fall_as_in_floats",)),
     ("samplers/lazy_triangle.py", "self._powers = generator, [[degrees - 1]]", ("degrees", "np.maximum(degrees - 2, 0)"), (ROOTS + "roots_of_chi_squares_have_their_law",)),
     ("samplers/lazy_triangle.py", "positive * centre / [[np.maximum(power, 1)]]", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
-    ("samplers/lazy_triangle.py", "LazyChis([[degrees - np.arange(self.columns)]]", ("degrees - 1 - np.arange(self.columns) + (np.arange(self.columns) == self.columns - 1)", "degrees + 1 - np.arange(self.columns)"), (ROOTS + "triangles_have_the_law_of_a_matrix_of_normals",)),
+    ("samplers/lazy_triangle.py", "np.tile([[degrees - np.arange(columns)]], how_many)", ("np.maximum(degrees - 1 - np.arange(columns), 1)", "degrees + 1 - np.arange(columns)", "np.full(columns, degrees)"), (ROOTS + "triangles_have_the_law_of_a_matrix_of_normals",)),
     # wishart
     ("laws/wishart.py", "return [[self.n_features + 1.0]], 1.5", ("self.n_features + 2.0", "self.n_features + 0.0"), LAZY),
     ("laws/wishart.py", "1.0, [[1.5 / float(self.matrix_epsilon)]]", SCALED, LAZY),

@@ -8,7 +8,7 @@ import scipy.stats
 
 from eigenveil.randomness import seeded_generator
 from eigenveil.samplers import lazy_triangle
-from eigenveil.samplers.lazy_triangle import LazyChis, LazyTriangle
+from eigenveil.samplers.lazy_triangle import LazyChis, lazy_triangles
 from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB
 from statistical.laws import follows
 
@@ -68,19 +68,21 @@ def worst_error(numbers, indices):
 def test_digits_are_those_of_the_floats():
     numbers = LazyChis(np.arange(1, 2001), seeded_generator(5))
     assert numbers.error / 1000 < worst_error(numbers, range(2000)) <= numbers.error
-    triangle = LazyTriangle(30, 31, seeded_generator(6))
+    first, triangle = lazy_triangles(2, 30, 31, seeded_generator(6))
     assert triangle.error / 1000 < worst_error(triangle, range(900)) <= triangle.error
     above = np.triu_indices(30, 1)
     assert not triangle.value.reshape(30, 30)[above].any()
     assert not any(triangle.integer(30 * i + j, 64) for i, j in zip(*above, strict=True))
-    assert len({triangle.integer(i, 0) for i in np.flatnonzero(triangle.value)}) == 465  # no number is used twice
+    # No number is used twice.
+    assert len({one.integer(i, 0) for one in (first, triangle) for i in np.flatnonzero(one.value)}) == 2 * 465
 
 
 @pytest.mark.parametrize(("d", "degrees"), [(4, 2), (3, 3), (3, 9)])
 def test_triangles_have_the_law_of_a_matrix_of_normals(d, degrees):
     """Fewer degrees than features, as many and more."""
     generator = seeded_generator(7)
-    rows = np.array([LazyTriangle(d, degrees, generator).value.reshape(d, -1) for _ in range(3000)])
+    pairs = [lazy_triangles(2, d, degrees, generator) for _ in range(1500)]
+    rows = np.array([triangle.value.reshape(d, -1) for pair in pairs for triangle in pair])
     drawn = rows @ np.swapaxes(rows, 1, 2)
     normals = generator.standard_normal((30_000, d, degrees))
     plain = normals @ np.swapaxes(normals, 1, 2)
@@ -92,5 +94,6 @@ def test_triangles_have_the_law_of_a_matrix_of_normals(d, degrees):
     ):
         assert scipy.stats.ks_2samp(functional(drawn), functional(plain)).pvalue > ALPHA
     trace = np.trace(drawn, axis1=1, axis2=2)
+    assert scipy.stats.spearmanr(trace[::2], trace[1::2]).pvalue > ALPHA  # the two of a pair
     assert follows(trace, scipy.stats.chi2(d * degrees).cdf)
     assert not follows(trace * EXACT_FACTOR, scipy.stats.chi2(d * degrees).cdf)

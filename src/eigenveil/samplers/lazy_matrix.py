@@ -1,12 +1,15 @@
 """Certified rounding: integers plus lazy real noise, rounded as if the noise had been known to its last digit."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cores import available_cores
 from .certified import Interval, rounding_of_sum
 from .symmetric import mirror_upper
 
@@ -20,6 +23,7 @@ COARSEST = 10
 FARTHEST = 2**62
 """What is beyond is cut off; noise gets there with a probability below exp(-400)."""
 _ROWS_AT_ONCE = 64
+_THREADS_FROM = 6  # blocks; fewer take less time than the start of a thread
 _SQUARES_AT_ONCE = 64
 
 
@@ -68,20 +72,30 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
     """
     d = integers.shape[0]
     result = np.empty((d, d), np.int64)
-    doubtful: list[tuple[int, int]] = []
     margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
-    for low in range(0, d, _ROWS_AT_ONCE):
+
+    def fill(low: int) -> list[tuple[int, int]]:
+        """Round some rows, and return the places that are in doubt."""
         high = min(low + _ROWS_AT_ONCE, d)
         x, whole = noise.value[low:high, low:], integers[low:high, low:]
         x += (whole & (2**shift - 1)) * 2.0**-shift
         nearest = np.rint(x)
         x -= nearest
         np.abs(x, out=x)
-        if x.max() > margin:
-            rows, columns = np.nonzero(np.triu(x > margin))
-            doubtful.extend(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
         with np.errstate(invalid="ignore"):  # what is beyond int64 is in doubt, and settled below
             result[low:high, low:] = (whole >> shift) + nearest.astype(np.int64)
+        if x.max() <= margin:
+            return []
+        rows, columns = np.nonzero(np.triu(~(x <= margin)))
+        return list(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
+
+    blocks = range(0, d, _ROWS_AT_ONCE)
+    if len(blocks) < _THREADS_FROM:
+        found = [fill(low) for low in blocks]
+    else:
+        with ThreadPoolExecutor(available_cores()) as pool:
+            found = list(pool.map(fill, blocks))
+    doubtful = chain.from_iterable(found)
     for i, j in doubtful:
         # Cut off together with what it hides, or the cut would show it.
         whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)

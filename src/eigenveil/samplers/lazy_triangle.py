@@ -6,6 +6,7 @@ docs/explanation/exact_sampling.md proves the law.
 """
 
 from fractions import Fraction
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class LazyChis:
         log = np.log(ratio)
         chance = np.exp(np.minimum(power * (log + (1 - ratio)), 0.0))
         shift = normals.error / positive + 4 * UNIT_ROUNDOFF
-        # Twice the error of the exponent is more than that of the probability, where it is below 0.6; else all is open.
+        # Of the exponent; it is at most 0, and so this is more than the error of the probability.
         error = 2 * power * (shift * (1 + ratio) + 16 * UNIT_ROUNDOFF * (1 + ratio + np.abs(log)))
         uniform = words * 2.0**-64
         kept = (x > 0) & (uniform < chance)
@@ -128,11 +129,7 @@ class LazyChis:
 class LazyTriangle:
     """L with `n_features` rows, such that L Lᵀ is Wishart(degrees, I): no number above its diagonal.
 
-    Parameters
-    ----------
-    n_features : int
-    degrees : int
-    generator : numpy.random.Generator
+    Made by `lazy_triangles`, which draws the numbers of several at once.
 
     Attributes
     ----------
@@ -140,28 +137,19 @@ class LazyTriangle:
         Row after row, zeros included; a row has `columns` numbers.
     error : float
         No entry of `value` is farther from its number.
-
-    Examples
-    --------
-    >>> triangle = LazyTriangle(3, 4, np.random.default_rng(0))
-    >>> np.flatnonzero(triangle.value == 0).tolist(), triangle.integer(1, 0)
-    ([1, 2, 5], 0)
     """
 
-    def __init__(self, n_features: int, degrees: int, generator: np.random.Generator) -> None:
-        d = n_features
-        self.columns = min(d, degrees)
-        lengths = [min(i, degrees) for i in range(d)]
-        self._start = np.cumsum([0, *lengths]).tolist()
-        self._below = LazyNormals(self._start[-1] + PROPOSALS * self.columns, generator)
-        self._roots = LazyChis(degrees - np.arange(self.columns), generator, self._below)
-        rows = np.zeros((d, self.columns))
-        for i in range(1, d):
-            rows[i, : lengths[i]] = self._below.value[self._start[i] : self._start[i + 1]]
-        rows[np.diag_indices(self.columns)] = self._roots.value
-        self._below.forget_values()
+    def __init__(self, starts: list[int], columns: int, normals: LazyNormals, roots: LazyChis, which: int) -> None:
+        d, self.columns = len(starts) - 1, columns
+        self._below, self._roots = normals, roots
+        self._first_root = which * columns
+        self._start = [which * starts[-1] + start for start in starts]
+        rows = np.zeros((d, columns))
+        for i, (low, high) in enumerate(pairwise(self._start)):
+            rows[i, : high - low] = normals.value[low:high]
+        rows[np.diag_indices(columns)] = roots.value[self._first_root : self._first_root + columns]
         self.value: FloatArray = rows.ravel()
-        self.error = max(self._roots.error, self._below.error)
+        self.error = max(roots.error, normals.error)
         self.size = rows.size
 
     def integer(self, index: int, bits: int) -> int:
@@ -169,8 +157,28 @@ class LazyTriangle:
         i, j = divmod(index, self.columns)
         if j > i:
             return 0
-        return self._roots.integer(i, bits) if i == j else self._below.integer(self._start[i] + j, bits)
+        return (
+            self._roots.integer(self._first_root + i, bits) if i == j else self._below.integer(self._start[i] + j, bits)
+        )
 
     def forget_values(self) -> None:
         """Free the floats; the numbers stay."""
         self.value = np.empty(0)
+
+
+def lazy_triangles(how_many: int, n_features: int, degrees: int, generator: np.random.Generator) -> list[LazyTriangle]:
+    """Return independent lazy triangles: a call for all of their numbers takes as long as one for a small triangle.
+
+    Examples
+    --------
+    >>> (triangle,) = lazy_triangles(1, 3, 4, np.random.default_rng(0))
+    >>> np.flatnonzero(triangle.value == 0).tolist(), triangle.integer(1, 0)
+    ([1, 2, 5], 0)
+    """
+    columns = min(n_features, degrees)
+    starts = list(accumulate((min(i, degrees) for i in range(n_features)), initial=0))
+    normals = LazyNormals(how_many * (starts[-1] + PROPOSALS * columns), generator)
+    roots = LazyChis(np.tile(degrees - np.arange(columns), how_many), generator, normals)
+    triangles = [LazyTriangle(starts, columns, normals, roots, which) for which in range(how_many)]
+    normals.forget_values()
+    return triangles

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from .certified import UNIT_ROUNDOFF, Interval, power_interval, rounding_of_sum
 from .lazy import LazyUniform, random_word
 from .lazy_matrix import SECOND_ORDER, SquaredNorm
-from .lazy_triangle import LazyTriangle
+from .lazy_triangle import LazyTriangle, lazy_triangles
 from .products import weighted_grams
 
 _THREADS_FROM = 300  # features; below, the start of a thread takes longer than the numbers
@@ -64,10 +65,12 @@ class LazyWishart:
 
     def _drawn(self, generator: np.random.Generator) -> Iterable[LazyTriangle]:
         """Return the factors: wide ones on all cores, each by a generator of its own, as in `symmetric`."""
+        draw = partial(lazy_triangles, n_features=self.d, degrees=self.degrees)
         if self.n_factors == 1 or self.d < _THREADS_FROM:
-            return [LazyTriangle(self.d, self.degrees, generator) for _ in range(self.n_factors)]
+            return draw(self.n_factors, generator=generator)
         with ThreadPoolExecutor(self.n_factors) as pool:
-            return list(pool.map(partial(LazyTriangle, self.d, self.degrees), generator.spawn(self.n_factors)))
+            drawn = pool.map(lambda own: draw(1, generator=own), generator.spawn(self.n_factors))
+            return chain.from_iterable(list(drawn))
 
     def _take(self, triangle: LazyTriangle) -> None:
         """Note a factor that was drawn, while its floats are there."""
