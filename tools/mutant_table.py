@@ -24,6 +24,8 @@ WISHART_DELTAS = (LAWS + "wishart_deltas_are_the_divergences_of_the_scalar_mecha
 WISHART = (LAWS + "the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite",)
 LAZY, DISCRETE, NORMAL = ((DRAWN + name,) for name in ("lazy_matrices", "discrete_entries_and_counts", "gaussian_entries"))
 SUBSPACES, LOCAL, BITS = ((DRAWN + name,) for name in ("subspaces", "local_entries", "local_bits"))
+ROOTS = "statistical/test_lazy_triangle.py::test_"
+INTEGERS = "statistical/test_discrete.py::test_"
 QUICK = (DRAWN + "quick_draws_have_the_sizes_of_their_laws",)
 BALANCED = (DRAWN + "the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_over_p",)
 
@@ -82,6 +84,11 @@ TABLE = [
     ("samplers/lazy_wishart.py", "super().__init__(n_features, [[n_features + 1]], scale, generator)", ("n_features", "n_features + 2"), LAZY),
     ("samplers/lazy_wishart.py", "self._uniform.bits) * [[2 / (self.d * (self.d + 1))]]", ("scaled", "2 / (self.d * self.d)", "1 / (self.d * (self.d + 1))"), BALANCED),
     ("samplers/lazy_wishart.py", "exponent = [[Fraction(2, self.d * (self.d + 1))]]", ("scaled", "Fraction(1, self.d * (self.d + 1))"), BALANCED),
+    ("samplers/lazy_triangle.py", "np.minimum([[power * (log + (1 - ratio))]], 0.0)", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "exp_interval([[exponent * Interval.point(power)]], digits)", ("exponent * Interval.point(Fraction(4 * power, 5))", "exponent * Interval.point(Fraction(5 * power, 4))"), (ROOTS + "coins_decided_exactly_fall_as_in_floats",)),
+    ("samplers/lazy_triangle.py", "self._powers = generator, [[degrees - 1]]", ("degrees", "np.maximum(degrees - 2, 0)"), (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "positive * centre / [[np.maximum(power, 1)]]", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("samplers/lazy_triangle.py", "np.tile([[degrees - np.arange(columns)]], how_many)", ("np.maximum(degrees - 1 - np.arange(columns), 1)", "degrees + 1 - np.arange(columns)", "np.full(columns, degrees)"), (ROOTS + "triangles_have_the_law_of_a_matrix_of_normals",)),
     # wishart
     ("laws/wishart.py", "return [[self.n_features + 1.0]], 1.5", ("self.n_features + 2.0", "self.n_features + 0.0"), LAZY),
     ("laws/wishart.py", "1.0, [[1.5 / float(self.matrix_epsilon)]]", SCALED, LAZY),
@@ -119,7 +126,17 @@ TABLE = [
     ("samplers/exact_directions.py", "moved = [[rows * (NORM_SQUARED + 2 * deviation) * grid]]", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
     # Samplers
     ("samplers/bingham.py", "half = [[dimension / 2]]", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_law")),
-    ("samplers/discrete.py", "gamma = [[(magnitude - mode) ** 2 / (2 * spread)]]", SCALED, ("statistical/test_discrete.py::test_draws_have_their_probabilities",)),
+    ("samplers/discrete.py", "np.exp([[-0.5 * np.square(numbers / self._scale)]])", SCALED, (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
+    ("samplers/discrete.py", "Interval.point([[-((Fraction(number) / Fraction(self._scale)) ** 2) / 2]])", SCALED, (INTEGERS + "gaussian_coins_settled_in_decimals_fall_as_in_floats",)),
+    ("samplers/discrete.py", "shift = min([[4 - self._exponent]], 62)", ("3 - self._exponent", "5 - self._exponent"), (INTEGERS + "every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin",)),
+    ("samplers/discrete.py", "more * 2.0**-64) * [[2.0**-_PREFIX]]", SCALED, (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
+    ("samplers/discrete.py", "[[_PREFIX + 64]], self._generator", ("_PREFIX + 65", "_PREFIX + 63"), (INTEGERS + "gaussian_coins_settled_in_decimals_fall_as_in_floats",)),
+    ("samplers/discrete.py", "| [[(minus & (number == 0))]]", ("(number < 0)",), (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
+    ("samplers/discrete.py", "[[(number < self._first.take(cell[edge], mode=\"clip\"))]] |", ("(number < 0)",), (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
+    ("samplers/cells.py", "RATIO = [[HEIGHT / WEIGHTS]]", SCALED, (INTEGERS + "the_probability_in_floats_is_as_near_as_the_proof_says",)),
+    ("samplers/cells.py", "[[HEIGHT * 2 ** (beyond + 1)]]", ("HEIGHT * 2**beyond", "HEIGHT * 2 ** (beyond + 2)"), (INTEGERS + "a_cell_beyond_the_table_is_counted_by_heads",)),
+    ("samplers/cells.py", "math.floor([[2**16 * c * height[k + 1]]]", ("2**16 * c * height[k]",), (INTEGERS + "every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin",)),
+    ("samplers/cells.py", "math.ceil([[2**16 * c * height[k]]]", ("2**16 * c * height[k + 1]",), (INTEGERS + "every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin",)),
     # The local model
     ("laws/local/directions.py", "self.trace_epsilon = share_below([[exact(self.epsilon) * share]])", SCALED, BITS),
     ("laws/local/directions.py", "self.direction_epsilon = share_below([[exact(self.epsilon) * (1 - share)]])", ("scaled", "exact(self.epsilon)"), BITS),

@@ -2,6 +2,7 @@
 
 import decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import scipy.stats
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.randomness import secure_generator, seeded_generator
-from eigenveil.samplers import discrete
+from eigenveil.samplers import cells, discrete
+from eigenveil.samplers.certified import Interval, exp_interval
 from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace, geometric
+from eigenveil.samplers.lazy import LazyUniform
 from statistical.constants import ALPHA, PERTURB, N
 
 
@@ -33,6 +36,8 @@ SOURCES = {
     "opendp": opendp_draws,
 }
 SCALES = [0.3, 1.0, 7.5]
+# Cells of the Gaussian sampler with no or one integer, one or two, six or seven; 16 divides 48 and all are alike.
+GAUSSIAN_SCALES = [0.45, 3.7, 17.0, 48.0, 100.3]
 every_source = pytest.mark.parametrize(
     "draw",
     [
@@ -75,6 +80,22 @@ def test_draws_have_their_probabilities(law, scale, draw):
     assert not accepted(sample, law, scale * (1 - 2 * PERTURB))
 
 
+@pytest.mark.parametrize("scale", GAUSSIAN_SCALES)
+def test_gaussian_draws_have_their_probabilities_whatever_their_cells_hold(scale):
+    sample = discrete_gaussian(scale, 4 * N, seeded_generator(6))
+    assert accepted(sample, discrete_gaussian, scale)
+    for factor in (1 + PERTURB, 1 - PERTURB):
+        assert not accepted(sample, discrete_gaussian, scale * factor)
+    zeros = np.zeros(int((sample == 0).sum()), np.int64)  # as many again: what keeps minus zero draws
+    assert not accepted(np.append(sample, zeros), discrete_gaussian, scale)
+    assert not accepted(np.abs(sample), discrete_gaussian, scale)
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-3, 0.1])
+def test_a_tiny_scale_draws_zeros(scale):
+    assert not discrete_gaussian(scale, 500, seeded_generator(7)).any()  # 1 has the probability e^-50 and less
+
+
 @pytest.mark.parametrize("source", ["secure", "seeded"])
 @pytest.mark.parametrize("scale", SCALES)
 def test_geometric_draws_have_their_probabilities(scale, source):
@@ -98,7 +119,7 @@ def test_the_exact_path_decides_as_float64_does_wherever_that_is_sure(monkeypatc
     class OneWord:
         """Hands out the same words again, so that both paths judge the same coins."""
 
-        def integers(self, low, high, size=None, dtype=None):
+        def integers(self, low, high, size=None, **_):
             return words.copy() if size is not None else np.uint64(0)
 
     rng = np.random.default_rng(0)
@@ -126,10 +147,118 @@ def test_a_coin_at_the_edge_asks_for_more_bits():
     with decimal.localcontext(prec=80):
         first, rest = divmod(decimal.Decimal(-1).exp() * 2**64, 1)
         second = int(rest * 2**64)
-    below = discrete._Uniform(int(first), Words(second - 1))
-    above = discrete._Uniform(int(first), Words(second + 1))
-    assert below.below_exp(Fraction(1))
-    assert not above.below_exp(Fraction(1))
+    below = LazyUniform(int(first), 64, Words(second - 1))
+    above = LazyUniform(int(first), 64, Words(second + 1))
+    assert below.below(discrete._below_exp(Fraction(1)))
+    assert not above.below(discrete._below_exp(Fraction(1)))
+    assert below.bits == above.bits == 128
+
+
+def words_of(cell):
+    """Return the words of 16 bits that choose a cell."""
+    return np.flatnonzero(np.equal(cells.CELL, cell))
+
+
+EVERY_SIZE = [5e-324, 1e-3, 0.3, 1.0, 3.7, 16.0, 100.3, 1e6, 2.0**39, 1e12 / 3, 2.0**57]
+
+
+@pytest.mark.parametrize("scale", [3.7, 100.3, 1e6, 2.0**39, 1e15])
+def test_gaussian_coins_settled_in_decimals_fall_as_in_floats(scale, monkeypatch):
+    """The same words: not one number differs, where every coin that a prefix leaves open is settled exactly."""
+    quick = discrete_gaussian(scale, 20_000, seeded_generator(9))
+    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    assert np.array_equal(quick, discrete_gaussian(scale, 20_000, seeded_generator(9)))
+
+
+@pytest.mark.parametrize("scale", [0.3, 20.5])
+def test_gaussian_coins_have_the_same_law_without_prefixes(scale, monkeypatch):
+    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
+    sample = discrete_gaussian(scale, 6000, seeded_generator(10))
+    assert accepted(sample, discrete_gaussian, scale)
+    assert not accepted(sample, discrete_gaussian, 1.2 * scale)
+
+
+def test_without_coins_the_gaussian_law_is_another(monkeypatch):
+    """The control: proposals that are all kept follow the steps of the table."""
+    monkeypatch.setattr(cells, "SURE_BY_WORD", np.where(cells.SURE_BY_WORD > 0, 2**16 - 1, 0).astype(np.uint16))
+    assert not accepted(discrete_gaussian(100.3, 20 * N, seeded_generator(11)), discrete_gaussian, 100.3)
+
+
+def test_numbers_beyond_the_table_have_the_law_of_the_tail(monkeypatch):
+    """Every proposal is one of 8 standard deviations and more, and coins are 10^9 times as likely to fall."""
+    scale = 20.5
+    monkeypatch.setattr(cells, "CELL", np.full_like(cells.CELL, cells.TABLE_CELLS))
+    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
+    monkeypatch.setattr(cells, "UNSURE_BELOW", np.full_like(cells.UNSURE_BELOW, 2**16))
+    monkeypatch.setattr(cells, "HEIGHT", cells.HEIGHT * 10**9)
+    law, kept = discrete._GaussianCells(scale, seeded_generator(12)), []
+    while len(kept) < 500:
+        kept.extend(law.kept(500).tolist())
+    first, sizes = 164, np.abs(kept)
+    values = np.arange(first, first + 60)
+    assert sizes.min() == first  # 8 * 20.5, which is in the law
+    for power, right in ((1.0, True), (0.6, False)):
+        tail = np.exp(-(values**2 - first**2) / (2 * scale**2) * power)
+        expected = np.array([tail[:2].sum(), tail[2:5].sum(), tail[5:9].sum(), tail[9:].sum()])
+        observed = np.histogram(sizes, [first, first + 2, first + 5, first + 9, 10**6])[0]
+        expected *= observed.sum() / expected.sum()
+        assert bool(scipy.stats.chisquare(observed, expected).pvalue > ALPHA) is right
+    assert scipy.stats.binomtest(int((np.array(kept) > 0).sum()), len(kept)).pvalue > ALPHA
+
+
+def test_a_cell_beyond_the_table_is_counted_by_heads():
+    class Heads:
+        def __init__(self, heads):
+            self.coins = [1] * heads + [0]
+
+        def integers(self, *_):
+            return self.coins.pop(0)
+
+    for heads in (0, 1, 5):
+        # Proposed with 2^-(heads + 1) of an entry of the table.
+        expected = (cells.TABLE_CELLS + heads, cells.HEIGHT / Fraction(1, 2 ** (heads + 1)))
+        assert cells.settled_cell(cells.TABLE_CELLS, Heads(heads)) == expected
+    assert cells.settled_cell(16, None) == (16, Fraction(cells.HEIGHT, words_of(16).size))
+
+
+@pytest.mark.parametrize("scale", EVERY_SIZE)
+def test_every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin(scale):
+    law, rounded = discrete._GaussianCells(scale, seeded_generator(0)), discrete._rounded_up(scale)
+    starts = [-((-k * rounded) // 16) for k in range(cells.TABLE_CELLS + 2)]
+    assert law._first.tolist() == starts
+    sizes = [after - before for before, after in pairwise(starts)]
+    assert max(sizes) == law._width
+    assert min(sizes) >= law._width - 1
+    for k in (0, 1, 16, 50, 127):
+        sure, never = int(cells.SURE_BY_WORD[words_of(k)[0]]), int(cells.UNSURE_BELOW[k])
+        factor = Fraction(cells.HEIGHT, words_of(k).size)
+        for number in {starts[k], starts[k + 1] - 1} if sizes[k] else ():
+            chance = law.chance(number, factor)(60)
+            assert Fraction(sure, 2**16) <= chance.low
+            assert chance.high <= min(1, Fraction(never, 2**16)) * (1 + Fraction(1, 10**40))
+            assert law._settled(k, starts[k + 1] - number)[0] == number
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.7, 100.3, 2.0**39, 1e12 / 3, 2.0**57])
+def test_the_probability_in_floats_is_as_near_as_the_proof_says(scale):
+    law, rng = discrete._GaussianCells(scale, seeded_generator(0)), np.random.default_rng(1)
+    numbers = np.unique((rng.random(800) * 8 * scale).astype(np.int64))
+    cell = (np.searchsorted(law._first, numbers, side="right") - 1).astype(np.uint8)
+    inside = cell < cells.TABLE_CELLS
+    numbers, cell = numbers[inside], cell[inside]
+    worst = 0.0
+    for number, k, chance in zip(numbers.tolist(), cell.tolist(), law.float_chance(cell, numbers), strict=True):
+        exponent = -(Fraction(number) ** 2) / (2 * discrete._rounded_up(scale) ** 2)
+        true = exp_interval(Interval.point(exponent), 40).low * Fraction(cells.HEIGHT, words_of(k).size)
+        worst = max(worst, abs(float(Fraction(chance) - true)))
+    assert worst < 2.0**-49 < discrete.TOLERANCE / 16
+
+
+def test_gaussian_scales_beyond_int64_are_refused():
+    assert np.abs(discrete_gaussian(2.0**57, 1000, seeded_generator(13))).max() > 2**57
+    with pytest.raises(InvalidParameterError, match="int64"):
+        discrete_gaussian(2.0**58, 1, seeded_generator(13))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 7.3, 1e10 / 3, 2.0**50 + 1])
@@ -139,8 +268,8 @@ def test_scales_are_rounded_up_and_hardly(scale):
 
 
 @every_source
-def test_large_scales_look_continuous(draw):
-    scale = 1e10
+@pytest.mark.parametrize("scale", [1e6, 1e10, 2.0**45 / 3])
+def test_large_scales_look_continuous(draw, scale):
     for law, cdf in ((discrete_laplace, scipy.stats.laplace.cdf), (discrete_gaussian, scipy.stats.norm.cdf)):
         sample = draw(law, scale, 20_000) / scale
         assert scipy.stats.kstest(sample, cdf).pvalue > ALPHA

@@ -12,6 +12,7 @@ import scipy.stats
 
 from eigenveil.laws import LAWS
 from eigenveil.randomness import seeded_generator
+from eigenveil.samplers import cells
 from eigenveil.samplers.certified import Interval
 from eigenveil.samplers.lazy_frobenius import LazyFrobenius
 from eigenveil.samplers.lazy_matrix import public_shift, rounded_sum
@@ -247,12 +248,15 @@ def test_levels_narrow_down_the_same_number(name):
 
 
 def test_a_vanishing_norm_is_no_exception():
-    """One feature, both numbers of a factor tiny: floats say nothing, and refinement finds the norm."""
+    """One feature, and the number of a factor tiny: floats say nothing, and refinement finds the norm."""
     noise = LazyBalancedDifference(1, SCALE, seeded_generator(13))
-    normals = noise.factors[0]
-    normals._word[:] = 0
-    normals.value = np.full(2, 2.0**-52)
-    noise._norms[0] = type(noise._norms[0])(normals)
+    triangle = noise.factors[0]
+    roots = triangle._roots
+    # The root of a chi-square of 2 degrees is 1 + z; here z is -1 but for what is not drawn yet.
+    before_one = int(np.flatnonzero(np.equal(cells.CELL, 15))[0]) << 48
+    roots._drawn[roots._round[0]]._word[roots._place[0]] = before_one | (2**48 - 1)
+    triangle.value = np.full(1, 2.0**-52)
+    noise._norms[0] = type(noise._norms[0])(triangle)
     assert noise._norms[0].relative > 0.1
     noise.interval(0, 0, 1)
     finest = noise.interval(0, 0, 4)

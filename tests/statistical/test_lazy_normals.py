@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from eigenveil.randomness import seeded_generator
-from eigenveil.samplers import lazy
+from eigenveil.samplers import cells, lazy
 from eigenveil.samplers.lazy import LazyNormals, LazyUniform
 from statistical.constants import PERTURB, N
 from statistical.laws import folded, follows
@@ -23,7 +23,7 @@ def test_they_are_normal_and_a_change_of_scale_is_caught():
 
 def test_coins_decided_exactly_have_the_same_law(monkeypatch):
     monkeypatch.setattr(lazy, "COIN_TOLERANCE", 1.0)
-    monkeypatch.setattr(lazy, "_SURE_BY_WORD", np.zeros_like(lazy._SURE_BY_WORD))
+    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
     normals = LazyNormals(3000, seeded_generator(2))
     assert normals.exact_coins >= 3000
     assert follows(normals.value, scipy.stats.norm.cdf)
@@ -32,7 +32,7 @@ def test_coins_decided_exactly_have_the_same_law(monkeypatch):
 
 def test_without_coins_the_law_is_another(monkeypatch):
     """The control: proposals that are all kept follow the steps of the table."""
-    monkeypatch.setattr(lazy, "_SURE_BY_WORD", np.full_like(lazy._SURE_BY_WORD, 2**16 - 1))
+    monkeypatch.setattr(cells, "SURE_BY_WORD", np.full_like(cells.SURE_BY_WORD, 2**16 - 1))
     assert not follows(LazyNormals(4 * N, seeded_generator(3)).value, scipy.stats.norm.cdf)
 
 
@@ -58,7 +58,7 @@ def test_further_digits_are_uniform():
 def test_a_number_beyond_the_table_keeps_its_digits():
     generator = seeded_generator(6)
     normals = LazyNormals(4, generator)
-    far = int(np.flatnonzero(lazy._CELL == lazy.TABLE_CELLS)[0])
+    far = int(np.flatnonzero(cells.CELL == cells.TABLE_CELLS)[0])
     word = (far << 48) | (1 << 47) | 12345  # a minus sign, and some digits
     normals._word[2] = word
     normals.value[2] = -8.0

@@ -11,7 +11,7 @@ import scipy.linalg
 from threadpoolctl import threadpool_info
 
 from eigenveil import PrivatePCA, RowBound, load_release
-from eigenveil.blas_threads import OneBlasThread, one_blas_thread
+from eigenveil.cores import OneBlasThread, one_blas_thread
 from eigenveil.errors import NoiseWarning
 from eigenveil.estimators import base, public_facts
 from eigenveil.estimators.spend_plan import asked_by
@@ -193,7 +193,7 @@ def test_ties_and_nothing_at_all_are_below_what_is_above_them():
 # Threads.
 
 
-def blas_threads():
+def cores():
     return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
 
 
@@ -208,7 +208,7 @@ def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
         def restore_original_limits(self):
             limits.append("lifted")
 
-    monkeypatch.setattr("eigenveil.blas_threads._blas", lambda with_scipy: Controller())
+    monkeypatch.setattr("eigenveil.cores._blas", lambda with_scipy: Controller())
     one, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
 
     def other():
@@ -227,10 +227,10 @@ def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
 
 
 def test_blas_has_one_thread_inside_and_what_it_had_outside():
-    before = blas_threads()
+    before = cores()
     with one_blas_thread(), one_blas_thread():
-        assert set(blas_threads()) <= {1}
-    assert blas_threads() == before
+        assert set(cores()) <= {1}
+    assert cores() == before
 
 
 def test_decompositions_of_middle_width_take_one_thread(monkeypatch):

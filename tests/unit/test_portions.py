@@ -21,6 +21,7 @@ from eigenveil.postprocess import preconditioning
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
 
 EPSILON, DELTA = 1.0, 1e-6
+COUNT_GRID = 2**30
 GENERATOR = np.random.default_rng(3)
 STEEP = GENERATOR.normal(size=(4000, 20)) * np.arange(1, 21) ** -1.5
 
@@ -79,14 +80,21 @@ class Recorder:
 
     def __init__(self, monkeypatch):
         self.costs, self.excess, self.parts = [], [], []
-        measured, draw = Portion.measured, Gaussian.draw
+        measured, count_noises, draw = Portion.measured, Portion.count_noises, Gaussian.draw
 
         def record_numbers(portion, values, squared_change, generator):
             scale = portion.scale(squared_change)
             self.costs.append(squared_change / scale**2)
             self.excess.append(discrete_gaussian_excess(portion.epsilon, values.size, scale))
-            self.parts.append("numbers" if values.size > 1 else "count")
+            self.parts.append("numbers")
             return measured(portion, values, squared_change, generator)
+
+        def record_counts(portion, size, generator):
+            scale = portion.scale(COUNT_GRID**2)
+            self.costs.extend([COUNT_GRID**2 / scale**2] * size)
+            self.excess.extend([discrete_gaussian_excess(portion.epsilon, 1, scale)] * size)
+            self.parts.extend(["count"] * size)
+            return count_noises(portion, size, generator)
 
         def record_matrix(law, gram, grid, n_rows, generator):
             # By the definition of the law: rows of squared norm up to the grid move the matrix by sqrt(2) of it.
@@ -96,6 +104,7 @@ class Recorder:
             return draw(law, gram, grid, n_rows, generator)
 
         monkeypatch.setattr(Portion, "measured", record_numbers)
+        monkeypatch.setattr(Portion, "count_noises", record_counts)
         monkeypatch.setattr(Gaussian, "draw", record_matrix)
 
 
@@ -116,7 +125,7 @@ FITS = {
 def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_path):
     parameters, promise, expected = FITS[name]
     if promise == 0.0:
-        monkeypatch.setattr(preconditioning, "PROMISE", 0.0)
+        monkeypatch.setattr(preconditioning, "PROMISE", 1e-12)
     if promise == 0.5:
         monkeypatch.setattr(preconditioning.Map, "keeps_promise", lambda *_: False)
     if "center" in parameters and "stages" not in parameters:
@@ -173,15 +182,24 @@ def test_averages_of_extreme_releases_do_not_overflow():
 
 @pytest.mark.parametrize("places", [2, 3, 64, 100, 128])
 def test_a_bisection_without_noise_finds_the_first_count_that_is_low_enough(places, monkeypatch):
-    monkeypatch.setattr(Portion, "measured", lambda _, values, *__: values)
-    asked = []
+    monkeypatch.setattr(Portion, "count_noises", lambda _, size, __: [0] * size)
     counts = np.arange(places)[::-1] * 10
     portion = Portion(EPSILON, DELTA, Fraction(1, 25))
     for most in (-1, 0, 5, 10 * places // 2, 10 * places):
         expected = next((i for i, count in enumerate(counts) if count <= most), places - 1)
         assert portion.first_at_most(counts, most, GENERATOR) == expected
-        asked.append(most)
     assert bisections(places) == math.ceil(math.log2(places))
+
+
+def test_every_question_of_a_bisection_has_a_noise_of_its_own(monkeypatch):
+    """With equal counts the path tells the noises one by one: up where the sum passes the threshold, else down."""
+    portion, counts = Portion(EPSILON, DELTA, Fraction(1, 25)), np.full(8, 1000)
+    for path in range(8):
+        signs = [path >> 2 & 1, path >> 1 & 1, path & 1]
+        monkeypatch.setattr(
+            Portion, "count_noises", lambda _, __, ___, s=signs: [3 * COUNT_GRID * (1 if up else -1) for up in s]
+        )
+        assert portion.first_at_most(counts, 1000, GENERATOR) == path
 
 
 def test_what_cannot_be_drawn_is_refused_before_anything_is_spent():

@@ -9,7 +9,7 @@ import pytest
 
 from eigenveil.samplers import products
 from eigenveil.samplers.certified import Interval, exp_interval, rounding_of_sum
-from eigenveil.samplers.products import conventional_blas, gram_of_rows, is_conventional
+from eigenveil.samplers.products import conventional_blas, is_conventional, weighted_grams
 
 
 def strassen(rows):
@@ -43,15 +43,28 @@ def test_other_products_are_caught(flawed):
 
 
 @pytest.mark.parametrize("blas", [True, False])
-def test_products_keep_their_bound(monkeypatch, blas):
+@pytest.mark.parametrize(("d", "columns"), [(6, 6), (9, 4), (20, 20)])
+def test_products_keep_their_bound(monkeypatch, blas, d, columns):
+    """Blocks of few rows, on threads and not, and triangles of fewer columns than rows."""
     monkeypatch.setattr(products, "conventional_blas", lambda: blas)
-    rows = np.random.default_rng(1).normal(size=(6, 40))
-    exact = [[sum(Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)) for b in rows] for a in rows]
-    sizes = np.linalg.norm(rows, axis=1)
-    product = gram_of_rows(rows)
-    for i in range(6):
-        for j in range(6):
-            assert abs(Fraction(product[i, j]) - exact[i][j]) <= rounding_of_sum(40) * sizes[i] * sizes[j]
+    monkeypatch.setattr(products, "_BLOCK", 4)
+    rng, weights = np.random.default_rng(1), [0.3, -1.7]
+    triangles = [np.tril(rng.normal(size=(d, columns))) for _ in weights]
+    total, longest = weighted_grams(triangles, weights)
+    sizes = sum(
+        abs(weight) * np.linalg.norm(rows, axis=1)[:, None] * np.linalg.norm(rows, axis=1)
+        for rows, weight in zip(triangles, weights, strict=True)
+    )
+    for rows, square in zip(triangles, longest, strict=True):
+        assert square == pytest.approx((rows**2).sum(axis=1).max(), rel=1e-14)
+    for i in range(d):
+        for j in range(i, d):
+            exact = sum(
+                Fraction(weight) * sum(Fraction(x) * Fraction(y) for x, y in zip(rows[i], rows[j], strict=True))
+                for rows, weight in zip(triangles, weights, strict=True)
+            )
+            # The roundings of two products by weights and their sum come to at most 4 units of the sizes.
+            assert abs(Fraction(total[i, j]) - exact) <= (rounding_of_sum(columns) + 4 * 2.0**-53) * sizes[i, j]
 
 
 def ulps(found, exact):

@@ -20,6 +20,7 @@ from .noise_facts import NoiseFacts, independent_facts
 from .noise_tails import WIDEST, Tails, simulated_tails
 
 _SIMULATED_GRID = 2.0**32
+_ROWS_AT_ONCE = 64
 
 
 class AdditiveLaw(CentralLaw):
@@ -120,9 +121,11 @@ class AdditiveLaw(CentralLaw):
             raise TypeError(
                 f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseLaw."
             )
-        # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62, so nothing overflows.
-        np.clip(noise, -FARTHEST - gram, FARTHEST - gram, out=noise)
-        noise += gram
+        for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
+            part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
+            # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.
+            np.clip(part, -FARTHEST - whole, FARTHEST - whole, out=part)
+            part += whole
         return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:

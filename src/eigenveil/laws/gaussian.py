@@ -45,9 +45,8 @@ class GaussianNoise(AdditiveLaw):
     def _scales(self) -> tuple[float, float]:
         """Return the standard deviations on the diagonal and beside it."""
 
-    @cached_property
+    @cached_property  # a fit asks for them some fifty times
     def _sds(self) -> tuple[float, float]:
-        """The same, computed once: a fit asks for them some fifty times."""
         return self._scales()
 
     def noise_scale(self) -> float:
@@ -91,9 +90,7 @@ class GaussianNoise(AdditiveLaw):
 
     @cached_property
     def _promise(self) -> Guarantee:
-        mu = self.total_mu()
-        claimed = None
-        epsilon = self.epsilon  # which the tight calibration has met from below
+        mu, epsilon, claimed = self.total_mu(), self.epsilon, None  # which the tight calibration has met from below
         if self.calibration == "paper":
             claimed = (self.epsilon, self.delta)
             epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
@@ -102,8 +99,7 @@ class GaussianNoise(AdditiveLaw):
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
-        d = self.n_features
-        diagonal, beside = self._sds
+        d, (diagonal, beside) = self.n_features, self._sds
         noise = symmetric(d, partial(discrete_gaussian, beside * grid), generator)
         np.fill_diagonal(noise, discrete_gaussian(diagonal * grid, d, generator))
         return noise
@@ -133,8 +129,7 @@ class GaussianNoise(AdditiveLaw):
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Return minus half of the squared noise, each entry of the upper triangle in units of its scale."""
-        d = self.n_features
-        diagonal, beside = self._sds
+        d, (diagonal, beside) = self.n_features, self._sds
         weights = np.triu(np.full((d, d), beside**-2), 1) + np.eye(d) * diagonal**-2
         return np.asarray(-0.5 * np.einsum("nij,ij->n", np.square(noise), weights))
 

@@ -95,12 +95,17 @@ class Portion:
         3
         """
         each = Portion(self.epsilon, self.delta, self.share / bisections(counts.size))
+        noises = iter(each.count_noises(bisections(counts.size), generator))
         low, high = -1, counts.size - 1
         while high - low > 1:
             middle = (low + high) // 2
-            noisy = each.measured(counts[middle : middle + 1] * _COUNT_GRID, _COUNT_GRID**2, generator)
-            low, high = (low, middle) if noisy[0] <= most * _COUNT_GRID else (middle, high)
+            noisy = int(counts[middle]) * _COUNT_GRID + next(noises)
+            low, high = (low, middle) if noisy <= most * _COUNT_GRID else (middle, high)
         return high
+
+    def count_noises(self, size: int, generator: np.random.Generator) -> list[int]:
+        """Return the noise of so many counts, each a measurement of its own: none depends on an answer."""
+        return [int(noise) for noise in discrete_gaussian(self.scale(_COUNT_GRID**2), size, generator)]
 
     def count_sd(self, n_places: int) -> float:
         """Return the noise of every count that `first_at_most` asks for, in rows."""

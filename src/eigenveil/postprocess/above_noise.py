@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..blas_threads import one_blas_thread
+from ..cores import one_blas_thread
 from ..errors import InvalidParameterError
 from .shrinkage import SIMULATION_SEED, FloatArray, NoiseDraw
 from .spectrum import largest_eigenvalue

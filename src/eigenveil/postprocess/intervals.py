@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from ..blas_threads import one_blas_thread
+from ..cores import one_blas_thread
 from ..errors import InvalidParameterError, integer_between
 from .shrinkage import SIMULATION_SEED, WORK, FloatArray, NoiseDraw, released_matrix
 from .spectrum import sorted_eigh

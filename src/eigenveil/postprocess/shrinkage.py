@@ -11,7 +11,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from ..blas_threads import one_blas_thread
+from ..cores import one_blas_thread
 from ..errors import InvalidDataError
 from .spectrum import sorted_eigh
 

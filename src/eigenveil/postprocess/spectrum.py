@@ -7,7 +7,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from ..blas_threads import one_blas_thread
+from ..cores import one_blas_thread
 
 FloatArray = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ a row: docs/explanation/uncertainty.md. So hundreds of eigenvalues stand for tho
 
 import numpy as np
 
-from ..blas_threads import one_blas_thread
+from ..cores import one_blas_thread
 from .above_noise import edge_quantile
 from .noise_along import simulation
 from .shrinkage import FloatArray, Shrunk, compose, debiased_and_along, decreasing, towards

@@ -1,13 +1,13 @@
 """`InBatches`: what statistics share that are collected batch by batch, and the threads that read batches."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any, Self, TypeVar
 
-from ..blas_threads import one_blas_thread as one_blas_thread
+from ..cores import available_cores as available_cores
+from ..cores import one_blas_thread as one_blas_thread
 
 Batch = TypeVar("Batch")
 Part = TypeVar("Part")
@@ -72,10 +72,3 @@ def side_by_side(
                 yield waiting.popleft().result()
         for future in waiting:
             yield future.result()
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .certified import Interval, exp_interval
-from .lazy import LazyUniform, random_words
+from .lazy import FIRST_DIGITS, LazyUniform, random_words
 
 _WORD = 64
-# Digits of the first look at a probability: its first 64 bits are 20 of them.
-_FIRST_DIGITS = 40
 
 
 class Coin:
@@ -44,7 +42,7 @@ class Coin:
 
     def __init__(self, chance: Callable[[int], Interval], *, bits: int = _WORD) -> None:
         self._chance, self._bits = lru_cache(maxsize=64)(chance), bits
-        known = self._chance(_FIRST_DIGITS)
+        known = self._chance(FIRST_DIGITS)
         most = 2**bits - 1
         # Below the first of these words the number is below the probability, above the second it is not.
         self._sure, self._never = (np.uint64(min(most, (end * 2**bits).__floor__())) for end in known)
@@ -55,20 +53,9 @@ class Coin:
         words = random_words(generator, size) >> np.uint64(_WORD - self._bits)
         fallen = words < self._sure
         for i in np.flatnonzero((words >= self._sure) & (words <= self._never)):
-            fallen[i] = self._decided(LazyUniform(int(words[i]), self._bits, generator))
+            self.undecided += 1
+            fallen[i] = LazyUniform(int(words[i]), self._bits, generator).below(self._chance)
         return np.asarray(fallen)
-
-    def _decided(self, uniform: LazyUniform) -> bool:
-        self.undecided += 1
-        while True:
-            # Three bits are less than a digit; some more digits make the interval far narrower than the last bit.
-            chance = self._chance(_FIRST_DIGITS + uniform.bits // 3)
-            known = uniform.interval
-            if known.high <= chance.low:
-                return True
-            if known.low >= chance.high:
-                return False
-            uniform.more()
 
 
 def logistic_coin(epsilon: Fraction, *, bits: int = _WORD) -> Coin:

@@ -1,29 +1,37 @@
 """Discrete Laplace, geometric and discrete Gaussian numbers on the integers: exact, and fast.
 
-The algorithms are those of Canonne, Kamath and Steinke (2020), which build both laws from coins that fall with
-probability exp(-g) for a rational g. A coin is decided in float64 where the answer is beyond doubt: where a 64-bit
-uniform word and the computed probability are further apart than the rounding of both. The rare undecided ones (one in
-2^43) are settled in decimals of any length, with further words. So every draw has exactly its probability, as far as
-the words of the generator are uniform. OpenDP's samplers are the reference in the tests.
+Laplace and geometric numbers are drawn as Canonne, Kamath and Steinke (2020) do it, by coins that fall with probability
+exp(-g) for a rational g; Gaussian ones by the cells of normals, and one coin each. A coin is decided in float64 where
+the answer is beyond doubt: where a uniform number and the computed probability are further apart than the rounding of
+both. The rare undecided ones (one in 2^43) are settled in decimals of any length, with further words. So every draw has
+exactly its probability, as far as the words of the generator are uniform: docs/explanation/samplers.md has the proofs.
+OpenDP's samplers are the reference in the tests.
 """
 
-import decimal
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, positive_number
+from . import cells
+from .certified import Interval, exp_interval
+from .lazy import LazyUniform, random_words
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-# Far above the rounding of a uniform word (2^-53) and of exp(-g) below (a few times 2^-51;
+# Far above the rounding of a uniform word (2^-53) and of the probabilities below (2^-49 at most;
 # docs/explanation/samplers.md), far below what would make exact decisions frequent.
 TOLERANCE = 2.0**-44
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40
+_LARGEST_SCALE = 2.0**57  # 64 standard deviations are within int64
+_CHUNK = 2**15  # numbers that stay in a cache
+_CELL_ENDS = np.arange(cells.TABLE_CELLS + 2)
+_PREFIX = 15  # bits of a coin that come with its proposal
 
 
 def discrete_laplace(scale: float, size: int, generator: np.random.Generator) -> IntArray:
@@ -64,24 +72,89 @@ def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -
     The scale is rounded up to 40 significant bits.
     """
     scale, size = positive_number("scale", scale), integer_between("size", size, 1)
-    variance = _rounded_up(scale) ** 2
-    envelope = Fraction(int(scale) + 1)
-    mode, spread = float(variance / envelope), float(variance)
-    accepted: list[IntArray] = []
-    missing = size
-    while missing > 0:
-        # About three of four proposals are accepted at large scales, and never fewer than one in three.
-        proposal = _laplace(envelope, missing + missing // 2 + 16, generator)
-        magnitude = np.abs(proposal)
-        gamma = (magnitude - mode) ** 2 / (2 * spread)
+    if scale > _LARGEST_SCALE:
+        raise InvalidParameterError(f"scale must be at most 2^57, beyond which int64 ends, got {scale!r}.")
+    law = _GaussianCells(scale, generator)
+    result = np.empty(size, np.int64)
+    filled = 0
+    while filled < size:
+        kept = law.kept(size - filled)[: size - filled]
+        result[filled : filled + kept.size] = kept
+        filled += kept.size
+    return result
 
-        def exactly(i: int, magnitude: IntArray = magnitude) -> Fraction:
-            return (int(magnitude[i]) - variance / envelope) ** 2 / (2 * variance)
 
-        kept = proposal[_falls(gamma, exactly, generator)][:missing]
-        accepted.append(kept)
-        missing -= kept.size
-    return np.concatenate(accepted)
+class _GaussianCells:
+    """Proposals for the discrete Gaussian law: cell k has the integers x with k <= 16 |x|/scale < k + 1."""
+
+    def __init__(self, scale: float, generator: np.random.Generator) -> None:
+        self._mantissa, self._exponent = _forty_bits(scale)
+        self._scale = math.ldexp(self._mantissa, self._exponent)  # exact: it has no more than 53 bits
+        self._generator = generator
+        # The first integers of the cells, scale·k/16 rounded up. A shift by 62 leaves as little as one by more.
+        shift = min(4 - self._exponent, 62)
+        ends = _CELL_ENDS * self._mantissa
+        self._first = ends << -shift if shift <= 0 else (ends + (2**shift - 1)) >> shift
+        self._width = int(self._first[1])  # integers of cell 0; no cell has more, and none has two fewer
+        # How many proposals it takes for one that is kept, about.
+        self._trials = 2 ** (cells.CELL_BITS + 1) / cells.HEIGHT * self._width / max(1.0, 2.5 * self._scale)
+
+    def kept(self, wanted: int) -> IntArray:
+        """Return those of some proposals that are kept: about as many as wanted, and no more than a chunk."""
+        trials = wanted * self._trials
+        size = min(int(trials + 2 * math.sqrt(trials)) + 1, _CHUNK)
+        # Of 32 bits 16 choose the cell, 15 begin the coin and the last is the sign.
+        halves = random_words(self._generator, (size + 1) // 2).view(np.uint16)
+        chosen, coin = halves[:size], halves[size : 2 * size]
+        cell = cells.CELL.take(chosen)
+        from_end = self._generator.integers(1, self._width + 1, size)
+        out = self._first[1:].take(cell, mode="clip")
+        out -= from_end
+        kept = (coin | 1) < cells.SURE_BY_WORD.take(chosen)
+        open_ = (~kept).nonzero()[0]
+        if open_.size:
+            open_ = open_[(coin[open_] & 0xFFFE) < cells.UNSURE_BELOW[cell[open_]]]
+            kept[open_] = self._tossed(out, open_, cell[open_], coin[open_], from_end)
+        # A cell may have one integer less than cell 0, and in cell 0 this place is that of zero, which has no minus.
+        edge = (from_end == self._width).nonzero()[0]
+        if edge.size:
+            number, minus = out[edge], (coin[edge] & 1).astype(bool)
+            kept[edge[(number < self._first.take(cell[edge], mode="clip")) | (minus & (number == 0))]] = False
+        flip = np.negative(coin & 1, dtype=np.int64)
+        out ^= flip  # -x - 1 where the sign is minus
+        out -= flip
+        return np.asarray(out[kept])
+
+    def _tossed(
+        self, out: IntArray, at: NDArray[np.intp], cell: NDArray[np.uint8], coin: NDArray[np.uint16], from_end: IntArray
+    ) -> NDArray[np.bool_]:
+        """Toss the coins at some positions, of which 15 bits are known; numbers beyond the table are drawn here."""
+        prefix, more = coin >> 1, random_words(self._generator, at.size)
+        uniform = (prefix + more * 2.0**-64) * 2.0**-_PREFIX
+        chance = self.float_chance(cell, out[at])
+        kept = uniform < chance
+        for j in np.flatnonzero((np.abs(uniform - chance) <= TOLERANCE) | (cell == cells.TABLE_CELLS)):
+            number, factor = self._settled(int(cell[j]), int(from_end[at[j]]))
+            uniform_number = LazyUniform((int(prefix[j]) << 64) | int(more[j]), _PREFIX + 64, self._generator)
+            kept[j] = number is not None and uniform_number.below(self.chance(number, factor))
+            out[at[j]] = number or 0
+        return np.asarray(kept)
+
+    def _settled(self, cell: int, from_end: int) -> tuple[int | None, Fraction]:
+        """Return the integer that is so far before the end of its cell, if it is in it, and c/m of the cell."""
+        cell, factor = cells.settled_cell(cell, self._generator)
+        width = Fraction(self._mantissa) * Fraction(2) ** (self._exponent - 4)
+        number = math.ceil((cell + 1) * width) - from_end
+        return (number if number >= cell * width else None), factor
+
+    def float_chance(self, cell: NDArray[np.uint8], numbers: IntArray) -> FloatArray:
+        """Return the probabilities to keep integers of cells within the table, each within 2^-49."""
+        return np.asarray(cells.RATIO[cell] * np.exp(-0.5 * np.square(numbers / self._scale)))
+
+    def chance(self, number: int, factor: Fraction) -> Callable[[int], Interval]:
+        """Return what brackets the probability to keep an integer."""
+        exponent = Interval.point(-((Fraction(number) / Fraction(self._scale)) ** 2) / 2)
+        return lambda digits: exp_interval(exponent, digits) * Interval.point(factor)
 
 
 def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
@@ -110,7 +183,7 @@ def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) ->
 
 def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     """Draw v with probability of v >= j equal to exp(-j), by inversion of one word each."""
-    words = generator.integers(0, 2**64, size, dtype=np.uint64)
+    words = random_words(generator, size)
     uniform = words * 2.0**-64
     with np.errstate(divide="ignore"):
         v = np.floor(-np.log(uniform))
@@ -119,9 +192,9 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     near = (np.abs(uniform - np.exp(-v)) <= TOLERANCE) | (np.abs(uniform - np.exp(-v - 1)) <= TOLERANCE)
     result: IntArray = v.astype(np.int64)
     for i in np.flatnonzero(near | (uniform < TOLERANCE)):
-        uniform_number = _Uniform(int(words[i]), generator)
+        uniform_number = LazyUniform(int(words[i]), 64, generator)
         j = 0
-        while uniform_number.below_exp(Fraction(j + 1)):
+        while uniform_number.below(_below_exp(Fraction(j + 1))):
             j += 1
         result[i] = j
     return result
@@ -129,44 +202,27 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
 
 def _falls(gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.random.Generator) -> NDArray[np.bool_]:
     """Toss a coin for each entry, true with probability exp(-gamma); `exactly` gives the true gamma of an entry."""
-    words = generator.integers(0, 2**64, gamma.size, dtype=np.uint64)
+    words = random_words(generator, gamma.size)
     uniform = words * 2.0**-64
     chance = np.exp(-gamma)
     result = uniform < chance
     for i in np.flatnonzero(np.abs(uniform - chance) <= TOLERANCE):
-        result[i] = _Uniform(int(words[i]), generator).below_exp(exactly(int(i)))
+        result[i] = LazyUniform(int(words[i]), 64, generator).below(_below_exp(exactly(int(i))))
     return result
 
 
-class _Uniform:
-    """A uniform number whose first 64 bits are known; more are drawn when a comparison asks for them."""
+def _below_exp(gamma: Fraction) -> Callable[[int], Interval]:
+    """Return what brackets exp(-gamma)."""
+    return lambda digits: exp_interval(Interval.point(-gamma), digits)
 
-    def __init__(self, word: int, generator: np.random.Generator) -> None:
-        self._value, self._bits, self._generator = word, 64, generator
 
-    def below_exp(self, gamma: Fraction) -> bool:
-        """Return whether the number is below exp(-gamma), exactly."""
-        while True:
-            # 64 bits are 20 digits; 15 more make the error of the decimal far smaller than the last bit.
-            with decimal.localcontext(prec=int(self._bits * 0.302) + 15) as context:
-                context.Emin, context.Emax = decimal.MIN_EMIN, decimal.MAX_EMAX
-                power = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
-                # Correctly rounded; the rounding of the exponent moves it by at most |power| units more.
-                chance = power.exp()
-                error = chance * (abs(power) + 2) * decimal.Decimal(10) ** (2 - context.prec)
-                low = decimal.Decimal(self._value)
-                unit = decimal.Decimal(2) ** self._bits
-                if (low + 1) <= (chance - error) * unit:
-                    return True
-                if low >= (chance + error) * unit:
-                    return False
-            more = int(self._generator.integers(0, 2**64, dtype=np.uint64))
-            self._value, self._bits = (self._value << 64) | more, self._bits + 64
+def _forty_bits(scale: float) -> tuple[int, int]:
+    """Return m and e: the scale is m·2^e, rounded up to 40 significant bits."""
+    mantissa, exponent = math.frexp(scale)
+    return math.ceil(math.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS
 
 
 def _rounded_up(scale: float) -> Fraction:
     """Return the scale as a fraction of at most 40 significant bits, rounded up."""
-    exact = Fraction(scale)
-    excess = exact.numerator.bit_length() - exact.denominator.bit_length() - _SCALE_BITS
-    unit = Fraction(2) ** (excess + 1)
-    return -(-exact // unit) * unit
+    mantissa, exponent = _forty_bits(scale)
+    return mantissa * Fraction(2) ** exponent

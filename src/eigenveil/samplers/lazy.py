@@ -5,13 +5,15 @@ integer Z and θ uniform on [0, 1), not drawn yet: the digits of the number itse
 to append random bits. docs/explanation/exact_sampling.md proves the law.
 """
 
-import decimal
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import cells
+from .cells import CELL_BITS, TABLE_CELLS
 from .certified import Interval, exp_interval
 
 FloatArray = NDArray[np.float64]
@@ -19,51 +21,20 @@ WordArray = NDArray[np.uint64]
 
 # z = (cell·2⁴⁷ + digits + θ)·2⁻⁵¹: cells of width 1/16. Of a random word the first 16 bits choose the cell by a table,
 # the next one is the sign, and the other 47 are digits.
-CELL_BITS, DIGITS, UNIT_BITS = 16, 47, 51
-TABLE_CELLS = 128
-"""Cells below |z| = 8. The last entry of the table stands for all beyond, cell 128 + j with probability 2^-(j + 1)."""
-_NEVER = 255
+DIGITS, UNIT_BITS = 47, 51
 _DIGITS_MASK = np.uint64(2**DIGITS - 1)
 # Floats decide a coin where they differ by more: z is within 3·2⁻⁵¹, its exponential within 2⁻⁴⁸ of the truth.
 COIN_TOLERANCE = 2.0**-44
+FIRST_DIGITS = 40
+"""Of the first look at a probability: its first 64 bits are 20 of them."""
 _CHUNK = 2**16  # words that stay in a cache
-
-
-def _tables() -> tuple[int, NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.uint32]]:
-    """Return c, the weights m of the cells, the cell of every 16-bit word, and bounds on when a coin falls.
-
-    Cell k is proposed with probability m_k/2¹⁶, m_k = ⌈c·exp(−(k/16)²/2)⌉, and kept with probability
-    (c/m_k)·exp(−z²/2) <= 1. A 16-bit prefix of the uniform number below `sure` keeps it, one from `never` on does not.
-    """
-    with decimal.localcontext(prec=40):
-        height = [(-((decimal.Decimal(k) / 16) ** 2) / 2).exp() for k in range(TABLE_CELLS + 1)]
-        hair = decimal.Decimal("1e-30")  # more than the rounding of all that is below
-        # The largest c whose weights fit: they grow with it, so halving the interval finds it.
-        c, too_large = 1, 2**CELL_BITS
-        while too_large - c > 1:
-            middle = (c + too_large) // 2
-            fits = sum(math.ceil(middle * h + hair) for h in height[:-1]) + 1 <= 2**CELL_BITS
-            c, too_large = (middle, too_large) if fits else (c, middle)
-        weights = [math.ceil(c * h + hair) for h in height[:-1]] + [1]
-        sure, never = np.zeros(256, np.uint16), np.zeros(256, np.uint32)
-        for k in range(TABLE_CELLS):
-            sure[k] = math.floor(2**16 * c * height[k + 1] / weights[k] * (1 - hair))
-            never[k] = min(2**16, math.ceil(2**16 * c * height[k] / weights[k] * (1 + hair)))
-        never[TABLE_CELLS] = 1  # far below 2^-16, decided exactly
-    cell = np.full(2**CELL_BITS, _NEVER, np.uint8)
-    cell[: sum(weights)] = np.repeat(np.arange(TABLE_CELLS + 1, dtype=np.uint8), weights)
-    return c, np.array(weights + [1] * (255 - TABLE_CELLS), np.int64), cell, sure, never
-
-
-HEIGHT, WEIGHTS, _CELL, _SURE, _UNSURE_BELOW = _tables()
-_RATIO = HEIGHT / WEIGHTS
-# The same by the 16 bits that choose the cell, which saves a step.
-_CELL_START, _SURE_BY_WORD = _CELL / 16.0, _SURE[_CELL]
+_CELL_START = cells.CELL / 16.0
 
 
 def random_words(generator: np.random.Generator, size: int) -> WordArray:
     """Return uniform 64-bit words."""
-    return generator.integers(0, 2**64, size, dtype=np.uint64)
+    # With its end: 2^64 is no uint64, and to find that out takes NumPy half of the time of a small call.
+    return generator.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True)
 
 
 def random_word(generator: np.random.Generator) -> int:
@@ -100,6 +71,17 @@ class LazyUniform:
     def interval(self) -> Interval:
         """What is known of the number."""
         return Interval(Fraction(self.value, 2**self.bits), Fraction(self.value + 1, 2**self.bits))
+
+    def below(self, chance: Callable[[int], Interval]) -> bool:
+        """Return whether the number is below one that `chance` brackets to as many digits as it is asked for."""
+        while True:
+            # Three bits are less than a digit; some more digits make the interval far narrower than the last bit.
+            bounds, known = chance(FIRST_DIGITS + self.bits // 3), self.interval
+            if known.high <= bounds.low:
+                return True
+            if known.low >= bounds.high:
+                return False
+            self.more()
 
 
 class LazyNormals:
@@ -163,7 +145,7 @@ class LazyNormals:
         values[...] = (words & _DIGITS_MASK).view(np.int64)
         values += 0.5
         values *= 2.0**-UNIT_BITS
-        values += np.take(_CELL_START, _leading(words))
+        values += _CELL_START.take(_leading(words))
         np.copysign(values, (words << np.uint64(CELL_BITS)).view(np.float64), out=values)
         return drawn[words.size :].view(np.uint16)[: words.size]
 
@@ -171,19 +153,19 @@ class LazyNormals:
         self, indices: NDArray[np.intp], words: WordArray, values: FloatArray, prefix: NDArray[np.uint16]
     ) -> NDArray[np.intp]:
         """Return the positions, within the given ones, whose proposals are not kept."""
-        open_ = np.flatnonzero(prefix >= np.take(_SURE_BY_WORD, _leading(words)))
+        open_ = (prefix >= cells.SURE_BY_WORD.take(_leading(words))).nonzero()[0]
         if not open_.size:
             return open_
         kept = np.zeros(open_.size, bool)
-        maybe = np.flatnonzero(prefix[open_] < _UNSURE_BELOW[_CELL[_leading(words[open_])]])
-        at = open_[maybe]
-        cells = _CELL[_leading(words[at])]
+        cell = cells.CELL[_leading(words[open_])]
+        maybe = (prefix[open_] < cells.UNSURE_BELOW[cell]).nonzero()[0]
+        at, cell = open_[maybe], cell[maybe]
         more = random_words(self._generator, maybe.size)
         uniform = (prefix[at] + more * 2.0**-64) * 2.0**-16
-        chance = _RATIO[cells] * np.exp(-0.5 * np.square(values[at]))
+        chance = cells.RATIO[cell] * np.exp(-0.5 * np.square(values[at]))
         kept[maybe] = uniform < chance
-        doubtful = (np.abs(uniform - chance) <= COIN_TOLERANCE) | (cells == TABLE_CELLS)
-        for j in np.flatnonzero(doubtful):
+        doubtful = (np.abs(uniform - chance) <= COIN_TOLERANCE) | (cell == TABLE_CELLS)
+        for j in doubtful.nonzero()[0]:
             position = int(at[j])
             coin = LazyUniform((int(prefix[position]) << 64) | int(more[j]), 80, self._generator)
             kept[maybe[j]] = self._kept(int(indices[position]), int(words[position]), coin, values, position)
@@ -192,13 +174,7 @@ class LazyNormals:
     def _kept(self, index: int, word: int, coin: LazyUniform, values: FloatArray, position: int) -> bool:
         """Decide a coin with as many digits as it takes; a number that is kept keeps the digits drawn for it."""
         self.exact_coins += 1
-        cell = int(_CELL[word >> (64 - CELL_BITS)])
-        factor = Fraction(HEIGHT, int(WEIGHTS[cell]))
-        if cell == TABLE_CELLS:
-            beyond = 0
-            while random_word(self._generator) >> 63:
-                beyond += 1
-            cell, factor = cell + beyond, factor * 2 ** (beyond + 1)
+        cell, factor = cells.settled_cell(int(cells.CELL[word >> (64 - CELL_BITS)]), self._generator)
         digits = LazyUniform(word & int(_DIGITS_MASK), DIGITS, self._generator)
         while True:
             ends = [Fraction((cell << digits.bits) + digits.value + one, 2 ** (digits.bits + 4)) for one in (0, 1)]
@@ -225,7 +201,7 @@ class LazyNormals:
         A zero says nothing about the sign; its number is within one unit on either side.
         """
         word = int(self._word[index])
-        cell = self._far_cell.get(index, int(_CELL[word >> (64 - CELL_BITS)]))
+        cell = self._far_cell.get(index, int(cells.CELL[word >> (64 - CELL_BITS)]))
         size = (cell << DIGITS) | (word & int(_DIGITS_MASK))
         if bits:
             drawn, further = self._further.get(index, (0, 0))

@@ -1,14 +1,16 @@
 """Certified rounding: integers plus lazy real noise, rounded as if the noise had been known to its last digit."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cores import available_cores
 from .certified import Interval, rounding_of_sum
-from .lazy import LazyNormals
 from .symmetric import mirror_upper
 
 FloatArray = NDArray[np.float64]
@@ -21,6 +23,7 @@ COARSEST = 10
 FARTHEST = 2**62
 """What is beyond is cut off; noise gets there with a probability below exp(-400)."""
 _ROWS_AT_ONCE = 64
+_THREADS_FROM = 6  # blocks; fewer take less time than the start of a thread
 _SQUARES_AT_ONCE = 64
 
 
@@ -69,20 +72,30 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
     """
     d = integers.shape[0]
     result = np.empty((d, d), np.int64)
-    doubtful: list[tuple[int, int]] = []
     margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
-    for low in range(0, d, _ROWS_AT_ONCE):
+
+    def fill(low: int) -> list[tuple[int, int]]:
+        """Round some rows, and return the places that are in doubt."""
         high = min(low + _ROWS_AT_ONCE, d)
         x, whole = noise.value[low:high, low:], integers[low:high, low:]
         x += (whole & (2**shift - 1)) * 2.0**-shift
         nearest = np.rint(x)
         x -= nearest
         np.abs(x, out=x)
-        if x.max() > margin:
-            rows, columns = np.nonzero(np.triu(x > margin))
-            doubtful.extend(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
         with np.errstate(invalid="ignore"):  # what is beyond int64 is in doubt, and settled below
             result[low:high, low:] = (whole >> shift) + nearest.astype(np.int64)
+        if x.max() <= margin:
+            return []
+        rows, columns = np.nonzero(np.triu(~(x <= margin)))
+        return list(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
+
+    blocks = range(0, d, _ROWS_AT_ONCE)
+    if len(blocks) < _THREADS_FROM:
+        found = [fill(low) for low in blocks]
+    else:
+        with ThreadPoolExecutor(available_cores()) as pool:
+            found = list(pool.map(fill, blocks))
+    doubtful = chain.from_iterable(found)
     for i, j in doubtful:
         # Cut off together with what it hides, or the cut would show it.
         whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
@@ -101,8 +114,22 @@ def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int
     return rounded
 
 
+class LazyNumbers(Protocol):
+    """Real numbers: floats with a proved error, and integers within one unit of them, in units as small as asked."""
+
+    value: FloatArray
+    error: float
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return an integer within one unit of 2^-(51 + bits) of the number."""
+
+
 class SquaredNorm:
-    """The sum of the squares of lazy normals.
+    """The sum of the squares of lazy numbers.
 
     Attributes
     ----------
@@ -111,14 +138,14 @@ class SquaredNorm:
         The number is within (1 ± relative) of `value`.
     """
 
-    def __init__(self, normals: LazyNormals) -> None:
-        self._normals = normals
-        numbers, size = normals.value, normals.size
+    def __init__(self, lazy: LazyNumbers) -> None:
+        self._lazy = lazy
+        numbers, size = lazy.value, lazy.size
         even = size - size % _SQUARES_AT_ONCE
         blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
         sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
         self.value = math.fsum(sums + np.square(numbers[even:]).tolist())
-        shift = normals.error * math.sqrt(size / self.value)
+        shift = lazy.error * math.sqrt(size / self.value)
         self.relative = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
 
     def interval(self, level: int) -> Interval:
@@ -128,8 +155,8 @@ class SquaredNorm:
             return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
         bits = 64 * max(0, level - 2)
         low = high = 0
-        for index in range(self._normals.size):
-            size = abs(self._normals.integer(index, bits))
-            low += size * size
+        for index in range(self._lazy.size):
+            size = abs(self._lazy.integer(index, bits))
+            low += max(0, size - 1) ** 2
             high += (size + 1) * (size + 1)
         return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))

@@ -1,29 +1,56 @@
 """Matrix products whose rounding errors are those of plain sums, which is what error bounds are proved for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cores import available_cores, one_blas_thread
+
 FloatArray = NDArray[np.float64]
 # Larger than the blocks from which libraries switch to fast products.
 _TESTED_ROWS = 512
+# Rows of one product: few, so that little above a diagonal is multiplied, and enough for BLAS.
+_BLOCK = 128
+_THREADS_FROM = 3  # blocks; fewer take less time than the start of a thread
 
 
-def gram_of_rows(rows: FloatArray) -> FloatArray:
-    """Return rows·rowsᵀ, every entry within `rounding_of_sum(columns)` of the product of the norms of its two rows.
+def weighted_grams(triangles: Sequence[FloatArray], weights: Sequence[float]) -> tuple[FloatArray, list[float]]:
+    """Return the sum of weight·rows·rowsᵀ, and for each term the largest diagonal entry of rows·rowsᵀ.
 
-    By BLAS where it passes `conventional_blas`, and else by plain loops, which are slower.
+    The upper triangle of the sum counts. Blocks above the diagonal of `rows` are not read, which saves two of three
+    operations. Every entry of a product is a plain sum of at most as many terms as there are columns.
 
     Examples
     --------
-    >>> gram_of_rows(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[5.0, 11.0], [11.0, 25.0]]
+    >>> total, longest = weighted_grams([np.array([[1.0, 0.0], [3.0, 4.0]])], [2.0])
+    >>> np.triu(total).tolist(), longest
+    ([[2.0, 6.0], [0.0, 50.0]], [25.0])
     """
-    if conventional_blas():
-        return np.asarray(rows @ rows.T)
-    return np.asarray(np.einsum("ik,jk->ij", rows, rows, optimize=False))
+    d = triangles[0].shape[0]
+    total = np.zeros((d, d))
+
+    def fill(low: int) -> list[float]:
+        high, squares = min(low + _BLOCK, d), []
+        for rows, weight in zip(triangles, weights, strict=True):
+            part = plain_product(rows[low:high, :high], rows[low:, :high].T)
+            squares.append(float(part.diagonal().max()))
+            part *= weight
+            total[low:high, low:] += part
+        return squares
+
+    conventional_blas()  # tested with the threads that it has
+    blocks = range(0, d, _BLOCK)
+    # Threads of our own: those of BLAS would meet after each of many small products.
+    with one_blas_thread():
+        if len(blocks) < _THREADS_FROM:
+            squares = [fill(low) for low in blocks]
+        else:
+            with ThreadPoolExecutor(available_cores()) as pool:
+                squares = list(pool.map(fill, blocks))
+    return total, [max(column) for column in zip(*squares, strict=True)]
 
 
 def plain_product(first: FloatArray, second: FloatArray) -> FloatArray:

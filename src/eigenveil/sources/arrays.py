@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cores import available_cores
 from ..errors import InvalidDataError, NotNumbersError
-from ..rows.in_batches import available_cores
 from .base import BATCH_BYTES
 from .encoder import Encoder
 

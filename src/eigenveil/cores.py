@@ -1,4 +1,4 @@
-"""One BLAS thread at a time, for work that several would wait for one another at longer than they work."""
+"""The cores that this process may use, and BLAS held to one thread where each core has work of its own."""
 
 import functools
 import os
@@ -8,6 +8,13 @@ from types import TracebackType
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
 
 
 class OneBlasThread:
