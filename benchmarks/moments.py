@@ -1,8 +1,10 @@
 """PrivatePCA and SecondMoments against scikit-learn's PCA and `X.T @ X`, as ratios within one run.
 
 Run `python benchmarks/moments.py [--seconds 20] [--output FILE.json]`. Every round times all contestants one after the
-other, and the table shows the median over rounds of the ratio, so that a busy machine slows both sides alike. The
-second number in a cell is the ratio of processor seconds, of all threads, which depends less on what else runs.
+other, and the table shows the median over rounds of the ratio, so that a busy machine slows both sides alike. Before
+each there is a pause: the threads of BLAS go on turning for some 25 ms after their last work, which would be charged to
+whoever comes next. The second number in a cell is the ratio of processor seconds, of all threads, which depends less on
+what else runs.
 """
 
 import argparse
@@ -24,10 +26,12 @@ from eigenveil.rows import one_pass
 SHAPES = ((100_000, 20), (500_000, 20), (100_000, 100), (500_000, 100), (100_000, 500), (20_000, 1_000))
 COLUMNS = ("uncentred, pure", "centred, Gaussian", "moments", "moments, half clipped", "X.T @ X")
 LEAST_ROUNDS = 3
+PAUSE = 0.06
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, float]:
     """Return the time on the clock and that of the processors."""
+    time.sleep(PAUSE)
     start, used = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - used
@@ -57,7 +61,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
-    way = "NumPy alone" if one_pass._compiled() is None else "the compiled pass"
+    way = "NumPy alone" if one_pass._compiled() is None else "the compiled passes"
     table = Table(title=f"Over PCA(10, covariance_eigh), by {way}: time, and processor seconds")
     for column in ("n", "d", "PCA, ms", *COLUMNS):
         table.add_column(column, justify="right")
