@@ -47,8 +47,7 @@ class GaussianNoise(AdditiveLaw):
 
     @cached_property
     def _sds(self) -> tuple[float, float]:
-        """The same, computed once: a fit asks for them some fifty times."""
-        return self._scales()
+        return self._scales()  # once: a fit asks for them some fifty times
 
     def noise_scale(self) -> float:
         """Return the standard deviation on the diagonal."""
@@ -86,24 +85,21 @@ class GaussianNoise(AdditiveLaw):
         return self.n_features * (self.n_features + 1) // 2 + (self.count_share > 0)
 
     def guarantee(self) -> Guarantee:
-        """Return the (epsilon, delta) of the noise, and its rho for composition."""
+        """Return the (epsilon, delta) of the noise, met from below by our constants, and its rho for composition."""
         return self._promise
 
     @cached_property
     def _promise(self) -> Guarantee:
         mu = self.total_mu()
-        claimed = None
-        epsilon = self.epsilon  # which the tight calibration has met from below
-        if self.calibration == "paper":
-            claimed = (self.epsilon, self.delta)
-            epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
+        paper = self.calibration == "paper"
+        claimed = (self.epsilon, self.delta) if paper else None
+        epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE)) if paper else self.epsilon
         rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
         return Guarantee(epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, claimed=claimed)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
-        d = self.n_features
-        diagonal, beside = self._sds
+        d, (diagonal, beside) = self.n_features, self._sds
         noise = symmetric(d, partial(discrete_gaussian, beside * grid), generator)
         np.fill_diagonal(noise, discrete_gaussian(diagonal * grid, d, generator))
         return noise
@@ -133,8 +129,7 @@ class GaussianNoise(AdditiveLaw):
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Return minus half of the squared noise, each entry of the upper triangle in units of its scale."""
-        d = self.n_features
-        diagonal, beside = self._sds
+        d, (diagonal, beside) = self.n_features, self._sds
         weights = np.triu(np.full((d, d), beside**-2), 1) + np.eye(d) * diagonal**-2
         return np.asarray(-0.5 * np.einsum("nij,ij->n", np.square(noise), weights))
 
