@@ -1,7 +1,9 @@
 """What `forecast` says of a fit is what fits on rows of the assumed spectrum give, however the rows are prepared.
 
 The loss must agree within a factor of 2, the captured share within 0.08, the width of the interval within a factor of
-1.5, the number of components above the noise within 1. The control is a forecast that ignores the preparation.
+1.5, the number of components above the noise within 1. The control is a forecast that ignores the preparation. Ranges
+that are found privately are a step of 2 apart, so a median that lies between two of them may be one of both: there the
+width must agree within a factor of 2, and as the loss has long tails, more of both sides are drawn.
 """
 
 import sys
@@ -34,21 +36,22 @@ def near(one, other, factor):
     return one <= factor * other and other <= factor * one
 
 
-def agree(told, came):
+def agree(told, came, width=1.5):
     return {
         "loss": near(told.loss, came.loss, 2.0),
         "captured": abs(told.captured - came.captured) < 0.08,
         # What the fit reports; where that says nothing, as half of the total, it does not matter by how much.
-        "half_width": near(min(told.half_width, 0.5), min(came.half_width, 0.5), 1.5),
+        "half_width": near(min(told.half_width, 0.5), min(came.half_width, 0.5), width),
         "above_noise": abs(told.above_noise - came.above_noise) <= 1.0,
     }
 
 
 def compared(benchmark, way, law, d, n_rows, k, epsilon, fits):
     parameters = {"epsilon": epsilon, "delta": LAWS[law], "law": law}
-    told = benchmark.expected(way, d, n_rows, k, parameters, repeats=60)
-    came = benchmark.outcome(way, d, n_rows, k, parameters, fits)
-    found = agree(told, came)
+    by_steps = way == "nothing public"
+    told = benchmark.expected(way, d, n_rows, k, parameters, repeats=200 if by_steps else 60)
+    came = benchmark.outcome(way, d, n_rows, k, parameters, 2 * fits if by_steps else fits)
+    found = agree(told, came, 2.0 if by_steps else 1.5)
     assert all(found.values()), (found, told, came)
     return came
 

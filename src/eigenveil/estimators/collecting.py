@@ -62,7 +62,7 @@ def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = 
 def sums_by_norm(source: Any, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
     """Return counts of the norms of rows, and what their mean under any bound is found from."""
     make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
-    sums: SumsByNorm = collect(source, make, progress, _SIZES)
+    sums: SumsByNorm = collect(source, make, progress, f"{_SIZES} and the mean")
     return sums
 
 

@@ -5,6 +5,7 @@ A call lets other threads run until it ends, however many rows it is given.
 
 import ctypes
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,13 @@ class CompiledPasses:
     """
 
     def __init__(self, library: Any) -> None:
-        # Arrays are handed over as they are, which keeps them alive until a call ends and checks their types.
-        numbers, places = np.ctypeslib.ndpointer(np.float64), np.ctypeslib.ndpointer(np.int64)
-        number, size, whole = ctypes.c_double, ctypes.c_size_t, ctypes.c_int64
-        table = (numbers, ctypes.c_ssize_t, size, size, numbers, numbers)
+        place, number, size, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int64
+        table = (place, ctypes.c_ssize_t, size, size, place, place)
         bounded = (*table, number, number)
-        self._integers = _function(library.eigenveil_integers, *bounded, numbers, numbers)
-        self._squares = _function(library.eigenveil_squares, *table, numbers)
-        self._sum = _function(library.eigenveil_sum, *bounded, numbers, numbers, numbers)
-        cells = np.ctypeslib.ndpointer(np.int16), whole, whole, ctypes.c_int
-        by_norm = (*bounded, *cells, numbers, numbers, places, numbers, places)
+        self._integers = _function(library.eigenveil_integers, *bounded, place, place)
+        self._squares = _function(library.eigenveil_squares, *table, place)
+        self._sum = _function(library.eigenveil_sum, *bounded, place, place, place)
+        by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
         self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
 
     @staticmethod
@@ -78,9 +76,14 @@ class CompiledPasses:
         return left[:n_left].copy()
 
 
-def _function(function: Any, *arguments: Any, returns: Any = None) -> Any:
-    function.argtypes, function.restype = arguments, returns
-    return function
+def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
+    """Return what calls a function with the places of arrays, which live as long as the call."""
+    function.argtypes, function.restype = types, returns
+
+    def call(*arguments: Any) -> Any:
+        return function(*(one.ctypes.data if isinstance(one, np.ndarray) else one for one in arguments))
+
+    return call
 
 
 def _table(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:
