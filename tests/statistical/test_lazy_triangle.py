@@ -9,7 +9,7 @@ import scipy.stats
 from eigenveil.randomness import seeded_generator
 from eigenveil.samplers import lazy_triangle
 from eigenveil.samplers.lazy_triangle import LazyChis, lazy_triangles
-from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB
+from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB, N
 from statistical.laws import follows
 
 DEGREES = [1, 2, 3, 10, 1000, 9000]
@@ -21,12 +21,12 @@ def roots(degrees, size, seed):
 
 @pytest.mark.parametrize("degrees", DEGREES)
 def test_roots_of_chi_squares_have_their_law(degrees):
-    sample = roots(degrees, 20_000, 1).value
+    sample = roots(degrees, N, 1).value
     assert follows(sample, scipy.stats.chi(degrees).cdf)
     assert not follows(sample, scipy.stats.chi(degrees, scale=1 + PERTURB).cdf)
-    # About the right centre, an eighth narrower or wider.
+    # About the right centre, a little narrower or wider.
     centre = sample.mean()
-    for factor in (7 / 8, 8 / 7):
+    for factor in (1 - PERTURB, 1 + PERTURB):
         assert not follows(centre + (sample - centre) * factor, scipy.stats.chi(degrees).cdf)
 
 
