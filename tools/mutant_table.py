@@ -56,6 +56,11 @@ TABLE = [
     ("laws/mod_sulq.py", "scale = [[(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)]]", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (LAWS + "mod_sulq_constants",)),
     ("laws/mod_sulq.py", "logarithm = math.log([[(d * d + d)]]", ("scaled", "(d * d)"), (LAWS + "mod_sulq_constants",)),
     ("laws/portions.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("unit/test_portions.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
+    # A mean that is measured first
+    ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Relation.REPLACE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Relation.REPLACE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
+    ("rows/sums.py", "np.minimum([[np.floor(np.ldexp(_NORMS / norm, self.bound.bits))]], 2**self.bound.bits)", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
+    ("rows/sums.py", "np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), [[2**self.bound.bits]])", SCALED, ("unit/test_sums_by_norm.py::test_no_row_is_longer_than_the_bound_whatever_it_is",)),
+    ("rows/sums.py", "norm_table(doubt(scale.size), [[2.0**self.bound.bits * (scale / _NORMS[:, None])]])", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
     # Private counts and choices
     ("laws/central.py", "return [[1 / (exact(self.epsilon) - self.matrix_epsilon)]]", SCALED, DISCRETE),
     ("laws/central.py", "return [[exact(self.epsilon) * (1 - self.count_share)]]", SCALED, DISCRETE),
