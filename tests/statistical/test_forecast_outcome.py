@@ -67,7 +67,10 @@ def compared(benchmark, way, law, d, n_rows, k, epsilon, fits):
     ],
 )
 def test_a_forecast_is_what_fits_give(benchmark, way, law, n_rows, epsilon):
-    compared(benchmark, way, law, 5, n_rows, 2, epsilon, fits=8 if LAWS[law] == 0 else 5)
+    fits = 8 if LAWS[law] == 0 else 5
+    if way == "nothing public":
+        fits = 100  # a loss has a standard deviation near its mean there, so that a mean of 8 says little
+    compared(benchmark, way, law, 5, n_rows, 2, epsilon, fits)
 
 
 def test_a_small_table_is_forecast_with_its_preparation_and_not_without(benchmark):

@@ -101,8 +101,8 @@ def test_a_forecast_from_a_public_spectrum_is_what_a_fit_on_that_table_gives():
     spectrum = np.linalg.eigvalsh(X.T @ X / X.shape[0])
     # The pixels that are always 0 leave eigenvalues that are 0 up to rounding.
     spectrum = np.maximum(spectrum, 0.0)
-    assumed = scenario_of("matrix_laplace", spectrum=spectrum, k=5, energy=float(spectrum.sum()), repeats=40)
-    losses = losses_of_fits("matrix_laplace", lambda _: X, fits=40, k=5, epsilon=1.0)
+    assumed = scenario_of("matrix_laplace", spectrum=spectrum, k=5, energy=float(spectrum.sum()), repeats=120)
+    losses = losses_of_fits("matrix_laplace", lambda _: X, fits=120, k=5, epsilon=1.0)
     forecast = assumed.forecast("matrix_laplace", X.shape[0], 1.0)
     assert agree(forecast, losses)
     assert forecast.low < losses.mean() < forecast.high
