@@ -66,12 +66,13 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
     shift : int
         At most 52.
     noise : LazyMatrix
-        In units of 2^shift. Its `value` is used up.
+        In units of 2^shift. Its `value` is used up: the integers take its memory, since fresh pages cost as much as
+        the rounding.
     wraps : bool
         Whether numbers beyond int64 are taken modulo 2^64, where more is still to be added, and not cut off.
     """
     d = integers.shape[0]
-    result = np.empty((d, d), np.int64)
+    result = noise.value.view(np.int64)
     margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
 
     def fill(low: int) -> list[tuple[int, int]]:
@@ -82,12 +83,13 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
         nearest = np.rint(x)
         x -= nearest
         np.abs(x, out=x)
+        places: list[tuple[int, int]] = []
+        if not x.max() <= margin:
+            rows, columns = np.nonzero(np.triu(~(x <= margin)))
+            places = list(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
         with np.errstate(invalid="ignore"):  # what is beyond int64 is in doubt, and settled below
-            result[low:high, low:] = (whole >> shift) + nearest.astype(np.int64)
-        if x.max() <= margin:
-            return []
-        rows, columns = np.nonzero(np.triu(~(x <= margin)))
-        return list(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
+            np.add(whole >> shift, nearest.astype(np.int64), out=result[low:high, low:])
+        return places
 
     blocks = range(0, d, _ROWS_AT_ONCE)
     if len(blocks) < _THREADS_FROM:
