@@ -114,6 +114,7 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
                 means = [by_norm.within(norm).tolist() for norm in (0.4, 3.0)]
                 found.append([moments.gram.tolist(), sums.total.tolist(), sizes.above().tolist(), means])
         assert all(one == found[0] for one in found)
+        assert found[0][1] == bound.quantize(rows).sum(axis=0).astype(int).tolist()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.longdouble])

@@ -54,7 +54,7 @@ class RowSums(InThreads):
         units = units_of(self.bound.takes_persons, X)
         rows, total = dense_rows(units.rows), np.zeros(self.total.size)
         left = units.with_rows(rows)
-        if units.starts is None:
+        if units.starts is None and self.bound.rows == "clip":
             shift = None if self.bound.shift is None else np.asarray(self.bound.shift)
             squared = add_rows(rows, shift, self.bound.grid_factor, self.bound.bits, total)
             left = Units(rows[~(squared < EXACT_LIMIT)])
@@ -108,7 +108,7 @@ class SumsByNorm(RowSizes):
         units = units_of(self.bound.takes_persons, X)
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
-        if units.starts is None:
+        if units.starts is None and self.bound.rows == "clip":
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
             left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._rungs, sums)])
