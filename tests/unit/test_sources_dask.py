@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse
 
 from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge
-from eigenveil import moments as moments_module
 from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import SecondMoments
 from eigenveil.rows import RowBound, in_batches
@@ -205,13 +204,13 @@ def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
     def no_pool(*args):
         raise AssertionError("a task of an engine must not start threads")
 
-    monkeypatch.setattr(moments_module, "ThreadPoolExecutor", no_pool)
+    monkeypatch.setattr(in_batches, "ThreadPoolExecutor", no_pool)
     monkeypatch.setattr(in_batches, "available_cores", lambda: 8)
-    rows = np.random.default_rng(1).normal(size=(60_000, 20))
+    rows = np.random.default_rng(1).normal(size=(120_000, 20))
     with pytest.raises(InvalidDataError):
         SecondMoments(BOUND, 20).update(rows)
     with dask.config.set(scheduler="synchronous"):
-        assert second_moments(da.from_array(rows, chunks=(60_000, 20)), BOUND).n_rows == 60_000
+        assert second_moments(da.from_array(rows, chunks=(120_000, 20)), BOUND).n_rows == 120_000
 
 
 # Files

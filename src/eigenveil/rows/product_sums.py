@@ -113,7 +113,8 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
 
     def alone(units: Units) -> None:
         dense = not scipy.sparse.issparse(units.rows)
-        parts = min(in_batches.available_cores(), units.rows.size // _SMALLEST_PART) if dense else 1
+        least = max(_SMALLEST_PART // n_features, 4 * n_features)
+        parts = min(in_batches.available_cores(), units.rows.shape[0] // least) if dense else 1
         narrow = in_batches.one_blas_thread() if n_features <= _NARROW else nullcontext()
         with narrow:
             for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
