@@ -2,7 +2,7 @@
 
 Run `python benchmarks/moments.py [--seconds 20] [--output FILE.json]`. Every round times all contestants one after the
 other, and the table shows the median over rounds of the ratio, so that a busy machine slows both sides alike. Before
-each there is a pause: the threads of BLAS go on turning for some 25 ms after their last work, which would be charged to
+each there is a pause: the threads of BLAS go on turning for some 100 ms after their last work, which would be charged to
 whoever comes next. The second number in a cell is the ratio of processor seconds, of all threads, which depends less on
 what else runs.
 """
@@ -26,7 +26,7 @@ from eigenveil.rows import one_pass
 SHAPES = ((100_000, 20), (500_000, 20), (100_000, 100), (500_000, 100), (100_000, 500), (20_000, 1_000))
 COLUMNS = ("uncentred, pure", "centred, Gaussian", "moments", "moments, half clipped", "X.T @ X")
 LEAST_ROUNDS = 3
-PAUSE = 0.06
+PAUSE = 0.2
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, float]:
