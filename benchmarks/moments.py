@@ -2,9 +2,9 @@
 
 Run `python benchmarks/moments.py [--seconds 20] [--output FILE.json]`. Every round times all contestants one after the
 other, and the table shows the median over rounds of the ratio, so that a busy machine slows both sides alike. Before
-each there is a pause: the threads of BLAS go on turning for some 100 ms after their last work, which would be charged to
-whoever comes next. The second number in a cell is the ratio of processor seconds, of all threads, which depends less on
-what else runs.
+each there is a pause: the threads of BLAS go on turning for some 100 ms after their last work, which would be charged
+to whoever comes next. The second number in a cell is the ratio of processor seconds, of all threads, which depends less
+on what else runs.
 """
 
 import argparse

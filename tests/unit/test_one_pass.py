@@ -61,10 +61,37 @@ def test_integers_and_norms_are_those_of_numpy(library, bits):
             assert np.allclose(*loose, rtol=1e-13, equal_nan=True)
 
 
-@pytest.mark.parametrize("wrong", ["integers", "add_rows"])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 31, 160])
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 200])
+def test_products_are_those_of_numpy(library, n, width):
+    for constant in (None, 3.0):
+        room = library.room_for_products(width + (constant is not None))
+        if room is None:
+            assert width == 160 or not library._multiplies  # with a constant it is too wide
+            continue
+        rows = RNG.normal(size=(n, width)) * np.exp(RNG.normal(size=(n, 1)))
+        rows[5:6], rows[6:7] = np.inf, 1e200  # without an exact square: neither they nor their constants count
+        shift, factor, integers = RNG.normal(size=width), np.full(width, 40.0), np.empty(rows.shape)
+        norms = numpy_passes.integers(rows, shift, factor, 6, integers)
+        squared = library.add_products(rows, shift, factor, 6, constant or 0.0, room)
+        assert np.array_equal(squared, norms, equal_nan=True)
+        if constant is not None:
+            integers = np.column_stack([integers, np.full(n, constant)])
+        counted = integers[norms < one_pass.EXACT_LIMIT]
+        wanted = np.zeros(room.shape)
+        wanted[: counted.shape[1], : counted.shape[1]] = counted.T @ counted
+        assert np.array_equal(np.triu(room), np.triu(wanted))
+
+
+@pytest.mark.parametrize("wrong", ["integers", "add_rows", "add_products"])
 @pytest.mark.parametrize("column", range(19))
 def test_a_wrong_rounding_is_noticed(library, column, wrong):
+    if wrong == "add_products" and not library._multiplies:
+        pytest.skip("the processor has no wide registers, so BLAS multiplies")
+
     class Wrong:
+        room_for_products = staticmethod(library.room_for_products)
+
         def __getattr__(self, name):
             def call(rows, shift, factor, *others):
                 if name == wrong:

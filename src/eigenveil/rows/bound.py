@@ -73,6 +73,11 @@ class RowBound(RowRule):
         return persons_together(integers, units.starts, self.bits, self.constant_units, average)
 
     @property
+    def by_one_factor(self) -> bool:
+        """Whether rows, as units, are moved, multiplied by `grid_factor`, truncated and clipped, and no more."""
+        return self.rows == "clip" and not self.takes_persons
+
+    @property
     def single_bits(self) -> int:
         """Rows are held to norm 2^this one by one: all of the bound, or room for what a person's rows share."""
         return SINGLE_BITS if self.takes_persons and self.rows == "clip" else self.bits

@@ -17,6 +17,11 @@ from .numpy_passes import NormSums, Rungs
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# As in one_pass.c.
+_LANES, _TILE = 8, 32
+# Above this width BLAS is quicker than ours.
+_WIDEST = 160
+
 
 class CompiledPasses:
     """The functions of one_pass.c, of arrays. Each returns squared norms, as its namesake in `one_pass` does.
@@ -35,6 +40,9 @@ class CompiledPasses:
         self._sum = _function(library.eigenveil_sum, *bounded, place, place, place)
         by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
         self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
+        self._multiplies = bool(library.eigenveil_multiplies())
+        if self._multiplies:
+            self._products = _function(library.eigenveil_products, *bounded, number, size, *(place,) * 3)
 
     @staticmethod
     def fit(rows: NDArray[Any], factor: FloatArray) -> bool:
@@ -74,6 +82,26 @@ class CompiledPasses:
         changed = *_table(rows, shift, scale), *_limits(bits)
         n_left = self._sums_by_norm(*changed, *cells, rungs.factors, row, sums.counts, sums.totals, left)
         return left[:n_left].copy()
+
+    def room_for_products(self, width: int) -> FloatArray | None:
+        """Return zeros for `add_products` of rows as wide with their constant; None where BLAS is quicker."""
+        pitch = -(-width // _LANES) * _LANES
+        return np.zeros((pitch, pitch)) if self._multiplies and width <= _WIDEST else None
+
+    def add_products(
+        self,
+        rows: FloatArray,
+        shift: FloatArray | None,
+        factor: FloatArray,
+        bits: int,
+        constant: float,
+        products: FloatArray,
+    ) -> FloatArray:
+        """Add the products of integer rows, a constant at the end of each, to the upper triangle of `products`."""
+        pitch = len(products)
+        squared, tile = np.empty(rows.shape[0]), np.empty((_TILE, pitch))
+        self._products(*_table(rows, shift, factor), *_limits(bits), constant, pitch, squared, tile, products)
+        return squared
 
 
 def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:

@@ -15,6 +15,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #define LANES 8
+#define TILE 32 /* rows that are worked on together while they are in the first cache */
 #define EXACT_LIMIT 0x1p53
 
 INLINE double changed(double entry, double shift, double factor, int truncate)
@@ -104,21 +105,76 @@ size_t eigenveil_sums_by_norm(const double *restrict rows, ptrdiff_t step, size_
                               double *restrict totals, int64_t *restrict left)
 {
     size_t n_left = 0;
-    for (size_t i = 0; i < n; i++, rows += step) {
-        double sum = change_row(rows, d, shift, scale, NULL, 0, 0);
-        int64_t bits, cell;
-        memcpy(&bits, &sum, sizeof bits);
-        cell = (bits >> cell_shift) - first_cell;
-        cell = cell < 0 ? 0 : cell >= n_cells ? n_cells - 1 : cell;
-        if (cells[cell] >= 0) {
-            size_t first = (size_t)cells[cell] * d;
-            if (integer_row(rows, d, shift, factors + first, limit, reach, row) < EXACT_LIMIT) {
-                counts[cells[cell]]++;
-                for (size_t j = 0; j < d; j++) totals[first + j] += row[j];
+    for (size_t first = 0; first < n; first += TILE) {
+        size_t last = n - first < TILE ? n : first + TILE;
+        int16_t groups[TILE];
+        /* Apart from what follows, which would wait for every single look-up. */
+        for (size_t i = first; i < last; i++) {
+            double sum = change_row(rows + (ptrdiff_t)i * step, d, shift, scale, NULL, 0, 0);
+            int64_t bits, cell;
+            memcpy(&bits, &sum, sizeof bits);
+            cell = (bits >> cell_shift) - first_cell;
+            groups[i - first] = cells[cell < 0 ? 0 : cell >= n_cells ? n_cells - 1 : cell];
+        }
+        for (size_t i = first; i < last; i++) {
+            int16_t group = groups[i - first];
+            size_t start = group < 0 ? 0 : (size_t)group * d;
+            if (group < 0 || !(integer_row(rows + (ptrdiff_t)i * step, d, shift, factors + start, limit, reach, row)
+                               < EXACT_LIMIT)) {
+                left[n_left++] = (int64_t)i;
                 continue;
             }
+            counts[group]++;
+            for (size_t j = 0; j < d; j++) totals[start + j] += row[j];
         }
-        left[n_left++] = (int64_t)i;
     }
     return n_left;
 }
+
+/* Products of narrow rows, where the processor has registers enough to be quicker than BLAS is with them. They are of
+   integers, so fused products are exact like others. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define WIDE_REGISTERS __attribute__((target("avx512f")))
+
+int eigenveil_multiplies(void) { return __builtin_cpu_supports("avx512f") != 0; }
+
+/* Add the products of LANES columns from `left` on with LANES from `right` on, over the rows of a tile. */
+WIDE_REGISTERS INLINE void add_block(const double *left, const double *right, size_t pitch, double *out)
+{
+    __m512d sums[LANES];
+    for (size_t k = 0; k < LANES; k++) sums[k] = _mm512_loadu_pd(out + k * pitch);
+    for (size_t i = 0; i < TILE; i++, left += pitch, right += pitch) {
+        __m512d entries = _mm512_loadu_pd(right);
+        for (size_t k = 0; k < LANES; k++) sums[k] = _mm512_fmadd_pd(_mm512_set1_pd(left[k]), entries, sums[k]);
+    }
+    for (size_t k = 0; k < LANES; k++) _mm512_storeu_pd(out + k * pitch, sums[k]);
+}
+
+/* Add q q' of all rows q, with the constant at their end, to the upper triangle of `products`; but for rows without an
+   exact square. `pitch` is the width of a row of the tile and of the products, a multiple of LANES and above d, or d. */
+WIDE_REGISTERS
+void eigenveil_products(const double *restrict rows, ptrdiff_t step, size_t n, size_t d, const double *restrict shift,
+                        const double *restrict factor, double limit, double reach, double constant, size_t pitch,
+                        double *restrict squared, double *restrict tile, double *restrict products)
+{
+    memset(tile, 0, TILE * pitch * sizeof *tile);
+    for (size_t first = 0; first < n; first += TILE) {
+        size_t many = n - first < TILE ? n - first : TILE;
+        double *row = tile;
+        for (size_t i = first; i < first + many; i++, rows += step, row += pitch) {
+            squared[i] = integer_row(rows, d, shift, factor, limit, reach, row);
+            if (!(squared[i] < EXACT_LIMIT))
+                memset(row, 0, pitch * sizeof *row);
+            else if (pitch > d)
+                row[d] = constant;
+        }
+        memset(row, 0, (TILE - many) * pitch * sizeof *row);
+        for (size_t i = 0; i < pitch; i += LANES)
+            for (size_t j = i; j < pitch; j += LANES)
+                add_block(tile + i, tile + j, pitch, products + i * pitch + j);
+    }
+}
+#else
+int eigenveil_multiplies(void) { return 0; }
+#endif

@@ -18,7 +18,17 @@ from . import numpy_passes
 from .compiled import CompiledPasses, loaded
 from .numpy_passes import EXACT_LIMIT, NormSums, Rungs
 
-__all__ = ["EXACT_LIMIT", "NormSums", "Rungs", "add_by_norm", "add_rows", "integers", "squares"]
+__all__ = [
+    "EXACT_LIMIT",
+    "NormSums",
+    "Rungs",
+    "add_by_norm",
+    "add_products",
+    "add_rows",
+    "integers",
+    "room_for_products",
+    "squares",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -95,6 +105,31 @@ def add_by_norm(
     return left
 
 
+def room_for_products(width: int) -> FloatArray | None:
+    """Return zeros for `add_products` of rows as wide with their constant; None where BLAS does it better."""
+    compiled = _compiled()
+    return None if compiled is None else compiled.room_for_products(width)
+
+
+def add_products(
+    rows: NDArray[Any],
+    shift: FloatArray | None,
+    factor: FloatArray,
+    bits: int,
+    constant: float,
+    products: FloatArray,
+) -> FloatArray | None:
+    """Add q q' of all integer rows q, the constant at their end, to the upper triangle of `products`.
+
+    But for those without an exact square; return squared norms as `integers` does. Return None, and add nothing, where
+    rows are not as they were compiled for.
+    """
+    compiled = _compiled()
+    if compiled is None or not compiled.fit(rows, factor):
+        return None
+    return compiled.add_products(rows, shift, factor, bits, constant, products)
+
+
 def _passes(rows: NDArray[Any], factor: FloatArray) -> Any:
     """Return the passes for such rows, `CompiledPasses` or the like of them in `numpy_passes`."""
     compiled = _compiled()
@@ -135,4 +170,11 @@ def _agrees(passes: CompiledPasses) -> bool:
         found.append(([norms, out, np.concatenate(again), totals, left, sums.counts, sums.totals], loose))
     (ours, our_squares), (its, its_squares) = found
     same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True))
-    return same and np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True)
+    same &= np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True)
+    room, constant = passes.room_for_products(d + 1), 5.0
+    if room is None:
+        return same
+    once_more = passes.add_products(rows, shift, factor, bits, constant, room)
+    norms, out = ours[0], np.column_stack([ours[1], np.full(len(rows), constant)])[ours[0] < EXACT_LIMIT]
+    multiplied = np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(out.T @ out))
+    return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)

@@ -1,7 +1,8 @@
 """`ProductSum`: the sum of q q' over integer rows q, exact, of a batch or of many, by one thread.
 
 Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
-`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads.
+`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether
+BLAS multiplies or, for narrow rows, one_pass.c.
 """
 
 import functools
@@ -14,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from . import in_batches
+from . import in_batches, one_pass
 from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values
 from .units import Units
 
@@ -25,7 +26,7 @@ IntArray = NDArray[np.int64]
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
-_SMALLEST_PART = 2**20
+_SMALLEST_PART = 2**19
 # Products of rows as narrow as these take several threads longer than one.
 _NARROW = 64
 
@@ -53,6 +54,7 @@ class ProductSum:
         width = n_features + (bound.constant is not None)
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
+        self._upper = one_pass.room_for_products(width) if bound.by_one_factor else None
         self._units = 0
         self._buffer: FloatArray = np.empty((0, n_features))
 
@@ -76,6 +78,10 @@ class ProductSum:
     def total(self) -> IntArray:
         """Return the whole sum."""
         integers = self._pending.astype(np.int64)
+        if self._upper is not None:
+            upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
+            integers += upper
+            integers += np.triu(upper, 1).T
         return integers if self._whole is None else np.add(self._whole, integers, out=integers)
 
     def _make_room(self, n_units: int) -> None:
@@ -83,10 +89,15 @@ class ProductSum:
             self._whole = self.total()
             self._units = 0
             self._pending.fill(0.0)
+            if self._upper is not None:
+                self._upper.fill(0.0)
         self._units += n_units
 
     def _add_units(self, part: Units) -> None:
+        part = self._not_multiplied(part)
         d, n_rows = self._d, part.rows.shape[0]
+        if n_rows == 0:
+            return
         if n_rows > self._buffer.shape[0]:
             self._buffer = np.empty((n_rows, d))
         quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
@@ -97,6 +108,16 @@ class ProductSum:
             self._pending[d, :d] += column
             self._pending[:d, d] += column
             self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+
+    def _not_multiplied(self, part: Units) -> Units:
+        """Add the products of rows that one_pass.c multiplies, and return the others."""
+        bound = self._bound
+        if self._upper is None or part.shares is not None:
+            return part
+        shift = None if bound.shift is None else np.asarray(bound.shift)
+        factor, constant = bound.grid_factor, float(bound.constant_units)
+        squared = one_pass.add_products(part.rows, shift, factor, bound.bits, constant, self._upper)
+        return part if squared is None else Units(part.rows[~(squared < one_pass.EXACT_LIMIT)])
 
 
 def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
