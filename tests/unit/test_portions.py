@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
-from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess
+from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess, exact
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.estimators import staging
+from eigenveil.estimators import stages, staging
 from eigenveil.guarantee import Relation
 from eigenveil.laws.gaussian import Gaussian
 from eigenveil.laws.portions import Budget, Portion, at_share, averaged, bisections
@@ -171,6 +173,27 @@ def test_averages_of_two_releases_are_exact_integers_of_one_share():
     assert integers["matrix"].tolist() == [[5 * 5 + 44 * 2, -5 + 44 * 4], [-5 + 44 * 4, 35]]
     assert int(integers["trace"]) == 15 + 44
     assert law.share == 0.98
+
+
+@given(
+    st.fractions(Fraction(1, 40), Fraction(1, 2), max_denominator=10**4),
+    st.fractions(Fraction(1, 2), Fraction(19, 20), max_denominator=10**4),
+)
+@example(Fraction(91, 1000), Fraction(839, 1000))  # a centred fit whose second bound was not looked for
+def test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise(first, second):
+    whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
+    laws = [at_share(whole, share) for share in (first, second)]
+    total = stages._ROOM - 1  # of the rows of a fit, all as long as they may be
+    law, integers, divisor = averaged([(law, {"trace": np.array(total)}) for law in laws])
+    assert int(integers["trace"]) == divisor * total  # nothing is cut off
+    weights = [
+        int(averaged([(law, {"trace": np.array(one)}) for law, one in zip(laws, ones, strict=True)])[1]["trace"])
+        for ones in ((1, 0), (0, 1))
+    ]
+    assert sum(weights) == divisor
+    variance = sum((weight * law.noise_scale() / divisor) ** 2 for weight, law in zip(weights, laws, strict=True))
+    assert law.noise_scale() == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert 0.997 * (first + second) <= exact(law.share) <= first + second
 
 
 def test_averages_of_extreme_releases_do_not_overflow():

@@ -13,7 +13,7 @@ from ..accounting.sensitivity import sum_squared
 from ..errors import CapacityError, InvalidParameterError, shown
 from ..laws import CentralLaw
 from ..laws.gaussian import Gaussian
-from ..laws.portions import Portion, at_share
+from ..laws.portions import MOST_WEIGHT, Portion, at_share
 from ..row_rule import RowRule
 from ..rows.norm_counts import LADDER
 
@@ -39,8 +39,8 @@ NARROWEST, WIDEST = 3, 2000
 # A mean that is first may cost so much more noise than a constant where there is none to find; where there is, it saves
 # many times that.
 _NOISIER = 1.05
-# Sums of two releases, weighed in integers, must fit int64: no weight is above 2^6.
-_ROOM = 2**55
+# Sums of two releases, weighed in integers, must fit int64, with as much to spare as noise may take.
+_ROOM = 2**61 // MOST_WEIGHT
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from .gaussian import Gaussian
 _COUNT_GRID = 2**30
 # Farther than any noise reaches in practice, in standard deviations.
 _REACH = 40
+MOST_WEIGHT = 2**6
+"""What the weights of two releases that are averaged add up to, at most."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,11 @@ def at_share(law: Gaussian, share: Fraction) -> Gaussian:
 
 
 def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Integers, int]:
-    """Return one release for several of the same sums: their average by precision, in integers.
+    """Return one release for two of the same sums: their average, weighed by precision, in integers.
 
     Noise of variance v/a and v/b, weighed by a and b, averages to v/(a + b): what one release at the share a + b has.
+    Weights are whole numbers that add up to 64 at most, so that sums keep their room in int64. With p and q, p + q = 1,
+    the variance is p^2 v/a + q^2 v/b, which is the noise that the law tells: within 1/(2^14 pq) of the best.
 
     Returns
     -------
@@ -172,13 +176,11 @@ def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Inte
     divisor : int
         The sum of the weights, by which their units are divided.
     """
-    shares = [exact(law.share) for law, _ in drawn]
-    together = sum(shares, Fraction(0))
-    finest = math.lcm(*(share.denominator for share in shares))
-    weights = [int(share * finest) for share in shares]
-    common = math.gcd(*weights)
-    weights = [weight // common for weight in weights]
-    divisor = sum(weights)
+    first, second = (exact(law.share) for law, _ in drawn)
+    weight = (first / (first + second)).limit_denominator(MOST_WEIGHT)
+    divisor = weight.denominator
+    weights = weight.numerator, divisor - weight.numerator
+    together = 1 / (weight**2 / first + (1 - weight) ** 2 / second)
     farthest = FARTHEST // divisor
     integers = {
         name: np.asarray(
