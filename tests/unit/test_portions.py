@@ -176,10 +176,10 @@ def test_averages_of_two_releases_are_exact_integers_of_one_share():
 
 
 @given(
-    st.fractions(Fraction(1, 40), Fraction(1, 2), max_denominator=10**4),
-    st.fractions(Fraction(1, 2), Fraction(19, 20), max_denominator=10**4),
+    st.fractions(Fraction(1, 40), Fraction(1, 4), max_denominator=10**4),
+    st.fractions(Fraction(1, 2), Fraction(3, 4), max_denominator=10**4),
 )
-@example(Fraction(91, 1000), Fraction(839, 1000))  # a centred fit whose second bound was not looked for
+@example(Fraction(91, 1000), Fraction(839, 1000))  # the shares of a centred fit whose second bound was not looked for
 def test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise(first, second):
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
     laws = [at_share(whole, share) for share in (first, second)]
