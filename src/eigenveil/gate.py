@@ -28,7 +28,7 @@ from .releases import Release
 from .row_rule import RowRule
 from .rows.column_counts import ColumnCounts
 from .rows.norm_counts import LADDER, MagnitudeCounts
-from .rows.sums import RowSums, SumsByNorm
+from .rows.sums import SumsByNorm
 from .schema import Schema
 from .version import __version__
 
@@ -232,7 +232,7 @@ def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) 
     return Look(law, integers, law.second_moment(values, moments.n_samples))
 
 
-def noisy_sum(sums: RowSums | SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:
+def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:
     """Return the sum of rows under a public norm with noise, in units of 4^-bits of it, as fine as those of a matrix.
 
     One replaced row moves the sum by at most twice the largest norm of a row, 4^bits.

@@ -12,7 +12,7 @@ from ..moments import SecondMoments
 from ..rows.column_counts import ColumnCounts
 from ..rows.mixing import MixedRing
 from ..rows.norm_counts import RowSizes
-from ..rows.sums import RowSums, SumsByNorm
+from ..rows.sums import SumsByNorm
 from ..sources import collect
 from .preparation import CHOICES, FloatArray, RowPreparation
 from .ranging import found_ranges, rows_to_compare
@@ -63,13 +63,6 @@ def sums_by_norm(source: Any, preparation: RowPreparation, progress: bool | None
     """Return counts of the norms of rows, and what their mean under any bound is found from."""
     make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
     sums: SumsByNorm = collect(source, make, progress, f"{_SIZES} and the mean")
-    return sums
-
-
-def row_sums(source: Any, preparation: RowPreparation) -> RowSums:
-    """Return the exact sum of the bounded rows of a source."""
-    make = partial(RowSums, preparation.without_constant.bound, source.n_features)
-    sums: RowSums = collect(source, make, False, "measuring the mean")
     return sums
 
 

@@ -28,7 +28,7 @@ from .asked import told
 from .clipping import balanced_rows
 from .ranging import SEARCHES, pairs_beyond
 from .spend_plan import SpendPlan
-from .stages import MEANS, NORM_PLACES
+from .stages import MEANS, NORM_PLACES, NORM_SEARCHES
 
 PUBLIC_NORM, PUBLIC_RANGES = 0.5, 1 / 3
 """The mean squared norm of a row over the squared bound, by default: with a public norm, and for features that are
@@ -144,6 +144,9 @@ def planned_fit(plan: SpendPlan, n_rows: int, correlation: bool) -> PlannedFit:
         pairs, searched = n_rows // 2, len(preparation.ranges)
         beyond = float(pairs_beyond(pairs, searched, plan.cost("bounds") / SEARCHES) / max(1, pairs))
     searches = "norm_bound" in plan.choices
+    # Ranges that are found have their middle beside the mean.
+    one = isinstance(law, Gaussian) and beyond is None and stages.one_mean_may_do(law, n_rows)
+    rounds = 1 if one else len(MEANS)
     return PlannedFit(
         law,
         rule,
@@ -152,8 +155,9 @@ def planned_fit(plan: SpendPlan, n_rows: int, correlation: bool) -> PlannedFit:
         correlation=correlation,
         search=(plan.cost("norm_bound"), plan.rows_beyond(n_rows)) if searches else None,
         range_beyond=beyond,
-        mean=stages.mean,
-        norm=stages.norm,
+        mean=stages.mean * rounds / len(MEANS),
+        norm=stages.norm * (rounds - searches) / NORM_SEARCHES,
+        rounds=rounds,
         first=stages.first,
         mapped_norm=stages.mapped_norm,
         residual_beyond=_beyond_without_mean(law, replace(rule, constant=None), stages.norm, n_rows),
@@ -164,7 +168,7 @@ def _beyond_without_mean(law: CentralLaw, rule: Any, share: Any, n_rows: int) ->
     """Return how many rows the bound for rows without their mean leaves beyond it, as `StagedFit` looks for it."""
     if not share or not isinstance(law, Gaussian):
         return 0
-    portion = Portion(law.epsilon, law.delta, share / len(MEANS))
+    portion = Portion(law.epsilon, law.delta, share / NORM_SEARCHES)
     most = max(float(balanced_rows(law, rule)), 2 * portion.count_sd(NORM_PLACES))
     return math.floor(min(most, n_rows / 2))
 

@@ -23,13 +23,15 @@ MEAN_SHARES = ((20, Fraction(1, 10)), (100, Fraction(1, 20)))
 
 With fewer, what the noise leaves of the mean in the rows weighs more than a constant that is appended to them."""
 MEANS = ("mean", "mean_again")
-"""A mean is measured in so many rounds, each with an equal part of its share, and leaves under these names."""
-NORM_SHARE = Fraction(1, 25)
-"""The share of mu^2 that finds bounds for rows without their mean, after each round."""
+"""A mean is measured in so many rounds at most, each with an equal part of its share, and leaves under these names."""
+NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
+"""The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
 SMALL_STEP = 1 / 8
-"""A second mean that moves rows by no more than this part of their bound leaves the bound as it is.
+"""A mean that moves rows by no more than this part of their bound leaves the bound as it is, and ends the rounds.
 
-Squared norms change by 1/64 on average, far less than a rung, and the share of a search is worth as much."""
+Squared norms change by 1/64 on average, far less than a rung, and the shares of a round are worth as much."""
+SMALL_ERROR = 1 / 10
+"""The rounds end with the first if what its noise leaves in the matrix is at most this part of the noise edge."""
 FIRST_SHARE, MAPPED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of what is left for the matrix: the share of a first look, and of a bound for rows that are mapped after it."""
 NORM_PLACES, MAPPED_NORM_PLACES = 128, 64
@@ -71,10 +73,14 @@ class Stages:
         if self.mean:
             squared_change, largest = sum_squared(law.relation) * 16**rule.bits, n_rows * 4**rule.bits
             _portion(law, self.mean / len(MEANS)).check(law.n_features, squared_change, largest)
-            _portion(law, self.norm / len(MEANS)).check_counts(NORM_PLACES, n_rows)
+            _portion(law, self.norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
         if self.first:
             _portion(law, self.mapped_norm).check_counts(MAPPED_NORM_PLACES, n_rows)
             at_share(law, self.first).check_grid(4**rule.bits)
+
+    def one_mean_may_do(self, law: Gaussian, n_rows: int) -> bool:
+        """Return whether the noise of the first mean leaves little; docs/explanation/stages.md derives 2/(s x)."""
+        return 2 * math.sqrt(law.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * law.total_mu()
 
     def for_rows(self, n_rows: int, rule: RowRule) -> "Stages":
         """Return the stages of so many rows: with more than 8 million at 16 bits, weighed sums would not fit int64."""
@@ -84,8 +90,11 @@ class Stages:
     def in_words(self) -> str:
         """Return what a mean and a first look take of the Gaussian budget; empty where there is neither."""
         parts = {"the mean": self.mean + self.norm, "a first look": self.first}
+        up_to = {"the mean": "up to "}  # the matrix takes what rounds that are not needed would have had
         return " and ".join(
-            f"{float(share):.2g} of its mu squared for {name}" for name, share in parts.items() if share
+            f"{up_to.get(name, '')}{float(share):.2g} of its mu squared for {name}"
+            for name, share in parts.items()
+            if share
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +167,9 @@ def _on_the_ladder(norm: float | None) -> bool:
 
 def _quieter(law: CentralLaw, constant: CentralLaw, rule: RowRule) -> bool:
     """Return whether a mean that is first has no more noise than a constant, even for rows without a mean to find."""
-    first = law.equivalent_sd / math.sqrt(1 - MEAN_SHARES[-1][1] - NORM_SHARE)
+    # Where there is no mean to find, a bound is found in each round, and none after the last.
+    spent = MEAN_SHARES[-1][1] + NORM_SHARE * len(MEANS) / NORM_SEARCHES
+    first = law.equivalent_sd / math.sqrt(1 - spent)
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
 

@@ -21,14 +21,14 @@ from ..row_rule import RowRule
 from ..rows.column_counts import ColumnCounts
 from ..rows.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..rows.norm_counts import LADDER, RowSizes
-from ..rows.sums import RowSums, SumsByNorm
+from ..rows.sums import SumsByNorm
 from ..sources import collect
 from .clipping import balanced_rows
-from .collecting import found_privately, row_sizes, row_sums, sums_by_norm, whole_moments
+from .collecting import found_privately, row_sizes, sums_by_norm, whole_moments
 from .preparation import FloatArray, RowPreparation
 from .ranging import pair_sizes
 from .spend_plan import SpendPlan
-from .stages import MAPPED_NORM_PLACES, MEANS, NORM_PLACES, SMALL_STEP, Stages
+from .stages import MAPPED_NORM_PLACES, MEANS, NORM_PLACES, NORM_SEARCHES, SMALL_STEP, Stages
 
 CheckSize = Callable[[CentralLaw, RowRule, int], None]
 Pay = Callable[[SpendPlan, int, np.random.Generator], gate.Payment]
@@ -83,15 +83,12 @@ class StagedFit:
         """Return the moments that the matrix is drawn from, all else being found, paid for and drawn before."""
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
-        counts: RowSums | RowSizes | ColumnCounts | None = None
+        counts: RowSizes | ColumnCounts | None = None
         n_rows: int | None = None
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
-        elif plan.choices:
+        elif plan.choices or plan.measures_mean:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
-            n_rows = counts.n_rows
-        elif plan.measures_mean:
-            counts = row_sums(source, preparation)
             n_rows = counts.n_rows
         if n_rows is not None:
             self._refuse_empty(n_rows)
@@ -100,10 +97,10 @@ class StagedFit:
             if plan.choices or plan.stages_for(n_rows).mean:
                 SecondMoments(preparation.bound, source.n_features).check_capacity(n_rows)
                 self._paid(n_rows)
-        if isinstance(counts, RowSizes | ColumnCounts) and plan.choices:
+        if counts is not None and plan.choices:
             preparation, counts = found_privately(source, plan, preparation, counts, self.generator)
             self.without_range = preparation.without_range
-        if self.budget is not None and self.stages.mean and isinstance(counts, RowSums | SumsByNorm):
+        if self.budget is not None and self.stages.mean and isinstance(counts, SumsByNorm):
             preparation = self.without_mean(self.budget, preparation, counts)
         moments = whole_moments(source, preparation)
         if not hasattr(self, "payment"):
@@ -132,29 +129,29 @@ class StagedFit:
                 "The data have too few rows; give at least one, and more than one sample for pairs and signs."
             )
 
-    def without_mean(self, budget: Budget, preparation: RowPreparation, sums: RowSums | SumsByNorm) -> RowPreparation:
-        """Return the preparation whose rows are freed of a private mean, and bounded anew: twice over.
+    def without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
+        """Return the preparation whose rows are freed of a private mean, and bounded anew: in one round or in two.
 
-        The second mean, of rows that are much shorter where the first was large, finds what the noise of the first has
-        left. It is that of the rows which the bound between both was found from, so they take one reading. The last
-        bound is looked for if the second mean has moved rows by enough to matter; else its share is left to the matrix.
+        A round finds a bound, unless the first has a private one, and the mean under it: both come of one reading. The
+        second, of rows that are much shorter where the first mean was large, finds what its noise has left. A round
+        that moves the rows by little is the last, and its bound stays; what was kept for more is left to the matrix.
         """
-        first, left, _ = self._without(MEANS[0], budget, preparation, sums, 0.0)
-        again = sums_by_norm(self.source, first, progress=False)
-        bounded = self._bounded(budget, first, again)
-        second, left, moved = self._without(MEANS[1], budget, bounded, again, left)
-        self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
-        if moved <= SMALL_STEP * bounded.bound.norm:
-            return second
-        return self._bounded(budget, second, row_sizes(self.source, second, progress=False))
+        left = 0.0
+        for name in MEANS:
+            again = name != MEANS[0]
+            if again:
+                sums = sums_by_norm(self.source, preparation, progress=False)
+            if again or not self.plan.choices:
+                preparation = self._bounded(budget, preparation, sums, 1 + again)
+            preparation, left, moved = self._without(name, budget, preparation, sums, left)
+            self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
+            enough = again or self.stages.one_mean_may_do(budget.whole, self.n_rows)
+            if enough and moved <= SMALL_STEP * preparation.bound.norm:
+                return preparation
+        return self._bounded(budget, preparation, row_sizes(self.source, preparation, progress=False), 2)
 
     def _without(
-        self,
-        name: str,
-        budget: Budget,
-        preparation: RowPreparation,
-        sums: RowSums | SumsByNorm,
-        left: float,
+        self, name: str, budget: Budget, preparation: RowPreparation, sums: SumsByNorm, left: float
     ) -> tuple[RowPreparation, float, float]:
         """Return the preparation without a mean that is measured now, the variance left in it, and how far it is.
 
@@ -171,11 +168,13 @@ class StagedFit:
         mean[list(preparation.without_range)] = 0.0  # where the median is the better guess
         return _moved(preparation, mean), weight * variance, float(np.linalg.norm(mean))
 
-    def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
-        """Return the preparation with a bound for its rows that is found now, up to twice the one that it has."""
-        top = int(np.searchsorted(LADDER, 2 * preparation.bound.norm))
-        portion = budget.take(self.stages.norm / len(MEANS))
-        return preparation.with_norm(self._norm(budget, counts, top, NORM_PLACES, portion, preparation))
+    def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes, reach: int) -> RowPreparation:
+        """Return the preparation with a bound for its rows that is found now, up to `reach` times the one it has."""
+        most = reach * preparation.bound.norm
+        top = int(np.searchsorted(LADDER, most))
+        portion = budget.take(self.stages.norm / NORM_SEARCHES)
+        found = self._norm(budget, counts, top, NORM_PLACES, portion, preparation)
+        return preparation.with_norm(min(found, most))
 
     def _norm(
         self,

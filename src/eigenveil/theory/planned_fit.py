@@ -29,7 +29,9 @@ class PlannedFit:
     range_beyond : float, optional
         Where ranges of the features are found privately: the share of pairs of rows that differ by more.
     mean, norm, first, mapped_norm : Fraction
-        The shares of mu^2 that are measured before the matrix, as `Stages` has them.
+        The shares of mu^2 that are expected to be spent before the matrix, on what `Stages` names.
+    rounds : int
+        In how many rounds a mean is expected to be measured.
     residual_beyond : int
         How many rows a bound for rows without their mean leaves beyond it.
     sampled : bool
@@ -47,6 +49,7 @@ class PlannedFit:
     norm: Fraction = Fraction(0)
     first: Fraction = Fraction(0)
     mapped_norm: Fraction = Fraction(0)
+    rounds: int = 1
     residual_beyond: int = 0
     sampled: bool = True
 

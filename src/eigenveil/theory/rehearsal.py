@@ -163,17 +163,19 @@ class Rehearsal:
         return found if self.fit.range_beyond is None else min(found, math.sqrt(self.spectrum.size))
 
     def _residual(self, norm: float) -> tuple[float, float]:
-        """Return the bound for rows without a mean that is measured twice, and the error that is left in it."""
+        """Return the bound for rows without a mean that is measured, and the error that is left in it."""
         if norm in self._residuals:
             return self._residuals[norm]
         fit, left, before = self.fit, 0.0, norm
-        lengths = self._rows.lengths(self._ranges[0], 0.0)
-        for _ in range(2):
-            portion = Portion(fit.law.epsilon, fit.law.delta, fit.mean / 2)
+        lengths, centred = self._lengths, self._rows.lengths(self._ranges[0], 0.0)
+        for again in range(fit.rounds):
+            if again or fit.search is None:
+                counts = self._beyond(lengths)
+                norm = float(_LADDER[int(np.argmax(np.append(counts[:-1] <= fit.residual_beyond, True)))])
+            portion = Portion(fit.law.epsilon, fit.law.delta, fit.mean / fit.rounds)
             variance = (portion.scale(sum_squared(Relation.REPLACE)) * norm / fit.n_rows) ** 2
             left = variance if left == 0 else left * variance / (left + variance)
-            counts = self._beyond(np.sqrt(lengths**2 + left * self.spectrum.size))
-            norm = float(_LADDER[int(np.argmax(np.append(counts[:-1] <= fit.residual_beyond, True)))])
+            lengths = np.sqrt(centred**2 + left * self.spectrum.size)
         self._residuals[before] = norm, math.sqrt(left)
         return self._residuals[before]
 
