@@ -198,7 +198,7 @@ def in_stages(
         )
     if asked == 1 or not rule.knows_corner:
         return laws, ()
-    plain = replace(rule, constant=None)
+    plain = rule if rule.constant is None else replace(rule, constant=None)
     try:
         law = (laws if rule == plain else laws_for(plain, divided=True))[-1][1]
     except CapacityError:  # of a law that was not asked for; the constant does without it
