@@ -54,7 +54,10 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     # The matrix has what a mean that is first and its bounds leave; less where a map was tried, as the noise has it.
     parts = plan.stages_for(300)
     left = 1 - parts.mean - parts.norm
-    shares = {float(share) for share in (left, left - parts.mapped_norm, left - parts.mapped_norm - parts.first)}
+    # A second mean that moves rows by little leaves the share of the last bound to the matrix too.
+    wholes = (left, left + parts.norm / 2)
+    tried = (0, parts.mapped_norm, parts.mapped_norm + parts.first)
+    shares = {float(whole - less) for whole in wholes for less in tried}
     drawn = dict(fitted.release_.origin.parameters)
     assert drawn.pop("share", 1.0) in shares
     assert drawn == {name: value for name, value in law.parameters().items() if name != "share"}
