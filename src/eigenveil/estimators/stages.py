@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from ..accounting.sensitivity import sum_squared
@@ -162,6 +163,7 @@ def _quieter(law: CentralLaw, constant: CentralLaw, rule: RowRule) -> bool:
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
 
+@cache  # of the few shares that there are
 def divided(mean: Fraction, two: bool) -> Stages:
     """Return the stages of a fit with this share for a mean, with a first look or without."""
     norm = NORM_SHARE if mean else Fraction(0)
