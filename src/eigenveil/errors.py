@@ -147,7 +147,9 @@ def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
     >>> features_in_words(("age", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
     (['age', 'sex=F', 'x2'], ['x0', 'x1'])
     """
-    found = [f"x{position}" for position in range(count)] if names is None else [str(name) for name in names]
+    if names is None:
+        return [f"x{position}" for position in range(count)]
+    found = [str(name) for name in names]
     # What stands behind the sign is a category, which was declared.
     return [name if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
 
@@ -200,6 +202,8 @@ def _is_long(value: object) -> bool:
 
 
 def _real(name: str, value: object) -> float:
+    if type(value) is float:  # as most are; to ask for a kind of number takes longer than the rest of a check
+        return value
     if isinstance(value, bool) or not isinstance(value, Real | Fraction):
         raise InvalidParameterError(f"{name} must be a number, not {type(value).__name__}.")
     try:
@@ -244,7 +248,7 @@ def probability_below_one(name: str, value: object) -> float:
 
 def integer_between(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int if low <= value, and value <= high where a `high` is given."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise InvalidParameterError(f"{name} must be a whole number, not {type(value).__name__}.")
     number = int(value)
     if number < low or (high is not None and number > high):

@@ -31,7 +31,7 @@ class Relation(StrEnum):
     @classmethod
     def parse(cls, value: object) -> Self:
         """Return the relation named by `value` (a `Relation` or its text)."""
-        return cls(one_of("relation", value, tuple(cls)))
+        return value if isinstance(value, cls) else cls(one_of("relation", value, tuple(cls)))
 
 
 class Unit(StrEnum):
@@ -45,7 +45,7 @@ class Unit(StrEnum):
     @classmethod
     def parse(cls, value: object) -> Self:
         """Return the unit named by `value` (a `Unit` or its text)."""
-        return cls(one_of("unit", value, tuple(cls)))
+        return value if isinstance(value, cls) else cls(one_of("unit", value, tuple(cls)))
 
     @property
     def in_words(self) -> str:

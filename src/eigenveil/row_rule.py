@@ -110,7 +110,7 @@ class RowRule:
         object.__setattr__(self, "comparisons", integer_between("comparisons", self.comparisons, 1, _MOST_COMPARISONS))
         self._check_kind()
         factor = self.grid_factor
-        if not np.all(np.isfinite(factor) & (factor > 0)):
+        if not (factor.min() > 0 and factor.max() < math.inf):  # nor NaN, which is neither
             raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def _check_kind(self) -> None:
@@ -265,10 +265,11 @@ class RowRule:
     def check_sizes(self) -> None:
         """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
         norms = [self.norm, self.row_norm, 1.0 if self.most_weight is None else self.most_weight]
-        scales = np.atleast_1d(1.0 if self.scale is None else self.scale)
+        scales = (1.0,) if self.scale is None else self.scale
+        shift = (0.0,) if self.shift is None else self.shift
         fit = min(norms) >= 1 / _LARGEST_NORM and max(norms) <= _LARGEST_NORM
-        fit &= bool(((scales > 1 / _LARGEST_SCALE) & (scales < _LARGEST_SCALE)).all())
-        if not fit or np.abs(0.0 if self.shift is None else self.shift).max() > _LARGEST_SCALE:
+        fit &= min(scales) > 1 / _LARGEST_SCALE and max(scales) < _LARGEST_SCALE
+        if not fit or max(max(shift), -min(shift)) > _LARGEST_SCALE:
             raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def check_width(self, n_features: int) -> None:
@@ -291,6 +292,7 @@ def _per_feature(name: str, value: Sequence[float] | FloatArray | None) -> tuple
         raise InvalidParameterError(f"{name} must be a list of numbers, one a feature.") from None
     if entries.ndim != 1 or entries.size == 0 or entries.dtype.kind not in "fiu":
         raise InvalidParameterError(f"{name} must be a list of numbers, one a feature.")
-    if not np.isfinite(entries.astype(np.float64)).all():
+    numbers = entries.astype(np.float64)
+    if not np.isfinite(numbers).all():
         raise InvalidParameterError(f"{name} must be finite for every feature.")
-    return tuple(float(entry) for entry in entries)
+    return tuple(numbers.tolist())

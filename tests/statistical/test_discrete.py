@@ -119,6 +119,8 @@ def test_the_exact_path_decides_as_float64_does_wherever_that_is_sure(monkeypatc
     class OneWord:
         """Hands out the same words again, so that both paths judge the same coins."""
 
+        bit_generator = None
+
         def integers(self, low, high, size=None, **_):
             return words.copy() if size is not None else np.uint64(0)
 

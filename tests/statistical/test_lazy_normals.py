@@ -3,12 +3,24 @@
 import numpy as np
 import pytest
 import scipy.stats
+from randomgen import AESCounter
 
 from eigenveil.randomness import seeded_generator
 from eigenveil.samplers import cells, lazy
 from eigenveil.samplers.lazy import LazyNormals, LazyUniform
 from statistical.constants import PERTURB, N
 from statistical.laws import folded, follows
+
+
+@pytest.mark.parametrize("kind", [AESCounter, np.random.PCG64, np.random.MT19937])
+def test_words_are_those_of_the_generator_and_have_all_their_bits(kind):
+    seed = {"key": 5} if kind is AESCounter else {"seed": 5}
+    ours, plain = (np.random.Generator(kind(**seed)) for _ in range(2))
+    for size in (1, 7, 500):  # with half a word in a buffer, or without
+        assert ours.integers(0, 9, 3, np.uint32).tolist() == plain.integers(0, 9, 3, np.uint32).tolist()
+        words = lazy.random_words(ours, size)
+        assert words.tolist() == plain.integers(0, 2**64, size, np.uint64).tolist()
+    assert np.bitwise_or.reduce(words) == np.uint64(2**64 - 1)  # a raw number of MT19937 has 32 bits
 
 
 def test_they_are_normal_and_a_change_of_scale_is_caught():

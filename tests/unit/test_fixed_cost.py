@@ -12,10 +12,12 @@ from threadpoolctl import threadpool_info
 
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cores import OneBlasThread, one_blas_thread
-from eigenveil.errors import NoiseWarning
+from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.estimators import base, public_facts
 from eigenveil.estimators.spend_plan import asked_by
+from eigenveil.guarantee import Relation
 from eigenveil.laws import LAWS
+from eigenveil.laws.central import made_once
 from eigenveil.laws.gaussian import Gaussian
 from eigenveil.noise_reading import NoiseReading
 from eigenveil.postprocess import preconditioning, spectrum
@@ -55,10 +57,23 @@ def test_a_fit_computes_the_scales_of_a_law_once_and_checks_each_rule_once(monke
     again = counted(monkeypatch, public_facts, "prepared")
     PrivatePCA(10, norm_bound=9.0, **BUDGETS[budget]).fit(rows(3000, 20))
     assert max(Counter(id(law) for (law,), _ in scales).values(), default=0) <= 1
-    # One rule; where a mean is measured first also without a constant, and with each mean and bound that is found.
-    assert len(made) <= {"pure": 2, "gaussian": 8}[budget]
+    # One rule; where a mean is measured first also without a constant, as a record and at work, and with each mean.
+    assert len(made) <= {"pure": 1, "gaussian": 5}[budget]
     assert len(prepared) == 1  # and the plan that was just made is not compared with another
     assert not again
+
+
+def test_a_law_of_the_same_public_parameters_is_made_once_and_of_others_never():
+    parameters = {"epsilon": 0.3, "n_features": 3, "relation": Relation.REPLACE}
+    law = made_once(LAWS["laplace"], **parameters)
+    assert made_once(LAWS["laplace"], **parameters) is law
+    assert made_once(LAWS["laplace"], **parameters, accept_inexact=True).accept_inexact
+    with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
+        made_once(LAWS["laplace"], **parameters, accept_inexact=1)
+    plans = [PrivatePCA(2, epsilon=epsilon, norm_bound=1.0).plan(5) for epsilon in (0.3, 0.3, 0.4)]
+    laws = [plan.law(100) for plan in plans]
+    assert laws[0] is laws[1]
+    assert [law.epsilon for law in laws] == [0.3, 0.3, 0.4]
 
 
 def test_the_noise_is_asked_for_once_for_all_components(monkeypatch):

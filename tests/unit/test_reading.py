@@ -201,7 +201,8 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
     model.fit(table(300), plan=plan)
     assert model.explained_variance_ is not None
     assert model.covariance_ is not None
-    assert seen == {"law": 1, "decomposition": 1, "release": 1}
+    assert seen.pop("law") <= 1  # none, where a fit before was of the same public parameters
+    assert seen == {"decomposition": 1, "release": 1}
 
 
 def test_swamped_components_warn_at_the_line_that_asked(tmp_path):

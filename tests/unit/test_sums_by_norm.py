@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil import RowBound
-from eigenveil.errors import InvalidParameterError
+from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.rows import numpy_passes, one_pass
 from eigenveil.rows.norm_counts import LADDER, RowSizes, norm_rungs
 from eigenveil.rows.one_pass import NormSums
@@ -126,3 +126,18 @@ def test_both_ways_leave_the_same_rows_to_be_asked_again():
         assert 40 <= left.size < 60
         found.append([left.tolist(), sums.counts.tolist(), sums.totals.tolist()])
     assert found[0] == found[1]
+
+
+def test_rows_on_rungs_are_summed_alike_one_by_one_and_many_at_once(options):
+    rows = np.vstack([HARD, LADDER[100:180, None] * np.eye(1, 4)])
+    bound = RowBound(1.0, **options)
+    together, apart = SumsByNorm(bound, 4).update(rows), SumsByNorm(bound, 4)
+    for row in rows:
+        apart.update(row[None])
+    assert together._totals.tolist() == apart._totals.tolist()
+    assert together.above().tolist() == apart.above().tolist()
+
+
+def test_few_rows_that_are_no_numbers_are_refused():
+    with pytest.raises(InvalidDataError, match="NaN"):
+        SumsByNorm(RowBound(1.0), 4).update(np.vstack([ROWS, [np.nan, 0, 0, 0]]))

@@ -8,6 +8,7 @@ from ..accounting.calibration import decimal_below, exact
 from ..errors import budget_delta, budget_epsilon, one_of
 from ..guarantee import Relation
 from ..laws import LAWS, CentralLaw, choose_law, law_with
+from ..laws.central import made_once
 from ..row_rule import RowRule
 from .preparation import RowPreparation
 from .spend_plan import SpendPlan, asked_by, laws_by_rows
@@ -59,7 +60,8 @@ def planned(
             # A pure law that wins against the Gaussian leaves delta unspent.
             used = delta if name != "auto" or LAWS[chosen].needs_delta else 0.0
             k = None if rule.needs_matrix else estimator._directions_released(d)
-            law = law_with(chosen, estimator.law_options, delta=used, n_components=k, **shared)
+            parameters, options = {**shared, "delta": used, "n_components": k}, estimator.law_options
+            law = made_once(LAWS[chosen], **parameters) if options is None else law_with(chosen, options, **parameters)
             estimator._check_law(law)
             gate.check_rule(law, rule)
             return law

@@ -103,10 +103,10 @@ class RowPreparation:
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
 
-    @property
+    @cached_property
     def without_constant(self) -> "RowPreparation":
         """The preparation of rows whose mean is measured by itself."""
-        return replace(self, center=False)
+        return replace(self, center=False) if self.center else self
 
     def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
@@ -117,12 +117,11 @@ class RowPreparation:
     @cached_property
     def bound(self) -> RowBound:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
-        norm = 1.0 if self.norm is None else self.norm
         bound = RowBound(
-            norm,
-            shift=None if self.shift is None else tuple(self.shift),
-            scale=None if self.scale is None else tuple(self.scale),
-            constant=norm * self._constant_share if self.center else None,
+            self.norm_or_one,
+            shift=None if self.shift is None else tuple(self.shift.tolist()),
+            scale=None if self.scale is None else tuple(self.scale.tolist()),
+            constant=self.norm_or_one * self._constant_share if self.center else None,
             rows=self.rows,
             comparisons=COMPARISONS if self.rows in COMPARED else 1,
             person_weight=self.person_weight,
@@ -130,6 +129,11 @@ class RowPreparation:
         )
         bound.check_sizes()
         return bound
+
+    @property
+    def norm_or_one(self) -> float:
+        """The norm of `bound`, which is not made for it."""
+        return 1.0 if self.norm is None else self.norm
 
     @property
     def _constant_share(self) -> float:

@@ -5,7 +5,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Self
 
 from ..accounting.calibration import exact
@@ -141,8 +141,7 @@ class SpendPlan:
 
     def guarantee_of(self, law: CentralLaw) -> Guarantee:
         """Return what a whole fit promises whose release is drawn by this law."""
-        promise = compose([*self.choices.values(), law.guarantee()]).for_unit(self.unit)
-        return promise.of_compared_units() if self.compared else promise
+        return _promised((*self.choices.values(), law.guarantee()), self.unit, self.compared)
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:
@@ -183,6 +182,12 @@ class SpendPlan:
             "stages": [{"from_rows": rows, **parts.to_dict()} for rows, parts in self.stages],
             "few": None if self.few is None else {"below_rows": self.few[0], **self.few[1].to_dict()},
         }
+
+
+@lru_cache(maxsize=128)  # of public records, which are the same in the next fit
+def _promised(parts: tuple[Guarantee, ...], unit: Unit, compared: bool) -> Guarantee:
+    promise = compose(parts).for_unit(unit)
+    return promise.of_compared_units() if compared else promise
 
 
 def laws_by_rows(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from ..accounting.sensitivity import sum_squared
@@ -173,6 +174,7 @@ def _quieter(law: CentralLaw, constant: CentralLaw, rule: RowRule) -> bool:
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
 
+@cache  # of the few shares that there are
 def divided(mean: Fraction, two: bool) -> Stages:
     """Return the stages of a fit with this share for a mean, with a first look or without."""
     norm = NORM_SHARE if mean else Fraction(0)
@@ -209,7 +211,7 @@ def in_stages(
         )
     if asked == 1 or not rule.knows_corner:
         return laws, ()
-    plain = replace(rule, constant=None)
+    plain = rule if rule.constant is None else replace(rule, constant=None)
     try:
         law = (laws if rule == plain else laws_for(plain, divided=True))[-1][1]
     except CapacityError:  # of a law that was not asked for; the constant does without it

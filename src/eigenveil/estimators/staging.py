@@ -110,7 +110,7 @@ class StagedFit:
             plan.checked(n_rows)
             self._paid(n_rows)
         if self.budget is not None and self.stages.first:
-            return self.mapped(self.budget, moments, preparation, n_components)
+            return self.mapped(self.budget, moments, n_components)
         return moments
 
     def _paid(self, n_rows: int) -> None:
@@ -146,7 +146,7 @@ class StagedFit:
             preparation, left, moved = self._without(name, budget, preparation, sums, left)
             self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
             enough = again or self.stages.one_mean_may_do(budget.whole, self.n_rows)
-            if enough and moved <= SMALL_STEP * preparation.bound.norm:
+            if enough and moved <= SMALL_STEP * preparation.norm_or_one:
                 return preparation
         return self._bounded(budget, preparation, row_sizes(self.source, preparation, progress=False), 2)
 
@@ -158,7 +158,7 @@ class StagedFit:
         What a mean before has left, in the variance of an entry, is a prior of mean zero: both are weighed by their
         precision. 0 says that there was none, so that all of this one counts.
         """
-        norm, portion = preparation.bound.norm, budget.take(self.stages.mean / len(MEANS))
+        norm, portion = preparation.norm_or_one, budget.take(self.stages.mean / len(MEANS))
         noisy = gate.noisy_sum(sums, norm, portion, self.generator)
         variance = (portion.scale(sum_squared(Relation.REPLACE)) * norm / self.n_rows) ** 2
         weight = left / (left + variance) if left else 1.0
@@ -170,30 +170,21 @@ class StagedFit:
 
     def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes, reach: int) -> RowPreparation:
         """Return the preparation with a bound for its rows that is found now, up to `reach` times the one it has."""
-        most = reach * preparation.bound.norm
+        most = reach * preparation.norm_or_one
         top = int(np.searchsorted(LADDER, most))
         portion = budget.take(self.stages.norm / NORM_SEARCHES)
-        found = self._norm(budget, counts, top, NORM_PLACES, portion, preparation)
+        found = self._norm(budget, counts, top, NORM_PLACES, portion)
         return preparation.with_norm(min(found, most))
 
-    def _norm(
-        self,
-        budget: Budget,
-        counts: RowSizes,
-        top: int,
-        places: int,
-        portion: Portion,
-        preparation: RowPreparation,
-    ) -> float:
+    def _norm(self, budget: Budget, counts: RowSizes, top: int, places: int, portion: Portion) -> float:
         """Return a bound that about as many rows pass as the noise of the law suggests."""
         top = min(max(top, places - 1), LADDER.size - 1)
-        most = max(float(balanced_rows(budget.whole, preparation.bound)), 2 * portion.count_sd(places))
+        rule = self.plan.preparation_for(self.source.n_features).without_constant.bound  # on the grid of all stages
+        most = max(float(balanced_rows(budget.whole, rule)), 2 * portion.count_sd(places))
         most = math.floor(min(most, self.n_rows / 2))
         return gate.find_norm(counts, range(top + 1 - places, top + 1), most, portion, self.generator)
 
-    def mapped(
-        self, budget: Budget, moments: SecondMoments, preparation: RowPreparation, n_components: int | None
-    ) -> SecondMoments:
+    def mapped(self, budget: Budget, moments: SecondMoments, n_components: int | None) -> SecondMoments:
         """Return the moments that the matrix is drawn from: those of mapped rows where a map promises enough."""
         law = budget.law(self.stages.first)
         first = gate.look(law, moments, self.generator)
@@ -212,7 +203,7 @@ class StagedFit:
         before = moments.bound.norm
         top = int(np.searchsorted(LADDER, before))
         portion = budget.take(self.stages.mapped_norm)
-        norm = self._norm(budget, counts, top, MAPPED_NORM_PLACES, portion, preparation)
+        norm = self._norm(budget, counts, top, MAPPED_NORM_PLACES, portion)
         if not chosen.keeps_promise((norm / before) ** 2):
             return moments
         self.drawn = replace(self.drawn, first=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})

@@ -23,6 +23,11 @@ _SIMULATED_GRID = 2.0**32
 _ROWS_AT_ONCE = 64
 
 
+def diagonal_of(matrix: FloatArray) -> FloatArray:
+    """Return the diagonal as a view that can be written to."""
+    return np.asarray(np.einsum("ii->i", matrix))
+
+
 class AdditiveLaw(CentralLaw):
     """Releases the integer second moment plus noise; directions are its eigenvectors."""
 
@@ -124,14 +129,15 @@ class AdditiveLaw(CentralLaw):
         for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
             part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
             # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.
-            np.clip(part, -FARTHEST - whole, FARTHEST - whole, out=part)
+            np.maximum(part, -FARTHEST - whole, out=part)
+            np.minimum(part, FARTHEST - whole, out=part)
             part += whole
         return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Return the noisy second moment, less the mean of the noise."""
         matrix = values["matrix"] / n_rows
-        matrix[np.diag_indices_from(matrix)] -= self.noise_mean / n_rows
+        diagonal_of(matrix)[:] -= self.noise_mean / n_rows
         return np.asarray(matrix)
 
     def noise_sd(self, n_rows: int) -> float:

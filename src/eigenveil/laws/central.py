@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -289,3 +290,9 @@ class CentralLaw(Law):
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({fields})"
+
+
+@lru_cache(maxsize=256, typed=True)
+def made_once(kind: type[CentralLaw], **parameters: Any) -> CentralLaw:
+    """Return the law of these public parameters, which cannot be changed: of a fit and of the next one the same."""
+    return kind(**parameters)

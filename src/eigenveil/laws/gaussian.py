@@ -24,7 +24,7 @@ from ..guarantee import Guarantee, Numerics, Relation
 from ..samplers.discrete import discrete_gaussian
 from ..samplers.lazy_matrix import FARTHEST
 from ..samplers.symmetric import symmetric
-from .additive import AdditiveLaw
+from .additive import AdditiveLaw, diagonal_of
 from .base import FloatArray, IntArray, Integers, Values
 from .free_count import free_count_suffices
 from .noise_facts import NoiseFacts, gaussian_facts, independent_facts
@@ -261,7 +261,7 @@ class Gaussian(GaussianNoise):
         """Return the noisy second moment, its diagonal moved so that the trace is the best estimate of it."""
         moment = super().second_moment(values, n_rows)
         difference, variance, _ = self._beyond_the_matrix(values)
-        moment[np.diag_indices_from(moment)] += difference / variance / n_rows
+        diagonal_of(moment)[:] += difference / variance / n_rows
         return moment
 
     def estimated_rows(self, values: Values) -> float | None:

@@ -44,6 +44,10 @@ class MatrixLaplace(RealNoiseLaw):
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon for the relation."""
+        return self._promise
+
+    @cached_property
+    def _promise(self) -> Guarantee:
         return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
 
     @property

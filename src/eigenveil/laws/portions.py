@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -76,7 +77,8 @@ class Portion:
         """Return integers plus discrete Gaussian noise, each with its own."""
         noise = discrete_gaussian(self.scale(squared_change), values.size, generator).reshape(values.shape)
         # Cut off together with what it hides, or the cut would show it.
-        np.clip(noise, -FARTHEST - values, FARTHEST - values, out=noise)
+        np.maximum(noise, -FARTHEST - values, out=noise)  # both take a third of the time of np.clip for few numbers
+        np.minimum(noise, FARTHEST - values, out=noise)
         return np.asarray(noise + values)
 
     def first_at_most(self, counts: IntArray, most: int, generator: np.random.Generator) -> int:
@@ -155,6 +157,7 @@ class Budget:
         return at_share(self.whole, share)
 
 
+@lru_cache(maxsize=128)  # a fit asks for each of a few several times, and so does the next one of the same law
 def at_share(law: Gaussian, share: Fraction) -> Gaussian:
     """Return the law that draws the same matrix at a share of its budget."""
     return Gaussian(**(law.parameters() | {"share": decimal_below(share)}))
@@ -185,7 +188,7 @@ def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Inte
     integers = {
         name: np.asarray(
             sum(
-                weight * np.clip(one[name], -farthest, farthest)
+                weight * np.minimum(np.maximum(one[name], -farthest), farthest)
                 for weight, (_, one) in zip(weights, drawn, strict=True)
             )
         )

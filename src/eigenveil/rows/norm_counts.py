@@ -116,8 +116,13 @@ def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.int
     rungs = norm_table(margin, np.empty((0, 0))).of(squared)
     near = np.flatnonzero(rungs < 0)
     if near.size:
-        rungs[near] = np.clip(exactly(near), _LOWEST, _HIGHEST + 1) - _LOWEST
+        rungs[near] = _rungs_of_steps(exactly(near))
     return np.asarray(rungs[:, None])
+
+
+def _rungs_of_steps(steps: IntArray) -> IntArray:
+    """Return the rungs of the least j with a squared norm at most 2^(j/4)."""
+    return np.minimum(np.maximum(steps, _LOWEST), _HIGHEST + 1) - _LOWEST
 
 
 @functools.lru_cache(maxsize=4)
@@ -246,6 +251,10 @@ class RowSizes(MagnitudeCounts):
         if self._features is not None:
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
         return self._binned(self._rungs_of(units.with_rows(dense_rows(units.rows)))[:, None])
+
+    def _exact_rungs(self, rows: FloatArray) -> IntArray:
+        """Return the rungs of the norms of dense rows, none of which floats are asked for."""
+        return _rungs_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
     def _rungs_of(self, units: Units) -> IntArray:
         """Return the rungs of the norms of dense units."""

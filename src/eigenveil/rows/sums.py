@@ -29,6 +29,9 @@ IntArray = NDArray[np.int64]
 _NORMS = np.append(LADDER, LADDER[-1])
 """That of every rung; what is above the ladder is shortened to its end."""
 
+_FEW = 32
+"""So many rows are added one by one, which takes less time than to make a matrix of their rungs."""
+
 
 class RowSums(InThreads):
     """The number of rows and the sum of their integers, exact, whatever the order, batch, layout or engine.
@@ -58,7 +61,8 @@ class RowSums(InThreads):
             shift = None if self.bound.shift is None else np.asarray(self.bound.shift)
             squared = add_rows(rows, shift, self.bound.grid_factor, self.bound.bits, total)
             left = Units(rows[~(squared < EXACT_LIMIT)])
-        total += _unit_integers(self.bound, left, self.bound.grid_factor).sum(axis=0)
+        if left.n_units:
+            total += _unit_integers(self.bound, left, self.bound.grid_factor).sum(axis=0)
         return units.n_units, total.astype(np.int64)
 
     def _add(self, part: tuple[int, IntArray]) -> None:
@@ -113,10 +117,13 @@ class SumsByNorm(RowSizes):
             rows = left.rows
             left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._rungs, sums)])
         if left.n_units:
-            rungs = self._rungs_of(left)
+            # Floats have left few rows, and are not asked for these again.
+            few = left.starts is None and left.n_units <= _FEW
+            rungs = self._exact_rungs(left.rows) if few else self._rungs_of(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
-            add_by_group(_unit_integers(self.bound, left, factors), rungs, sums.totals)
+            add = _add_one_by_one if few else add_by_group
+            add(_unit_integers(self.bound, left, factors), rungs, sums.totals)
             sums.counts[:] += np.bincount(rungs, minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
         return sums.counts[None], found, sums.totals[found].astype(np.int64)
@@ -155,6 +162,11 @@ def check_summed(bound: RowBound) -> None:
         raise InvalidParameterError(
             "The number of pooled rows is private, so their mean is not measured first; append a constant."
         )
+
+
+def _add_one_by_one(rows: FloatArray, groups: IntArray, totals: FloatArray) -> None:
+    for group, row in zip(groups.tolist(), rows, strict=True):
+        totals[group] += row
 
 
 def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatArray:

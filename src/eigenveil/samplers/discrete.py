@@ -113,8 +113,10 @@ class _GaussianCells:
         kept = (coin | 1) < cells.SURE_BY_WORD.take(chosen)
         open_ = (~kept).nonzero()[0]
         if open_.size:
-            open_ = open_[(coin[open_] & 0xFFFE) < cells.UNSURE_BELOW[cell[open_]]]
-            kept[open_] = self._tossed(out, open_, cell[open_], coin[open_], from_end)
+            its_coin, its_cell = coin.take(open_), cell.take(open_)
+            maybe = (its_coin & 0xFFFE) < cells.UNSURE_BELOW.take(its_cell)
+            open_ = open_[maybe]
+            kept[open_] = self._tossed(out, open_, its_cell[maybe], its_coin[maybe], from_end)
         # A cell may have one integer less than cell 0, and in cell 0 this place is that of zero, which has no minus.
         edge = (from_end == self._width).nonzero()[0]
         if edge.size:
@@ -131,9 +133,9 @@ class _GaussianCells:
         """Toss the coins at some positions, of which 15 bits are known; numbers beyond the table are drawn here."""
         prefix, more = coin >> 1, random_words(self._generator, at.size)
         uniform = (prefix + more * 2.0**-64) * 2.0**-_PREFIX
-        chance = self.float_chance(cell, out[at])
+        chance = self.float_chance(cell, out.take(at))
         kept = uniform < chance
-        for j in np.flatnonzero((np.abs(uniform - chance) <= TOLERANCE) | (cell == cells.TABLE_CELLS)):
+        for j in ((np.abs(uniform - chance) <= TOLERANCE) | (cell == cells.TABLE_CELLS)).nonzero()[0]:
             number, factor = self._settled(int(cell[j]), int(from_end[at[j]]))
             uniform_number = LazyUniform((int(prefix[j]) << 64) | int(more[j]), _PREFIX + 64, self._generator)
             kept[j] = number is not None and uniform_number.below(self.chance(number, factor))
@@ -149,7 +151,7 @@ class _GaussianCells:
 
     def float_chance(self, cell: NDArray[np.uint8], numbers: IntArray) -> FloatArray:
         """Return the probabilities to keep integers of cells within the table, each within 2^-49."""
-        return np.asarray(cells.RATIO[cell] * np.exp(-0.5 * np.square(numbers / self._scale)))
+        return np.asarray(cells.RATIO.take(cell) * np.exp(-0.5 * np.square(numbers / self._scale)))
 
     def chance(self, number: int, factor: Fraction) -> Callable[[int], Interval]:
         """Return what brackets the probability to keep an integer."""

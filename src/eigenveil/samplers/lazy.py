@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from randomgen import AESCounter
 
 from . import cells
 from .cells import CELL_BITS, TABLE_CELLS
@@ -29,10 +30,15 @@ FIRST_DIGITS = 40
 """Of the first look at a probability: its first 64 bits are 20 of them."""
 _CHUNK = 2**16  # words that stay in a cache
 _CELL_START = cells.CELL / 16.0
+# Whose raw output is the words that `integers` gives; that of others may have fewer bits.
+_GIVE_WORDS = (AESCounter, np.random.PCG64)
 
 
 def random_words(generator: np.random.Generator, size: int) -> WordArray:
     """Return uniform 64-bit words."""
+    if isinstance(generator.bit_generator, _GIVE_WORDS):
+        words: WordArray = generator.bit_generator.random_raw(size)
+        return words
     # With its end: 2^64 is no uint64, and to find that out takes NumPy half of the time of a small call.
     return generator.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True)
 

@@ -60,9 +60,10 @@ class Encoder:
         self._quote_names = quote_names
         # Columns without names keep their positions.
         by_column = [
-            [column] if rule.features == (rule.name,) else list(rule.features)
+            [column] if rule is _NUMBER or rule.features == (rule.name,) else list(rule.features)
             for column, rule in zip(self.columns, self._rules, strict=True)
         ]
+        self._fixed = [(False,) if rule is _NUMBER else rule.one_hot for rule in self._rules]
         self.names = [name for names in by_column for name in names]
         for name, count in Counter(self.names).items():
             if count > 1:
@@ -72,7 +73,7 @@ class Encoder:
     @property
     def one_hot(self) -> tuple[bool, ...]:
         """Which features are 0 or 1 by construction."""
-        return tuple(fixed for rule in self._rules for fixed in rule.one_hot)
+        return tuple(fixed for features in self._fixed for fixed in features)
 
     @property
     def n_categorical(self) -> int:
@@ -81,11 +82,13 @@ class Encoder:
 
     def truths(self, types: Sequence[Mapping[Any, Any] | None]) -> tuple[bool, ...]:
         """Return which features are truth values, 0 or 1: by declaration, or by the type of the column in all parts."""
+        if None in types and not self._declared:
+            return (False,) * len(self.names)
         found = []
-        for column, rule in zip(self.columns, self._rules, strict=True):
+        for column, rule, one_hot in zip(self.columns, self._rules, self._fixed, strict=True):
             typed = all(kinds is not None and _is_truth(kinds[column]) for kinds in types)
             truth = rule.kind == "boolean" or (typed and rule.kind == "number")
-            found += [truth and not fixed for fixed in rule.one_hot]
+            found += [truth and not fixed for fixed in one_hot]
         return tuple(found)
 
     def _told(self, column: Any) -> str:
