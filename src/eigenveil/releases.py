@@ -59,7 +59,7 @@ class Release(Using, Synthesizing, Exporting):
     def __post_init__(self) -> None:
         integers = {name: np.asarray(value, dtype=np.int64) for name, value in self.integers.items()}
         # A view would keep the array that it was cut from, where more may stand than what leaves.
-        integers = {name: (value if value.base is None else value.copy()).view() for name, value in integers.items()}
+        integers = {name: (value.copy() if _shows_less(value) else value).view() for name, value in integers.items()}
         for value in integers.values():
             value.flags.writeable = False
         object.__setattr__(self, "integers", MappingProxyType(integers))
@@ -99,6 +99,11 @@ class Release(Using, Synthesizing, Exporting):
             "created": self.origin.created or None,
         }
         return notebook_table("Release", facts, more=self.guarantee._repr_html_())
+
+
+def _shows_less(array: IntArray) -> bool:
+    """Return whether an array is a part of what its memory holds."""
+    return array.base is not None and getattr(array.base, "nbytes", None) != array.nbytes
 
 
 def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:

@@ -163,6 +163,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(release, tmp_path, monk
     assert [file.name for file in tmp_path.iterdir()] == ["r.npz"]
 
 
+def test_a_release_holds_no_memory_in_which_more_stands_than_what_leaves(release):
+    whole = np.arange(16)
+    part, all_of_it = (
+        Release({"matrix": cut}, {"matrix": 1.0}, release.guarantee, release.origin)
+        for cut in (whole[:4].reshape(2, 2), whole.reshape(4, 4))
+    )
+    assert not np.shares_memory(part.integers["matrix"], whole)
+    assert np.shares_memory(all_of_it.integers["matrix"], whole)  # a wide matrix is not copied for nothing
+
+
 def test_a_release_cannot_be_changed(release):
     with pytest.raises(ValueError, match="read-only"):
         release.integers["matrix"][0, 0] = 0

@@ -47,7 +47,8 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
         subset = None if k > d // 4 else (d - k, d - 1)
         driver = "evd" if subset is None else "evr"
         with threads_for(d):
-            values, vectors = scipy.linalg.eigh(matrix, subset_by_index=subset, driver=driver)
+            # The same triangle, but in the order in which LAPACK reads: it would be copied across the grain else.
+            values, vectors = scipy.linalg.eigh(matrix.T, lower=False, subset_by_index=subset, driver=driver)
     rows = vectors.T[::-1][:k]
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     return values[::-1][:k].copy(), rows * np.where(largest < 0, -1.0, 1.0)
@@ -106,7 +107,7 @@ def surely_below(matrix: FloatArray, level: float) -> bool:
     if not (left.diagonal() > 0).all():
         return False
     with threads_for(d):
-        return bool(scipy.linalg.lapack.dpotrf(left.T, lower=False, clean=False, overwrite_a=True)[1] == 0)
+        return bool(scipy.linalg.lapack.dpotrf(left.T, lower=True, clean=False, overwrite_a=True)[1] == 0)
 
 
 def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:

@@ -3,16 +3,18 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cores import available_cores
 from .discrete import IntArray
 
 # Numbers drawn at once: enough for a thread to be worth its start, and little memory beside the matrix.
 _BLOCK = 2**17
+# Rows mirrored at once: what they are read from, so many columns, stays in a cache.
+_STRIP = 64
 
 
 def symmetric(
@@ -38,15 +40,14 @@ def symmetric(
 
     def fill(low: int, high: int, own: np.random.Generator) -> None:
         size = sum(range(d - high, d - low))
-        numbers = draw(size, own) if size else np.empty(0, dtype=np.int64)
-        for i in range(low, high):
-            matrix[i, i + 1 :] = numbers[: d - 1 - i]
-            numbers = numbers[d - 1 - i :]
+        if size:  # all rows in one call: between many short ones threads wait for the interpreter
+            above = np.arange(low, d) > np.arange(low, high)[:, None]
+            matrix[low:high, low:][above] = draw(size, own)
 
     if len(generators) == 1:  # the start of a thread takes longer than a small matrix
         fill(0, d, generator)
     else:
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(available_cores()) as pool:
             list(pool.map(fill, cuts[:-1], cuts[1:], generators))
     mirror_upper(matrix)
     return matrix
@@ -54,8 +55,10 @@ def symmetric(
 
 def mirror_upper(matrix: NDArray[Any]) -> None:
     """Copy the triangle above the diagonal to the one below, in place."""
-    for low, high in pairwise(_cuts(matrix.shape[0])):
-        matrix[high:, low:high] = matrix[low:high, high:].T
+    d = matrix.shape[0]
+    for low in range(0, d, _STRIP):
+        high = min(low + _STRIP, d)
+        matrix[low:high, :low] = matrix[:low, low:high].T
         square = matrix[low:high, low:high]
         np.copyto(square, square.T.copy(), where=_below(high - low))
 
