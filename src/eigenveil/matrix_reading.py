@@ -84,10 +84,7 @@ class MatrixReading:
             moment = None if released is None else released / max(1, self.n_rows or 1)
         else:
             moment = self.law.second_moment(self._values, max(1, self.n_rows or 1))
-        if moment is None:
-            return None
-        moment *= self.origin.rows.reach_squared  # in place: of wide matrices every copy counts
-        return self._mapped_back(moment)
+        return None if moment is None else self._mapped_back(moment * self.origin.rows.reach_squared)
 
     @cached_property
     def _bordered(self) -> FloatArray | None:

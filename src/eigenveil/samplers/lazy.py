@@ -28,7 +28,7 @@ _DIGITS_MASK = np.uint64(2**DIGITS - 1)
 COIN_TOLERANCE = 2.0**-44
 FIRST_DIGITS = 40
 """Of the first look at a probability: its first 64 bits are 20 of them."""
-_CHUNK = 2**16  # words that stay in a cache
+_CHUNK = 2**17  # words; shorter pieces leave threads waiting for the interpreter
 _CELL_START = cells.CELL / 16.0
 # Whose raw output is the words that `integers` gives; that of others may have fewer bits.
 _GIVE_WORDS = (AESCounter, np.random.PCG64)
