@@ -187,7 +187,9 @@ def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float
         assert (draw.diagnostics is None) == draw.exact
 
 
-@pytest.mark.parametrize("spectrum", ["decaying", "equal", "spike"])
+@pytest.mark.parametrize(
+    "spectrum", ["decaying", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("equal", "spike"))]
+)
 def test_high_concentration_has_a_chi_square_score(spectrum: str) -> None:
     """Far above every entropy the k(d − k) small angles are Gaussian: twice the lost trace is chi-square."""
     d, k, chains = 12, 3, 400
