@@ -39,9 +39,7 @@ def squared_cosine_cdf(law: CapLaw):
     return cdf
 
 
-@pytest.mark.parametrize(
-    ("d", "epsilon"), [pytest.param(*one, marks=pytest.mark.heavy if one[0] == 3 else ()) for one in GRID]
-)
+@pytest.mark.parametrize(("d", "epsilon"), GRID)
 def test_law_of_the_squared_cosine(d, epsilon):
     law = CapLaw.best(d, epsilon)
     t = law.draw_squared_cosine(N, np.random.default_rng(1))
