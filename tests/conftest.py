@@ -1,9 +1,12 @@
 """Shared by all tests."""
 
+from functools import cache
+
 import hypothesis
 import pytest
 from randomgen import AESCounter
 from threadpoolctl import threadpool_limits
+from typer.main import get_command
 
 from eigenveil import randomness
 
@@ -17,6 +20,14 @@ hypothesis.settings.load_profile("repeatable")
 def one_blas_thread():
     """Small matrices by the hundred thousand: waking a second BLAS thread for each costs more than it gives."""
     with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_command_line():
+    """Typer makes all commands anew for every call, which takes ten times as long as most calls: here once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command), raising=False)
         yield
 
 

@@ -138,8 +138,8 @@ def forgetful_disks(steps, rule):
         yield [step for place, step in enumerate(steps) if place not in choice]
 
 
-def play(steps, folder):
-    """Make the folder as a disk has it that kept these steps."""
+def files_after(steps):
+    """Return the files by their names, as a disk has them that kept these steps."""
     names, contents = {}, {}
     for step in steps:
         if step.kind == "create":
@@ -157,7 +157,17 @@ def play(steps, folder):
             size = step.at + len(step.data)
             content.extend(bytes(max(0, size - len(content))))
             content[step.at : size if step.kind == "write" else len(content)] = step.data
+    return {name: bytes(contents.get(file, b"")) for name, file in names.items()}
+
+
+def write(files, folder):
+    """Make the folder anew, with these files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for name, file in names.items():
-        (folder / name).write_bytes(contents.get(file, b""))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def play(steps, folder):
+    """Make the folder as a disk has it that kept these steps."""
+    write(files_after(steps), folder)

@@ -1,6 +1,7 @@
 """One way to make every law of the table, for the tests that run over all of them."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ def make(name, calibration=None, relation=Relation.REPLACE, *, d=5, k=2, epsilon
     return made if made.exact else law(**given, **options, accept_inexact=True)
 
 
+@cache  # nobody adds rows to them
 def some_moments(d=5, n=400, seed=3, norm=2.0, names=None, bits=16, constant=None):
     """Return moments of rows with a falling spectrum about a mean of a fifth of the norm, with or without a constant.
 

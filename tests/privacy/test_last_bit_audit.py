@@ -200,6 +200,7 @@ PLANTED = {
 }
 
 
+PLAIN = {"float noise with last bits", "even noise", "even trace"}  # found by half of the draws, whatever the seed
 VARIANTS = {"even noise, add/remove", "even number of rows less the trace", "even noise in coarse units"}
 
 
@@ -208,7 +209,7 @@ VARIANTS = {"even noise, add/remove", "even number of rows less the trace", "eve
 )
 def test_a_planted_flaw_is_found_and_named(flaw):
     law, words = PLANTED[flaw]
-    report = audit(law, draws=1600, seed=1)
+    report = audit(law, draws=800 if flaw in PLAIN else 1600, seed=1)
     assert report.verdict == "violation"
     assert report.statistic in words
     assert report.event.startswith(report.statistic)

@@ -99,7 +99,7 @@ def kill_while_releasing(folder, path, moments, kills, processes=1):
     return found, finished
 
 
-@pytest.mark.parametrize(("kills", "processes"), [(60, 1), (10, 2)])
+@pytest.mark.parametrize(("kills", "processes"), [(30, 1), (10, 2)])
 def test_killed_processes_never_leave_a_release_without_its_spend(tmp_path, moments, kills, processes):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()

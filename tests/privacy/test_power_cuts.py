@@ -6,7 +6,7 @@ from eigenveil.accounting import PrivacyLedger
 from eigenveil.errors import EigenveilError, ReleaseFileError
 from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
 from eigenveil.releases import load_release
-from power_cuts import can_trace, forgetful_disks, lost, play, recorded
+from power_cuts import can_trace, files_after, forgetful_disks, lost, recorded, write
 
 pytestmark = pytest.mark.skipif(not can_trace(), reason="needs strace, and the right to trace a process")
 
@@ -83,14 +83,22 @@ def wrong_with_collection(folder, told, sent):
 
 
 def cut_everywhere(tmp_path, code, wrong, every=1):
-    """Cut a run at every so many steps; return how many disks were looked at, and what was wrong with them by rule."""
+    """Cut a run at every so many steps; return how many disks there may be, and what was wrong with them by rule.
+
+    Many cuts leave the same files after the same events: these are looked at once.
+    """
     (tmp_path / "run").mkdir(parents=True)
-    steps, found, disks = recorded(START + code, tmp_path / "run"), {"posix": [], "ext4": []}, 0
+    steps, found, disks, seen = recorded(START + code, tmp_path / "run"), {"posix": [], "ext4": []}, 0, {}
     for cut in range(0, len(steps) + 1, every):
+        told = events(steps[:cut])
         for rule, problems in found.items():
             for kept in forgetful_disks(steps[:cut], rule):
-                play(kept, tmp_path / "disk")
-                problems += wrong(tmp_path / "disk", events(steps[:cut]))
+                files = files_after(kept)
+                disk = (len(told), frozenset(files.items()))
+                if disk not in seen:
+                    write(files, tmp_path / "disk")
+                    seen[disk] = wrong(tmp_path / "disk", told)
+                problems += seen[disk]
                 disks += 1
     return disks, found
 

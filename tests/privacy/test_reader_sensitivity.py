@@ -68,10 +68,8 @@ def statistics(source_of, rows):
     }.items():
         sizes = collect(source_of(rows), make, progress=False)
         found[name] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in np.concatenate(sizes.above())))
-    for norm in NORMS:
-        sums = collect(source_of(rows), partial(SumsByNorm, BOUNDS["shifted and scaled"], D), progress=False)
-        found["sums", norm] = (sums.n_rows, *map(int, sums.within(norm)))
-    return found
+    sums = collect(source_of(rows), partial(SumsByNorm, BOUNDS["shifted and scaled"], D), progress=False)
+    return found | {("sums", norm): (sums.n_rows, *map(int, sums.within(norm))) for norm in NORMS}
 
 
 def minus(one, other):

@@ -4,6 +4,7 @@ A change of a constant by 1.2 is caught. Slow paths are forced: they decide as f
 """
 
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -39,6 +40,13 @@ LAW_CASES = {
 
 def made(name, delta, relation, d):
     return LAWS[name](epsilon=1.3, delta=delta, n_features=d, relation=relation)
+
+
+@cache
+def exact_draws_of(case):
+    """Return a law and what leaves by it for C = 0, drawn once for all tests of it."""
+    law = made(*LAW_CASES[case], d=3)
+    return law, exact_draws(law, EXACT_DRAWS, 1)
 
 
 def exact_draws(law, size, seed):
@@ -98,12 +106,15 @@ def differences(first, second):
     return [name for (name, x), y in pairs if scipy.stats.ks_2samp(x, y).pvalue <= ALPHA or not same_size(x, y)]
 
 
+LONG = {"wishart", "matrix_laplace-add_remove"}  # of which wide matrices are below
+
+
 @pytest.mark.parametrize(
-    "case", [case if case != "wishart" else pytest.param(case, marks=pytest.mark.heavy) for case in LAW_CASES]
+    "case", [case if case not in LONG else pytest.param(case, marks=pytest.mark.heavy) for case in LAW_CASES]
 )
 def test_what_leaves_has_the_law_of_the_plain_sampler(case):
-    law = made(*LAW_CASES[case], d=3)
-    exact, plain = exact_draws(law, EXACT_DRAWS, 1), reference(law, 10 * EXACT_DRAWS, 2)
+    law, exact = exact_draws_of(case)
+    plain = reference(law, 10 * EXACT_DRAWS, 2)
     assert not differences(exact, plain)
     assert differences(EXACT_FACTOR * exact, plain) == list(functionals(plain))
     assert not differences(float_draws(law, EXACT_DRAWS // 2, 3), plain)  # what post-processing simulates
@@ -159,8 +170,8 @@ def test_a_wide_product_form_has_its_known_law():
 
 
 def test_the_radius_of_frobenius_is_gamma():
-    law, d = made("frobenius", 0.0, "replace", d=3), 3
-    radius = np.linalg.norm(exact_draws(law, EXACT_DRAWS, 9), axis=(1, 2))
+    law, drawn = exact_draws_of("frobenius")
+    radius, d = np.linalg.norm(drawn, axis=(1, 2)), law.n_features
     for shape, right in ((d * (d + 1) / 2, True), (d * (d + 1) / 2 - 0.5, False)):
         assert follows(radius, scipy.stats.gamma(shape, scale=law.noise_scale()).cdf) is right
 
@@ -208,8 +219,8 @@ def test_slow_paths_decide_as_floats_do(name, skip):
 def test_slow_paths_have_the_same_law(name):
     """Noise of a size of one unit, so that its rounding counts."""
     generator, zero = seeded_generator(11), np.zeros((2, 2), np.int64)
-    quick = np.array([rounded_sum(zero, 0, NOISES[name](2, generator, 0.2))[0] for _ in range(600)])
-    slow = np.array([rounded_sum(zero, 0, Forced(NOISES[name](2, generator, 0.2)))[0] for _ in range(600)])
+    quick = np.array([rounded_sum(zero, 0, NOISES[name](2, generator, 0.2))[0] for _ in range(300)])
+    slow = np.array([rounded_sum(zero, 0, Forced(NOISES[name](2, generator, 0.2)))[0] for _ in range(300)])
     for first, second in zip(quick.T, slow.T, strict=True):
         assert same_counts(first, second)
         assert not same_counts(first, second + 1)

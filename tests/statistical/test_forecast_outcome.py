@@ -64,7 +64,7 @@ def compared(benchmark, way, law, d, n_rows, k, epsilon, fits):
         ("public norm", "gaussian", 500, 1.0),  # the mean first, and a bound for what it leaves
         pytest.param("private norm", "matrix_laplace", 1000, 1.0, marks=pytest.mark.heavy),
         pytest.param("unit", "matrix_laplace", 50, 1.0, marks=pytest.mark.heavy),
-        ("pairs", "gaussian", 150, 1.0),
+        pytest.param("pairs", "gaussian", 150, 1.0, marks=pytest.mark.heavy),  # a small table below is of pairs too
         pytest.param("signs", "matrix_laplace", 500, 1.0, marks=pytest.mark.heavy),
         ("nothing public", "matrix_laplace", 5000, 2.0),  # ranges, found privately
     ],

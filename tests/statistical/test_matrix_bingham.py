@@ -175,7 +175,7 @@ def test_a_wrong_conditional_law_is_caught(concentration: float, monkeypatch: py
 
 @pytest.mark.parametrize("method", ["block", "hoff"])
 @pytest.mark.parametrize("concentration", [0.0, 1e-300, 1.0, 1e6, 1e12])
-@pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (5, 5), (50, 3), (20, 15)])
+@pytest.mark.parametrize(("d", "k"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.heavy), (5, 5), (50, 3), (20, 15)])
 def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float, method: str) -> None:
     steps = np.arange(d) / (d - 1)
     shapes = [np.exp(-5 * steps), np.ones(d), (np.arange(d) < k) * 1.0, (np.arange(d) < k + 1) - 2.0, -steps]
@@ -187,7 +187,9 @@ def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float
         assert (draw.diagnostics is None) == draw.exact
 
 
-@pytest.mark.parametrize("spectrum", ["decaying", "equal", "spike"])
+@pytest.mark.parametrize(
+    "spectrum", ["decaying", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("equal", "spike"))]
+)
 def test_high_concentration_has_a_chi_square_score(spectrum: str) -> None:
     """Far above every entropy the k(d − k) small angles are Gaussian: twice the lost trace is chi-square."""
     d, k, chains = 12, 3, 400

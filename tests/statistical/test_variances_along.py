@@ -64,17 +64,24 @@ def found(name, shape, d, size, repeats):
 # Second moments in closed form.
 
 
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+FACTS = [
+    ("gaussian", {}, 3),
+    ("gaussian", {}, 29),  # where a count is paid for under add/remove
+    ("gaussian", {"calibration": "tight"}, 3),
+    ("matrix_laplace", {}, 3),
+    ("matrix_laplace", {"calibration": "tight"}, 3),
+    ("frobenius", {}, 3),
+    ("wishart", {}, 3),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "options", "d"),
+    ("name", "options", "d", "relation"),
     [
-        ("gaussian", {}, 3),
-        ("gaussian", {}, 29),  # where a count is paid for under add/remove
-        ("gaussian", {"calibration": "tight"}, 3),
-        ("matrix_laplace", {}, 3),
-        ("matrix_laplace", {"calibration": "tight"}, 3),
-        ("frobenius", {}, 3),
-        ("wishart", {}, 3),
+        # Under the other relation the laws by default.
+        pytest.param(*one, relation, marks=pytest.mark.heavy if relation == "add_remove" and place > 3 else ())
+        for relation in ("replace", "add_remove")
+        for place, one in enumerate(FACTS)
     ],
 )
 def test_the_facts_of_a_law_are_the_moments_of_its_noise(name, options, d, relation):
@@ -139,7 +146,7 @@ UNLIKE = np.array([1.0, 1.0, 1.0, 100.0])
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize(("law", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("laplace", 0.0)])
-@pytest.mark.parametrize("d", [1, 4])
+@pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.heavy), 4])
 def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(law, delta, d):
     """Most of it is on one entry: one number for all of them was 60 times too small for the trace."""
     options = {"law": law, "delta": delta, "bounds": (-UNLIKE[-d:], UNLIKE[-d:]), "stages": 1, "random_state": 0}

@@ -58,7 +58,9 @@ def not_promised(estimator):
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_promised)
-def test_scikit_learns_contract(estimator, check):
+def test_scikit_learns_contract(estimator, check, monkeypatch):
+    # How a call is answered does not depend on how much noise is simulated to correct what it answers.
+    monkeypatch.setattr("eigenveil.postprocess.shrinkage.WORK", 100)
     check(estimator)
 
 

@@ -97,7 +97,7 @@ leaf = st.builds(
 nested = st.builds(Guarantee, epsilon=number, parts=st.lists(leaf, max_size=3).map(tuple))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(leaf | nested)
 def test_a_guarantee_survives_json(guarantee):
     text = json.dumps(guarantee.to_dict(), allow_nan=False)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -20,6 +21,7 @@ PrivatePCA(1, norm_bound=1.0).fit(np.eye(3))
 """
 
 
+@cache
 def loaded_after(code: str) -> set[str]:
     code += "\nimport sys; print(' '.join({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

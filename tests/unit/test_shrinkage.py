@@ -206,7 +206,7 @@ def test_control_a_wrong_noise_scale_spoils_the_estimate():
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(("spectrum", "ratio"), [("power", 0.01), ("tied", 0.3), ("rank one", 0.3), ("power", 3.0)])
+@pytest.mark.parametrize(("spectrum", "ratio"), [("power", 0.01), ("tied", 0.3)])  # all of them in long runs
 def test_intervals_cover(law, spectrum, ratio):
     assert coverage(spectrum, law, 6, ratio, 40).min() >= 0.95 - slack(40)
 

@@ -100,7 +100,10 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.float64, np.bool_, *(pytest.param(one, marks=pytest.mark.heavy) for one in (np.float32, np.int64, np.uint8))],
+)
 def test_frames_give_the_bits_of_the_array_and_keep_names(kind, dtype):
     rows = (ROWS if np.dtype(dtype).kind == "f" else np.abs(3 * ROWS)).astype(dtype)
     frame = FRAMES[kind](rows)
