@@ -18,7 +18,7 @@ import scipy.sparse
 from eigenveil import Relation, RowBound, SecondMoments
 from eigenveil.accounting import sensitivity
 from eigenveil.rows.norm_counts import LADDER, RowSizes
-from eigenveil.rows.sums import RowSums, SumsByNorm
+from eigenveil.rows.sums import SumsByNorm
 from eigenveil.sources import base, collect, open_table, text
 
 D, BITS = 3, 8
@@ -64,9 +64,7 @@ def statistics(source):
     for weight in ("persons", "rows"):
         sizes = collect(source, partial(RowSizes, None, None, person_weight=weight), progress=False)
         found[weight, "norms"] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in sizes.above()[0]))
-    sums = collect(source, partial(RowSums, RowBound(1.0, bits=BITS, person_weight="persons"), D), progress=False)
-    found["persons", "sums"] = (sums.n_rows, *map(int, sums.total))
-    by_norm = collect(source, partial(SumsByNorm, sums.bound, D), progress=False)
+    by_norm = collect(source, partial(SumsByNorm, RowBound(1.0, bits=BITS, person_weight="persons"), D), progress=False)
     for norm in NORMS:
         found["persons", norm] = (by_norm.n_rows, *map(int, by_norm.within(norm)))
     return found
@@ -203,10 +201,10 @@ def test_one_person_moves_counts_one_way_by_one_and_sums_within_the_bound():
             assert len(counts) == LADDER.size
             assert counts == sorted(counts)
             assert set(counts) <= {0, 1}
-        for name, limit in (("sums", 4**BITS), *((norm, 16**BITS) for norm in NORMS)):
-            n, *total = own["persons", name]
+        for norm in NORMS:
+            n, *total = own["persons", norm]
             assert n == 1
-            assert sum(entry * entry for entry in total) <= limit
+            assert sum(entry * entry for entry in total) <= 16**BITS
 
 
 def test_control_rows_clipped_one_by_one_pass_the_table(monkeypatch):

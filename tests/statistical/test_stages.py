@@ -12,7 +12,7 @@ from eigenveil.laws.portions import Budget, Portion, at_share, averaged
 from eigenveil.postprocess.intervals import eigenvalue_intervals
 from eigenveil.postprocess.preconditioning import best_map, first_look
 from eigenveil.randomness import seeded_generator
-from eigenveil.rows.sums import RowSums
+from eigenveil.rows.sums import SumsByNorm
 from statistical.constants import ALPHA, EXACT_FACTOR, SIGMAS
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -48,9 +48,9 @@ def test_an_average_of_two_looks_has_the_law_of_one_release():
 
 
 def test_the_noise_of_a_sum_is_that_of_its_portion():
-    sums = RowSums(RowBound(1.0), 20_000)
-    portion = Budget(LAW).take(Fraction(1, 20))
-    noise = gate.noisy_sum(sums, 1.0, portion, seeded_generator(3))
+    sums = SumsByNorm(RowBound(1.0), 1000)
+    portion, generator = Budget(LAW).take(Fraction(1, 20)), seeded_generator(3)
+    noise = np.concatenate([gate.noisy_sum(sums, 1.0, portion, generator) for _ in range(20)])
     sd = 2 * 2**32 / (LAW.total_mu() * np.sqrt(0.05))
     assert fits_normal(noise / sd)
     assert variance_fits(noise, sd)

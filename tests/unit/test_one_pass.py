@@ -1,5 +1,6 @@
 """The compiled pass over rows gives the integers of NumPy, number for number, and is not used where it does not."""
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
 from eigenveil.rows import in_batches, numpy_passes, one_pass
 from eigenveil.rows.norm_counts import RowSizes, norm_rungs
-from eigenveil.rows.sums import RowSums, SumsByNorm
+from eigenveil.rows.sums import SumsByNorm
+from sums_by_hand import sum_by_hand
 
 SOURCE = Path(one_pass.__file__).with_name("one_pass.c")
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
 RNG = np.random.default_rng(7)
+NORMS = (0.4, 3.0)
 SPECIAL = np.array([0.0, -0.0, 5e-324, -2e-308, 1e-300, 0.5, 2.0**52 + 0.5, 1e150, -1e308, np.inf, -np.inf, np.nan])
 
 
@@ -83,7 +86,7 @@ def test_products_are_those_of_numpy(library, n, width):
         assert np.array_equal(np.triu(room), np.triu(wanted))
 
 
-@pytest.mark.parametrize("wrong", ["integers", "add_rows", "add_products"])
+@pytest.mark.parametrize("wrong", ["integers", "add_by_norm", "add_products"])
 @pytest.mark.parametrize("column", range(19))
 def test_a_wrong_rounding_is_noticed(library, column, wrong):
     if wrong == "add_products" and not library._multiplies:
@@ -94,15 +97,33 @@ def test_a_wrong_rounding_is_noticed(library, column, wrong):
 
         def __getattr__(self, name):
             def call(rows, shift, factor, *others):
-                if name == wrong:
-                    factor = factor.copy()
-                    # One bit of one factor; in a sum, where hard rows are left out, some more.
-                    factor[column] *= 1 + (2.0**-52 if wrong == "integers" else 1e-9)
+                # One bit of one factor; in a sum, where hard rows are left out, some more.
+                error = np.ones(19)
+                error[column] += 2.0**-52 if wrong == "integers" else 1e-9
+                if name == wrong == "add_by_norm":
+                    bits, rungs, sums = others
+                    others = bits, dataclasses.replace(rungs, factors=rungs.factors * error), sums
+                elif name == wrong:
+                    factor = factor * error
                 return getattr(library, name)(rows, shift, factor, *others)
 
             return call
 
     assert one_pass._agrees(library)
+    assert not one_pass._agrees(Wrong())
+
+
+def test_errors_that_cancel_in_a_sum_are_noticed(library):
+    class Wrong:
+        def __getattr__(self, name):
+            return getattr(library, name)
+
+        def add_by_norm(self, rows, shift, scale, bits, rungs, sums):
+            left = library.add_by_norm(rows, shift, scale, bits, rungs, sums)
+            # Of single rows one too much or too little, of all of them as it should be.
+            sums.totals[:] += np.sign(sums.totals) * (len(rows) == 1)
+            return left
+
     assert not one_pass._agrees(Wrong())
 
 
@@ -135,13 +156,12 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
             for layout in layouts(rows).values():
                 batches = [layout[:100], layout[100:350], layout[350:]]
                 moments = SecondMoments(bound, 11).update_from(batches)
-                sums = RowSums(bound, 11).update_from(batches)
                 sizes = RowSizes(shift, scale).update_from(batches)
                 by_norm = SumsByNorm(bound, 11).update_from(batches)
-                means = [by_norm.within(norm).tolist() for norm in (0.4, 3.0)]
-                found.append([moments.gram.tolist(), sums.total.tolist(), sizes.above().tolist(), means])
+                means = [by_norm.within(norm).tolist() for norm in NORMS]
+                found.append([moments.gram.tolist(), sizes.above().tolist(), means])
         assert all(one == found[0] for one in found)
-        assert found[0][1] == bound.quantize(rows).sum(axis=0).astype(int).tolist()
+        assert found[0][2] == [sum_by_hand(bound, rows, norm) for norm in NORMS]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.longdouble])
@@ -154,7 +174,7 @@ def test_other_numbers_are_read_as_float64(library, monkeypatch, dtype):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("make", [lambda: RowSums(RowBound(1.0), 4), lambda: RowSizes(None, None)])
+@pytest.mark.parametrize("make", [lambda: SumsByNorm(RowBound(1.0), 4), lambda: RowSizes(None, None)])
 def test_what_is_not_finite_is_refused_without_its_value(library, monkeypatch, make, bad):
     rows = np.ones((60, 4))
     rows[31, 2] = bad

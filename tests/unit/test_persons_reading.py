@@ -13,7 +13,7 @@ from eigenveil.randomness import seeded_generator
 from eigenveil.row_rule import RowRule
 from eigenveil.rows.column_counts import ColumnCounts
 from eigenveil.rows.norm_counts import RowSizes
-from eigenveil.rows.sums import RowSums
+from eigenveil.rows.sums import SumsByNorm
 from eigenveil.rows.weighted import Weighted
 from helpers import refused
 from made_persons import blocks_of
@@ -180,7 +180,7 @@ def test_weights_that_mean_nothing_are_refused():
         with refused(InvalidParameterError):
             RowRule(1.0, most_weight=most)
     with refused(InvalidParameterError):
-        RowSums(RowBound(1.0, most_weight=1.0), D)
+        SumsByNorm(RowBound(1.0, most_weight=1.0), D)
     moments = SecondMoments(RowBound(1.0, most_weight=3.0), D)
     for weights in (WEIGHTS[:-1], WEIGHTS * 2, -WEIGHTS, WEIGHTS * math.nan):
         with refused(InvalidDataError):

@@ -20,11 +20,12 @@ from eigenveil.rows.mapped import MappedSizes, integer_map, mapped_bound
 from eigenveil.rows.mixing import MixedRing
 from eigenveil.rows.norm_counts import _QUARTERS, LADDER, RowSizes, norm_rungs
 from eigenveil.rows.persons import Blocks
-from eigenveil.rows.sums import RowSums, SumsByNorm, _unit_integers
+from eigenveil.rows.sums import SumsByNorm
 from eigenveil.rows.units import Units
 from helpers import refused
 from made_persons import WEIGHTS, blocks_of, small_blocks, visits
 from statistical.constants import ALPHA
+from sums_by_hand import person_by_hand, weighed
 
 MAP = integer_map(np.diag([1.0, 0.5, 0.25, 0.8, 0.9]) + 0.05)
 STATISTICS = {
@@ -39,7 +40,6 @@ STATISTICS = {
         )
         for weight in WEIGHTS
     },
-    "sums": lambda: RowSums(RowBound(2.0, shift=(1.0,) * 5, person_weight="persons"), 5),
     "sums by norm": lambda: SumsByNorm(RowBound(2.0, shift=(1.0,) * 5, person_weight="persons"), 5),
     "columns": lambda: ColumnCounts([np.array([-1.0, 0.0, 0.3])] * 5),
     "chosen": lambda: ChosenRows(5),
@@ -50,8 +50,6 @@ def told(statistic):
     """Return what a statistic holds, as arrays."""
     if isinstance(statistic, SecondMoments):
         return [statistic.gram, statistic.n_samples]
-    if isinstance(statistic, RowSums):
-        return [statistic.total, statistic.n_rows]
     if isinstance(statistic, ChosenRows):
         return [np.concatenate(list(statistic.batches())), statistic.n_rows]
     sums = [statistic.within(norm) for norm in (0.3, 2.0)] if isinstance(statistic, SumsByNorm) else []
@@ -97,7 +95,7 @@ def test_what_has_no_meaning_for_persons_is_refused():
     with refused(InvalidParameterError):
         RowSizes(None, None, person_weight="visits")
     with refused(InvalidParameterError):
-        RowSums(RowBound(1.0, person_weight="rows"), 5)
+        SumsByNorm(RowBound(1.0, person_weight="rows"), 5)
 
 
 # Norms of persons.
@@ -148,28 +146,26 @@ def test_a_person_moves_all_counts_one_way_by_at_most_one(weight):
 
 @pytest.mark.parametrize("bits", [2, 3])
 def test_a_person_moves_the_sum_as_far_as_a_row_does(bits):
-    bound = RowBound(2.0**bits, bits, person_weight="persons")
     persons = [np.array(block, dtype=np.float64) for block in small_blocks((-9, -4, -1, 0, 3, 8), 3)]
-    sums = RowSums(bound, 2)
-    batch = blocks_of(persons)
-    each = _unit_integers(bound, Units(batch.rows, batch.starts), bound.grid_factor)
-    assert np.square(each).sum(axis=1).max() == 4**bits
-    assert np.array_equal(each, np.trunc(each))
-    assert np.array_equal(sums.update(batch).total, each.sum(axis=0))
+    sums = SumsByNorm(RowBound(1.0, bits, person_weight="persons"), 2).update(blocks_of(persons))
+    of_rungs = [person_by_hand(rows, bits) for rows in persons]
+    for norm in (1.0, 2.0**bits):
+        each = [weighed(integers, rung, norm, bits) for integers, rung in of_rungs]
+        assert max(sum(entry**2 for entry in own) for own in each) == 16**bits
+        assert sums.within(norm).tolist() == [sum(column) for column in zip(*each, strict=True)]
+    for rows, own in list(zip(persons, each, strict=True))[::20]:
+        alone = SumsByNorm(sums.bound, 2).update(blocks_of([rows]))
+        assert alone.within(norm).tolist() == own
 
 
 def test_sums_are_of_averages():
     persons = [rows for rows in visits() if np.abs(rows).max() < 2]
-    sums = RowSums(RowBound(8.0, 20, person_weight="persons"), 5).update(blocks_of(persons))
-    assert np.allclose(sums.total * 8.0 / 2**20, sum(rows.mean(axis=0) for rows in persons), atol=1e-3)
+    sums = SumsByNorm(RowBound(1.0, 20, person_weight="persons"), 5).update(blocks_of(persons))
+    assert np.allclose(sums.within(8.0) * 8.0 / 4**20, sum(rows.mean(axis=0) for rows in persons), atol=1e-3)
     long = [np.array([[1e300, 0.0, 0.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0, 0.0]])]
-    assert RowSums(RowBound(1.0, 4, person_weight="persons"), 5).update(blocks_of(long)).total.tolist() == [
-        16,
-        0,
-        0,
-        0,
-        0,
-    ]
+    beyond = SumsByNorm(RowBound(1.0, 4, person_weight="persons"), 5).update(blocks_of(long))
+    assert beyond.within(1.0).tolist() == beyond.within(2.0**30).tolist() == [16 * 16, 0, 0, 0, 0]
+    assert beyond.within(2.0**31).tolist() == [8 * 16, 0, 0, 0, 0]
 
 
 # Mapped rows.

@@ -24,7 +24,7 @@ _WIDEST = 160
 
 
 class CompiledPasses:
-    """The functions of one_pass.c, of arrays. Each returns squared norms, as its namesake in `one_pass` does.
+    """The functions of one_pass.c, of arrays. Each returns what its namesake in `one_pass` does.
 
     Parameters
     ----------
@@ -37,7 +37,6 @@ class CompiledPasses:
         bounded = (*table, number, number)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
         self._squares = _function(library.eigenveil_squares, *table, place)
-        self._sum = _function(library.eigenveil_sum, *bounded, place, place, place)
         by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
         self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
         self._multiplies = bool(library.eigenveil_multiplies())
@@ -63,14 +62,6 @@ class CompiledPasses:
         """Measure rows that are not truncated."""
         squared = np.empty(rows.shape[0])
         self._squares(*_table(rows, shift, factor), squared)
-        return squared
-
-    def add_rows(
-        self, rows: FloatArray, shift: FloatArray | None, factor: FloatArray, bits: int, total: FloatArray
-    ) -> FloatArray:
-        """Add integer rows to `total`."""
-        squared, row = np.empty(rows.shape[0]), np.empty(rows.shape[1])
-        self._sum(*_table(rows, shift, factor), *_limits(bits), squared, row, total)
         return squared
 
     def add_by_norm(

@@ -86,18 +86,6 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
     return squared
 
 
-def add_rows(
-    rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, bits: int, total: FloatArray
-) -> FloatArray:
-    """Add integer rows to `total`."""
-    squared = np.empty(rows.shape[0])
-    for part, block in _buffered(rows, _BLOCK_ENTRIES):
-        squared[part] = integers(rows[part], shift, factor, bits, block)
-        block[~(squared[part] < EXACT_LIMIT)] = 0.0  # the negation also catches NaN
-        total += np.ones(len(block)) @ block
-    return squared
-
-
 def add_by_norm(
     rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, rungs: Rungs, sums: NormSums
 ) -> IntArray:

@@ -82,19 +82,6 @@ void eigenveil_squares(const double *restrict rows, ptrdiff_t step, size_t n, si
     for (size_t i = 0; i < n; i++, rows += step) squared[i] = change_row(rows, d, shift, factor, NULL, 0, 0);
 }
 
-/* Add all rows to `total`, but for those without an exact square. */
-FOR_EVERY_PROCESSOR
-void eigenveil_sum(const double *restrict rows, ptrdiff_t step, size_t n, size_t d, const double *restrict shift,
-                   const double *restrict factor, double limit, double reach, double *restrict squared,
-                   double *restrict row, double *restrict total)
-{
-    for (size_t i = 0; i < n; i++, rows += step) {
-        squared[i] = integer_row(rows, d, shift, factor, limit, reach, row);
-        if (squared[i] < EXACT_LIMIT)
-            for (size_t j = 0; j < d; j++) total[j] += row[j];
-    }
-}
-
 /* Look up the group of each row by the leading bits of its squared norm, count the row, and add it, changed by the
    factors of its group, to the totals of that. List the places of rows whose group is not beyond doubt, or that have no
    exact square, in `left`, and return how many they are. */

@@ -24,7 +24,6 @@ __all__ = [
     "Rungs",
     "add_by_norm",
     "add_products",
-    "add_rows",
     "integers",
     "room_for_products",
     "squares",
@@ -74,23 +73,6 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
     array([16.])
     """
     squared: FloatArray = _passes(rows, factor).squares(rows, shift, factor)
-    return squared
-
-
-def add_rows(
-    rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, bits: int, total: FloatArray
-) -> FloatArray:
-    """Add all integer rows to `total`, but for those without an exact square; return squared norms as `integers` does.
-
-    Examples
-    --------
-    >>> total = np.zeros(1)
-    >>> add_rows(np.array([[1.0], [2.0], [1e99]]), None, np.array(3.0), 2, total) < EXACT_LIMIT
-    array([ True,  True, False])
-    >>> total
-    array([7.])
-    """
-    squared: FloatArray = _passes(rows, factor).add_rows(rows, shift, factor, bits, total)
     return squared
 
 
@@ -147,27 +129,27 @@ def _agrees(passes: CompiledPasses) -> bool:
     """Compare both ways on rows a few bits beside integers, some to be shortened, and on the extreme numbers."""
     d, bits = 19, 6
     shift, factor = np.resize([0.0, 0.1, -1e-9], d), np.resize([3.0, 1 / 3, 1e4, 16 / 0.7], d)
-    whole = np.vstack([np.arange(1, d + 1), np.arange(-d, 0), np.full(d, 1001.0)])
+    whole = np.vstack([np.arange(1, d + 1), np.arange(-d, 0), *(np.full(d, entry) for entry in (18.0, 30.0, 1001.0))])
     beside = 1 + np.arange(-2, 3)[:, None, None] * 2.0**-52
     near = ((whole / factor + shift) * beside).reshape(-1, d)
     extreme = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 2.0**52 + 0.5]
     rows = np.vstack([near, np.resize(extreme, (2, d))])
-    # Two cells an octave around the norms of these rows, the last of them in doubt.
-    middle = int(np.float64(1e6).view(np.int64) >> 51)
-    factors = factor * np.geomspace(1.0, 1e-3, 4)[:, None]
-    rungs = Rungs(np.array([0, 1, 1, 2, 2, 2, 3, -1], dtype=np.int16), middle - 4, 51, factors)
+    # Cells of four octaves: the first three of these rows on a rung, the third a little longer than 2^bits; the next in
+    # doubt; and the last on another rung, where entries are twice as large, so integers again.
+    first_cell = int(np.square(whole[0]).sum().view(np.int64) >> 54)
+    rungs = Rungs(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
     found: list[tuple[list[NDArray[Any]], FloatArray]] = []
     ways: tuple[Any, ...] = numpy_passes, passes
     for way in ways:
-        out, totals = np.empty(rows.shape), np.zeros(rows.shape)
-        sums = NormSums(np.zeros(4, dtype=np.int64), np.zeros((4, d)))
+        out, by_norm = np.empty(rows.shape), []
         norms = way.integers(rows, shift, factor, bits, out)
-        # One by one, so that no errors cancel.
-        again = [way.add_rows(row[None], shift, factor, bits, total) for row, total in zip(rows, totals, strict=True)]
-        left = way.add_by_norm(rows, shift, factor, bits, rungs, sums)
+        # All of them, and one by one, so that no errors cancel.
+        for part in (rows, *rows[:, None]):
+            sums = NormSums(np.zeros(2, dtype=np.int64), np.zeros((2, d)))
+            by_norm += [way.add_by_norm(part, shift, factor, bits, rungs, sums), sums.counts, sums.totals]
         # Squares that are no integers depend on the order of their sum, so these are nearly the same only.
         loose = way.squares(rows, shift, factor)
-        found.append(([norms, out, np.concatenate(again), totals, left, sums.counts, sums.totals], loose))
+        found.append(([norms, out, *by_norm], loose))
     (ours, our_squares), (its, its_squares) = found
     same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True))
     same &= np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True)

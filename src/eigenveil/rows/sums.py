@@ -1,6 +1,6 @@
-"""`RowSums` and `SumsByNorm`: exact sums of bounded integer rows, the statistics behind a mean that is measured first.
+"""`SumsByNorm`: exact sums of bounded integer rows, the statistic behind a mean that is measured first.
 
-`SumsByNorm` sums the rows of every rung of the ladder of norms apart. So the sum of rows under a bound that is found
+The rows of every rung of the ladder of norms are summed apart. So the sum of rows under a bound that is found
 privately, from the counts of the same reading, needs no reading more. A row on the rung of norm L is put on the grid of
 a bound L, which depends on that row alone. Under a bound B it is weighed by a whole number of at most 2^bits min(1,
 L/B): it then is no longer than 4^bits whatever the bound, a fact about integers, so that a bound may depend on what was
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
 from .bound import RowBound, dense_rows, quantize_values
-from .in_batches import InThreads
 from .norm_counts import LADDER, RowSizes, doubt, norm_table
 from .numpy_passes import add_by_group
-from .one_pass import EXACT_LIMIT, NormSums, Rungs, add_by_norm, add_rows
+from .one_pass import NormSums, Rungs, add_by_norm
 from .persons import units_of
 from .shortening import squared_norms, to_the_bound
 from .units import Units
@@ -28,58 +27,6 @@ IntArray = NDArray[np.int64]
 
 _NORMS = np.append(LADDER, LADDER[-1])
 """That of every rung; what is above the ladder is shortened to its end."""
-
-_FEW = 32
-"""So many rows are added one by one, which takes less time than to make a matrix of their rungs."""
-
-
-class RowSums(InThreads):
-    """The number of rows and the sum of their integers, exact, whatever the order, batch, layout or engine.
-
-    Where persons are the unit it is their number, and the sum of their averages, each of norm at most 2^bits.
-
-    Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
-
-    Examples
-    --------
-    >>> sums = RowSums(RowBound(1.0, bits=4), 2).update(np.array([[0.5, 0.0], [0.0, 1.0], [3.0, 4.0]]))
-    >>> sums.total, sums.n_rows
-    (array([17, 28]), 3)
-    """
-
-    def __init__(self, bound: RowBound, n_features: int) -> None:
-        check_summed(bound)
-        self.bound = bound
-        self.n_rows = 0
-        self.total: IntArray = np.zeros(n_features, dtype=np.int64)
-
-    def _of(self, X: Any) -> tuple[int, IntArray]:
-        units = units_of(self.bound.takes_persons, X)
-        rows, total = dense_rows(units.rows), np.zeros(self.total.size)
-        left = units.with_rows(rows)
-        if units.starts is None and self.bound.rows == "clip":
-            shift = None if self.bound.shift is None else np.asarray(self.bound.shift)
-            squared = add_rows(rows, shift, self.bound.grid_factor, self.bound.bits, total)
-            left = Units(rows[~(squared < EXACT_LIMIT)])
-        if left.n_units:
-            total += _unit_integers(self.bound, left, self.bound.grid_factor).sum(axis=0)
-        return units.n_units, total.astype(np.int64)
-
-    def _add(self, part: tuple[int, IntArray]) -> None:
-        self.n_rows += part[0]
-        self.total += part[1]
-
-    def within(self, norm: float) -> IntArray:
-        """Return the sum under the bound that rows were collected with, in units of 2^-bits of theirs."""
-        if norm != self.bound.norm:
-            raise InvalidParameterError("The sum is that of rows under another bound.")
-        return np.asarray(self.total * 2**self.bound.bits)
-
-    def __add__(self, other: Self) -> Self:
-        total = type(self)(self.bound, self.total.size)
-        total.n_rows = self.n_rows + other.n_rows
-        total.total = self.total + other.total
-        return total
 
 
 class SumsByNorm(RowSizes):
@@ -112,18 +59,17 @@ class SumsByNorm(RowSizes):
         units = units_of(self.bound.takes_persons, X)
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
-        if units.starts is None and self.bound.rows == "clip":
+        asked = units.starts is None and self.bound.rows == "clip"
+        if asked:
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
             left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._rungs, sums)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
-            few = left.starts is None and left.n_units <= _FEW
-            rungs = self._exact_rungs(left.rows) if few else self._rungs_of(left)
+            rungs = self._exact_rungs(left.rows) if asked else self._rungs_of(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
-            add = _add_one_by_one if few else add_by_group
-            add(_unit_integers(self.bound, left, factors), rungs, sums.totals)
+            add_by_group(_unit_integers(self.bound, left, factors), rungs, sums.totals)
             sums.counts[:] += np.bincount(rungs, minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
         return sums.counts[None], found, sums.totals[found].astype(np.int64)
@@ -162,11 +108,6 @@ def check_summed(bound: RowBound) -> None:
         raise InvalidParameterError(
             "The number of pooled rows is private, so their mean is not measured first; append a constant."
         )
-
-
-def _add_one_by_one(rows: FloatArray, groups: IntArray, totals: FloatArray) -> None:
-    for group, row in zip(groups.tolist(), rows, strict=True):
-        totals[group] += row
 
 
 def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatArray:
