@@ -1,5 +1,6 @@
 """Shared by all tests."""
 
+import signal
 from functools import cache
 
 import hypothesis
@@ -14,6 +15,10 @@ from eigenveil import randomness
 # `pytest --hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
 hypothesis.settings.load_profile("repeatable")
+
+# A shell may have started the tests in the background with SIGINT ignored, and what they start would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,9 +3,11 @@
 import contextlib
 import io
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -15,6 +17,7 @@ from rich.console import Console
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli import app, common
+from eigenveil.cli.standard_input import standard_input
 from eigenveil.local import Aggregator, LocalProtocol, encode_many
 from eigenveil.local.wire import to_line
 from helpers import command_result, invoked
@@ -134,6 +137,42 @@ def test_a_signal_to_encode_leaves_no_half_file(tmp_path, number):
     assert [path.name for path in tmp_path.iterdir()] == ["protocol.json"]
     assert told.startswith("eigenveil: interrupted; no half-written file is left")
     assert told.count("\n") == 1
+
+
+def test_a_signal_that_comes_just_before_a_read_does_not_wait_for_input(monkeypatch):
+    """Python has noted it by then, and would act on it after the read, which may have no end."""
+    reading, writing = os.pipe()
+    select_, found = select.select, []
+
+    def wait(files, *others):
+        if not found:  # noted, as when the signal comes here
+            note = signal.set_wakeup_fd(-1)
+            os.write(note, b"\0")
+            signal.set_wakeup_fd(note, warn_on_full_buffer=False)
+        else:
+            os.write(writing, b"rows")
+        found.append([files.index(file) for file in select_(files, *others)[0]])
+        return [files[place] for place in found[-1]], [], []
+
+    monkeypatch.setattr(select, "select", wait)
+    with open(reading) as given, open(writing, "wb"):
+        monkeypatch.setattr(sys, "stdin", given)
+        with standard_input() as stream:
+            assert stream.read(4) == b"rows"
+    assert found == [[1], [0]]  # woken without input, which is when a handler would have run
+
+
+def test_a_signal_that_is_held_lets_the_read_go_on(monkeypatch):
+    reading, writing = os.pipe()
+    with open(reading) as given, open(writing, "wb") as write:
+        monkeypatch.setattr(sys, "stdin", given)
+        before = signal.signal(signal.SIGUSR1, lambda *_: (write.write(b"rows"), write.close()))
+        try:
+            with standard_input() as stream:
+                threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1)).start()
+                assert stream.read() == b"rows"  # whose end is there once the handler has run
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_signal_to_aggregate_keeps_what_was_counted(tmp_path):

@@ -26,6 +26,7 @@ from eigenveil.cli.common import (
     whole_file,
 )
 from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
+from eigenveil.cli.standard_input import standard_input
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -217,7 +218,8 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
                 progress.update(task, advance=taken, seen=seen)
 
             if source == STANDARD:
-                collection.add_stream(sys.stdin.buffer, advance)
+                with standard_input() as stream:
+                    collection.add_stream(stream, advance)
             else:
                 collection.add_file(source, advance)
 
@@ -226,7 +228,10 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
 def _text_rows(path: Path) -> Iterator[Iterator[list[float]]]:
     try:
         if path == STANDARD:
-            yield _numbers(csv.reader(sys.stdin))
+            with standard_input() as stream:
+                text = TextIOWrapper(stream, encoding="utf-8", newline="")
+                yield _numbers(csv.reader(text))
+                text.detach()  # it would be closed with the text
             return
         with TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
             yield _numbers(csv.reader(file))

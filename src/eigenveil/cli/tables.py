@@ -3,7 +3,6 @@
 import csv
 import glob
 import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 
 from .common import note_console
 from .options import FitOptions
+from .standard_input import standard_input
 
 STANDARD = "-"
 
@@ -56,7 +56,10 @@ def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
 
     if paths.count(STANDARD) > 1:
         raise InvalidParameterError("Standard input can be read once; give one dash.")
-    places: list[Any] = [StandardInput(sys.stdin.buffer) if path == STANDARD else path for path in paths]
+    places: list[Any] = list(paths)
+    if STANDARD in paths:
+        with standard_input() as stream:
+            places[paths.index(STANDARD)] = StandardInput(stream)
     if any(isinstance(place, StandardInput) and place.on_disk for place in places):
         note_console(quiet).print(
             "eigenveil: standard input is too long for memory; it is kept in a temporary file without a name, which is "
