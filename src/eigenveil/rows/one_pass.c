@@ -92,10 +92,10 @@ size_t eigenveil_sums_by_norm(const double *restrict rows, ptrdiff_t step, size_
                               const double *restrict factors, double *restrict row, int64_t *restrict counts,
                               double *restrict totals, int64_t *restrict left)
 {
-    size_t n_left = 0;
-    for (size_t first = 0; first < n; first += TILE) {
-        size_t last = n - first < TILE ? n : first + TILE;
-        int16_t groups[TILE];
+    size_t n_left = 0, many = d < 128 ? TILE : 1 + TILE * 128 / d;
+    for (size_t first = 0; first < n; first += many) {
+        size_t last = n - first < many ? n : first + many;
+        int16_t groups[TILE + 1];
         /* Apart from what follows, which would wait for every single look-up. */
         for (size_t i = first; i < last; i++) {
             double sum = change_row(rows + (ptrdiff_t)i * step, d, shift, scale, NULL, 0, 0);

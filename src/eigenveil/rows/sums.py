@@ -69,7 +69,11 @@ class SumsByNorm(RowSizes):
             rungs = self._exact_rungs(left.rows) if asked else self._rungs_of(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
-            add_by_group(_unit_integers(self.bound, left, factors), rungs, sums.totals)
+            integers = _unit_integers(self.bound, left, factors)
+            if asked:
+                np.add.at(sums.totals, rungs, integers)
+            else:
+                add_by_group(integers, rungs, sums.totals)
             sums.counts[:] += np.bincount(rungs, minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
         return sums.counts[None], found, sums.totals[found].astype(np.int64)
@@ -77,8 +81,9 @@ class SumsByNorm(RowSizes):
     @cached_property
     def _rungs(self) -> Rungs:
         """The table of rungs; rows on one of them are put on the grid of a bound of its norm."""
-        scale = np.broadcast_to(1.0 if self._scale is None else self._scale, self._totals.shape[1:])
-        return norm_table(doubt(scale.size), 2.0**self.bound.bits * (scale / _NORMS[:, None]))
+        shape, scale = self._totals.shape, 1.0 if self._scale is None else self._scale
+        factors = 2.0**self.bound.bits * (scale / _NORMS[:, None])
+        return norm_table(doubt(shape[1]), np.ascontiguousarray(np.broadcast_to(factors, shape)))
 
     def _add(self, part: tuple[IntArray, IntArray, IntArray]) -> None:
         bins, found, sums = part
