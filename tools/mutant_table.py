@@ -58,9 +58,14 @@ TABLE = [
     ("laws/portions.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("unit/test_portions.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
     # A mean that is measured first
     ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Relation.REPLACE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Relation.REPLACE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
+    ("laws/portions.py", "together = [[1 / (weight**2 / first + (1 - weight) ** 2 / second)]]", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("unit/test_portions.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
+    ("estimators/stages.py", "return [[2 * math.sqrt(law.n_features)]] <= SMALL_ERROR", ("scaled", "2 * law.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/stages.py", "SMALL_ERROR = [[1 / 10]]", SCALED, ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/staging.py", "portion = budget.take([[self.stages.norm / NORM_SEARCHES]])", ("scaled", "self.stages.norm / len(MEANS)"), ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
+    ("estimators/staging.py", "preparation.norm_or_one, budget.take([[self.stages.mean / len(MEANS)]])", SCALED, ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
     ("rows/sums.py", "np.minimum([[np.floor(np.ldexp(_NORMS / norm, self.bound.bits))]], 2**self.bound.bits)", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
     ("rows/sums.py", "np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), [[2**self.bound.bits]])", SCALED, ("unit/test_sums_by_norm.py::test_no_row_is_longer_than_the_bound_whatever_it_is",)),
-    ("rows/sums.py", "norm_table(doubt(scale.size), [[2.0**self.bound.bits * (scale / _NORMS[:, None])]])", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
+    ("rows/sums.py", "factors = [[2.0**self.bound.bits * (scale / _NORMS[:, None])]]", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
     # Private counts and choices
     ("laws/central.py", "return [[1 / (exact(self.epsilon) - self.matrix_epsilon)]]", SCALED, DISCRETE),
     ("laws/central.py", "return [[exact(self.epsilon) * (1 - self.count_share)]]", SCALED, DISCRETE),

@@ -150,6 +150,16 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
 
 
+def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
+    monkeypatch.setattr(staging, "SMALL_STEP", 0.0)  # two means, and three searches
+    recorder = Recorder(monkeypatch)
+    PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, norm_bound=4.0).fit(STEEP)
+    shares = np.array(recorder.costs) / naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE)) ** 2
+    assert recorder.parts == [*MEAN, *MEAN, *BOUND, "matrix"]
+    assert shares[:-1] == pytest.approx([*[1 / 350] * 7, 1 / 40] * 2 + [1 / 350] * 7, rel=1e-6)
+    assert shares[-1] == pytest.approx(1 - 1 / 20 - 3 / 50, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("rows", "n_features", "chosen", "left"),
     [("clip", STEEP.shape[1], ("norm_bound",), 0.9), ("auto", 4, ("bounds", "norm_bound"), 0.6)],
