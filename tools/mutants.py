@@ -105,6 +105,8 @@ def main() -> None:
     from mutant_table import TABLE
 
     chosen = [mutant for mutant in mutants(TABLE) if options.only in str(mutant)]
+    if not chosen:
+        parser.error(f"no mutant has {options.only!r} in its file or text; --list shows what there is")
     if options.list:
         print("\n".join(str(mutant) for mutant in chosen))
         return
