@@ -149,7 +149,7 @@ def test_csv_blocks_cut_anywhere(tmp_path, batch_size, pad):
         assert minus(statistics(read, np.vstack([COMPANY, row])), without) == OWN[index], row
 
 
-@pytest.mark.parametrize("group", [1, 100])
+@pytest.mark.parametrize("group", [1, pytest.param(100, marks=pytest.mark.heavy)])
 def test_parquet_row_groups_and_parts(tmp_path, batch_size, group):
     def read(rows):
         table = pa.table({name: np.array(rows)[:, j].copy() for j, name in enumerate("abc")})

@@ -40,7 +40,13 @@ def plane_transform(pair, strength):
 
 
 @pytest.mark.parametrize(
-    ("strength", "widen", "size"), [(0.5, 1, 500), (20, 1, 500), (10**5, 1, 500), (3, np.inf, 150)]
+    ("strength", "widen", "size"),
+    [
+        (0.5, 1, 500),
+        pytest.param(20, 1, 500, marks=pytest.mark.heavy),
+        pytest.param(10**5, 1, 500, marks=pytest.mark.heavy),
+        (3, np.inf, 150),
+    ],
 )
 def test_the_second_direction_has_its_law_given_the_first(strength, widen, size):
     generator = np.random.default_rng(int(2 * strength))
@@ -170,7 +176,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(relation):
 
 
 @pytest.mark.parametrize("relation", Relation)
-@pytest.mark.parametrize("bits", [6, 16])
+@pytest.mark.parametrize("bits", [6, pytest.param(16, marks=pytest.mark.heavy)])
 def test_quotients_carry_discrete_laplace_noise_of_their_scale(relation, bits):
     grid = 4**bits
     law = make("eigenvector_sampling", "tight", relation, d=1, k=1)

@@ -73,6 +73,7 @@ def test_a_forecast_is_what_fits_give(benchmark, way, law, n_rows, epsilon):
     compared(benchmark, way, law, 5, n_rows, 2, epsilon, fits=8 if LAWS[law] == 0 else 5)
 
 
+@pytest.mark.heavy
 def test_a_small_table_is_forecast_with_its_preparation_and_not_without(benchmark):
     """150 rows of 4 features with nothing public: comparisons have sampling errors of their own, and no noise shows."""
     came = compared(benchmark, "pairs", "matrix_laplace", 4, 150, 2, 30.0, fits=12)

@@ -125,7 +125,7 @@ def test_intervals_without_the_noise_fail():
     assert all(share < 0.5 for what, (share, _) in found.items() if what.endswith("data"))
 
 
-@pytest.mark.parametrize("strength", [3, 30, 200])
+@pytest.mark.parametrize("strength", [3, *(pytest.param(value, marks=pytest.mark.heavy) for value in (30, 200))])
 def test_where_the_noise_is_large_they_only_get_safer(strength):
     law, unit = made("gaussian", strength)
     found = simulated(law, unit, error_of(law, unit), repeats=100)

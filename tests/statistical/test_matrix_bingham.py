@@ -158,7 +158,7 @@ def column_has_its_conditional_law(
 @pytest.mark.parametrize("typical", [True, False])
 @pytest.mark.parametrize(
     "concentration",
-    [0.0, *(pytest.param(value, marks=pytest.mark.heavy) for value in (1e-300, 1.0, 1e6)), 30.0, 1e12],
+    [0.0, *(pytest.param(value, marks=pytest.mark.heavy) for value in (1e-300, 1.0, 1e6, 1e12)), 30.0],
 )
 def test_conditional_law_of_a_column(concentration: float, typical: bool) -> None:
     assert column_has_its_conditional_law(concentration, typical=typical)

@@ -93,6 +93,7 @@ def test_a_forecast_is_what_the_exact_sampler_gives():
     check_agreement("ppca", "replace", 1, fits=100, repeats=200)
 
 
+@pytest.mark.heavy
 def test_a_forecast_from_a_public_spectrum_is_what_a_fit_on_that_table_gives():
     from sklearn.datasets import load_digits
 

@@ -205,6 +205,7 @@ def alike(law):
     return lambda generator: release(law, moments, generator=generator)
 
 
+@pytest.mark.heavy
 def test_intervals_know_that_the_number_of_rows_is_noisy():
     law, generator = made(3, "add_remove"), seeded_generator(2)
     one = alike(law)(generator)
@@ -229,6 +230,7 @@ def test_errors_of_releases_are_as_simulated(name):
 # The choice between a free and a paid number of rows.
 
 
+@pytest.mark.heavy
 def test_a_variance_is_better_told_by_the_free_number_below_28_features():
     """The two sides of the crossing are errors of laws as they are drawn, not of the formulas."""
 

@@ -282,6 +282,7 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
     assert old > unnoticed + 4 or delta > 0  # the control: one constant for all laws let more pass
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_wide_noise_that_is_not_alike_is_known_from_few_draws(monkeypatch):
     """39 draws by the law took a minute and a half at 3,000 features."""
@@ -307,7 +308,7 @@ def test_directions_that_stand_for_all_do_not_ask_for_more_draws():
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("standardize", [pytest.param(False, marks=pytest.mark.heavy), True])
 def test_of_noise_that_is_not_alike_hardly_anything_is_found(standardize):
     # Rows far from the origin, so that the noise of the mean is noise along it; and features without correlation.
     rng, found_more, fits = np.random.default_rng(6), 0, 10

@@ -56,7 +56,9 @@ def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_p
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # "swamps", where nothing is correlated
-@pytest.mark.parametrize("options", [{"rows": "clip", "bounds": (-1.0, 1.0)}, {"rows": "signs"}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"rows": "clip", "bounds": (-1.0, 1.0)}, marks=pytest.mark.heavy), {"rows": "signs"}]
+)
 def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
     # With noise far above what 20,000 rows are correlated by chance.
     options = options | {"epsilon": 0.1, "standardize": True}

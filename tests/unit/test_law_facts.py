@@ -21,6 +21,7 @@ CASES = [
 ]  # fmt: skip
 IDS = ["-".join(case) for case in CASES]
 ADDITIVE = [name for name, kind in LAWS.items() if kind.adds_noise]
+LONG = ("wishart", "mod_sulq", "frobenius", "eigenvector_sampling")  # in the long run
 
 
 def made(name, calibration=None, relation=Relation.REPLACE, *, d=3, k=1, epsilon=1.0):
@@ -166,7 +167,9 @@ def test_sampled_likelihoods_have_mean_one_ratios(name):
 
 
 @pytest.mark.parametrize("row_norms", [pytest.param("any", marks=pytest.mark.heavy), "unit"])
-@pytest.mark.parametrize("name", LOCAL_LAWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.heavy) if name == "gaussian_paper" else name for name in LOCAL_LAWS]
+)
 def test_local_likelihoods_have_mean_one_ratios(name, row_norms):
     """E under one row of p(report | other row)/p(report | row) is 1."""
     kind, generator, n = LOCAL_LAWS[name], seeded_generator(2), 10_000
@@ -192,7 +195,13 @@ def simulated(name, *, runs, n_rows):
     return forecast.mean, forecast.standard_error, first_order
 
 
-@pytest.mark.parametrize("name", [*ADDITIVE, "ppca", "eigenvector_sampling"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.heavy) if name in LONG else name
+        for name in (*ADDITIVE, "ppca", "eigenvector_sampling")
+    ],
+)
 def test_first_order_losses_agree_with_a_simulation(name):
     mean, error, first_order = simulated(name, runs=500 if LAWS[name].adds_noise else 1500, n_rows=10**5)
     room = 6 * error + 0.01 * first_order

@@ -201,7 +201,12 @@ def test_noise_beyond_the_integers_is_left_out_with_its_reason():
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("matrix_laplace", 0.1), ("gaussian", 1e-4), ("eigenvector_sampling", 0.03)]
+    ("name", "target"),
+    [
+        pytest.param("matrix_laplace", 0.1, marks=pytest.mark.heavy),
+        ("gaussian", 1e-4),
+        pytest.param("eigenvector_sampling", 0.03, marks=pytest.mark.heavy),
+    ],
 )
 def test_rows_and_epsilon_needed_meet_the_target_and_not_much_less_does(name, target):
     assumed = scenario(delta=1e-6 if name == "gaussian" else 0.0, repeats=25)
