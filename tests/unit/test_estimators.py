@@ -370,10 +370,15 @@ def test_ridge_finds_the_coefficients_and_does_not_blow_up():
     assert abs(model.intercept_ - 2.0) < 0.2
     assert model.r2_ > 0.8
     assert model.score(X, y) > 0.8
-    with pytest.warns(NoiseWarning, match="The noise hides"):  # the target, or what it depends on
-        swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0, center=False).fit(X[:200], y[:200])
-    assert np.linalg.norm(swamped.coef_) < 5
-    assert 0 <= swamped.r2_ <= 1
+    told = 0
+    for _ in range(6):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0, center=False).fit(X[:200], y[:200])
+        told += any("The noise hides" in str(one.message) for one in caught)  # the target, or what it depends on
+        assert np.linalg.norm(swamped.coef_) < 5
+        assert 0 <= swamped.r2_ <= 1
+    assert told >= 3  # noise looks like a relation in one fit of a hundred, as the level of the warning has it
 
 
 def test_ridge_of_any_column_from_one_release():
