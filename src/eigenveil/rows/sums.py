@@ -59,7 +59,7 @@ class SumsByNorm(RowSizes):
         units = units_of(self.bound.takes_persons, X)
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
-        asked = units.starts is None and self.bound.rows == "clip"
+        asked = self.bound.by_one_factor
         if asked:
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
@@ -70,7 +70,7 @@ class SumsByNorm(RowSizes):
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
             integers = _unit_integers(self.bound, left, factors)
-            if asked:
+            if asked:  # so few that to touch all totals, as a product does, takes longer
                 np.add.at(sums.totals, rungs, integers)
             else:
                 add_by_group(integers, rungs, sums.totals)
