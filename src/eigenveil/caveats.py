@@ -4,11 +4,6 @@ Mironov, On significance of the least significant bits for differential privacy 
 float64 noise tell neighbouring data apart; docs/explanation/decisions/0003-exactness.md says what became of ours.
 """
 
-ROUNDED_CAVEAT = (
-    "Drawn by version 0.1 from float64 numbers: their spacing, and ties to even where noise was rounded to the grid, "
-    "let an observer tell neighbouring data apart more often than epsilon allows (after Mironov 2012)."
-)
-"""What is true of a record that says "rounded"."""
 FLOAT_CAVEAT = (
     "The noise is drawn in float64: which values the sum can take depends on the data, and an observer who looks at "
     "their last bits can tell neighbouring data apart (Mironov 2012)."

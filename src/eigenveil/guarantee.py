@@ -4,8 +4,7 @@ A guarantee is a function of public parameters and never of data. It is a frozen
 code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
 
 What never changes meaning: the words of `Relation`, `Unit` and `Numerics`, and the fields that `Guarantee.to_dict`
-writes. A field may be added, with a default that says what a record without it meant. A word that turned out to promise
-too much goes, and records that hold it are read as what is true of them: "rounded", of version 0.1, is idealized.
+writes. A field may be added, with a default that says what a record without it meant.
 """
 
 import html
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from .caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT, ROUNDED_CAVEAT
+from .caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT
 from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
 from .odds import chance, odds_factor
 
@@ -204,24 +203,20 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the guarantee that `to_dict` wrote, in this version or an earlier one."""
+        """Return the guarantee that `to_dict` wrote."""
         claimed, caveats = fields["claimed"], tuple(str(caveat) for caveat in fields["caveats"])
         reproducible = truth_value("reproducible", fields["reproducible"])
-        numerics = fields["numerics"]
-        if numerics == _ROUNDED:
-            numerics = Numerics.IDEALIZED
-            caveats = tuple(dict.fromkeys((*caveats, ROUNDED_CAVEAT)))
         return cls(
             epsilon=float(fields["epsilon"]),
             delta=float(fields["delta"]),
             relation=Relation(fields["relation"]),
-            numerics=Numerics(numerics),
+            numerics=Numerics(fields["numerics"]),
             rho=None if fields["rho"] is None else float(fields["rho"]),
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
             caveats=caveats,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
-            unit=Unit(fields.get("unit", Unit.ROW)),  # records of version 0.1 have none
+            unit=Unit(fields.get("unit", Unit.ROW)),  # ledgers of format 2 have none
         )
 
     def in_words(self) -> tuple[str, ...]:
@@ -297,4 +292,3 @@ _NUMERICS = {
     Numerics.EMPIRICAL: "Empirical numerics: the values come from a Markov chain whose convergence is checked by "
     "tests and not proved, so the promise rests on experiment.",
 }
-_ROUNDED = "rounded"

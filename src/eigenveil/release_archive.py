@@ -8,14 +8,12 @@ import io
 import math
 import zipfile
 from collections.abc import Collection
-from typing import TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 HEADER = "release.json"
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 _UTF8_NAMES = 0x800
 _MOST_MEMBERS, _MOST_DIMENSIONS, _HEADER_BYTES = 16, 3, 2**22
 
@@ -43,8 +41,8 @@ def header_of(members: dict[str, bytes]) -> bytes:
     return text
 
 
-def arrays_of(members: dict[str, bytes], names: Collection[str], kind: type[_Scalar]) -> dict[str, NDArray[_Scalar]]:
-    """Return the arrays among the members, all of one type and with names of the format."""
+def arrays_of(members: dict[str, bytes], names: Collection[str]) -> dict[str, NDArray[np.int64]]:
+    """Return the arrays among the members, all of int64 and with names of the format."""
     arrays = {}
     for member, content in members.items():
         if member == HEADER:
@@ -52,21 +50,21 @@ def arrays_of(members: dict[str, bytes], names: Collection[str], kind: type[_Sca
         name = member.removesuffix(".npy")
         if name == member or name not in names:
             raise ValueError("the format has no such member")
-        arrays[name] = _array(content, np.dtype(kind))
+        arrays[name] = _array(content)
     return arrays
 
 
-def _array(content: bytes, kind: np.dtype[_Scalar]) -> NDArray[_Scalar]:
+def _array(content: bytes) -> NDArray[np.int64]:
     stream = io.BytesIO(content)
     version = npy_format.read_magic(stream)
     read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}[version]
     shape, by_column, found = read(stream)
-    if found.hasobject or found.newbyteorder("=") != kind:
+    if found.hasobject or found.newbyteorder("=") != np.dtype(np.int64):
         raise ValueError("an array is of another type")
     if len(shape) > _MOST_DIMENSIONS or any(type(size) is not int or size < 1 for size in shape):
         raise ValueError("an array has another shape")
     start = stream.tell()
-    if math.prod(shape) * kind.itemsize != len(content) - start:
+    if math.prod(shape) * found.itemsize != len(content) - start:
         raise ValueError("an array is cut short, or longer than it says")
     numbers = np.frombuffer(content, found, offset=start).reshape(shape, order="F" if by_column else "C")
-    return np.array(numbers, dtype=kind, order="C")
+    return np.array(numbers, dtype=np.int64, order="C")

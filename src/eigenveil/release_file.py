@@ -4,8 +4,7 @@ One ``.npy`` member of int64 an array, and ``release.json`` with the format numb
 guarantee and the origin. Its zip comment holds the SHA-256 of every byte before it, so a changed or truncated file is
 refused. That is a checksum, not a signature: it finds damage, and it does not prove who wrote the file.
 
-What never changes meaning: a field of a format that has been written. A new meaning is a new format number, and every
-format that was ever written is read.
+What never changes meaning: a field of a format that a published version wrote. A new meaning is a new format number.
 """
 
 import hashlib
@@ -24,7 +23,6 @@ from .errors import InvalidParameterError, ReleaseFileError
 from .guarantee import Guarantee
 from .origin import Origin
 from .release_archive import arrays_of, header_of, members_of
-from .release_format_1 import OLD_NAMES, upgraded
 from .release_schema import NAMES, check_content
 
 IntArray = NDArray[np.int64]
@@ -103,27 +101,17 @@ def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) ->
 
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
     found = header["format"]
-    if type(found) is not int or found < 1:
+    if type(found) is not int:
         raise ValueError("a format is a number")
-    if found > FORMAT:
-        raise ReleaseFileError(
-            f"The release file {source} has format {found}, and this version reads up to {FORMAT}; update eigenveil."
-        )
-    if found == 1:
-        _check_keys(header, ("format", "guarantee", "provenance"))
-        floats = arrays_of(members, OLD_NAMES, np.float64)
-        return upgraded(floats, header["guarantee"], header["provenance"])
-    _check_keys(header, ("format", "unit", "guarantee", "origin"))
-    arrays = arrays_of(members, NAMES, np.int64)
+    if found != FORMAT:
+        raise ReleaseFileError(f"The release file {source} has format {found}, and this version reads format {FORMAT}.")
+    if set(header) != {"format", "unit", "guarantee", "origin"}:
+        raise ValueError("a header has the fields of its format")
+    arrays = arrays_of(members, NAMES)
     if set(header["unit"]) != set(arrays) or any(type(one) not in (int, float) for one in header["unit"].values()):
         raise ValueError("every array has a unit")
     unit = {name: float(one) for name, one in header["unit"].items()}
     return arrays, unit, Guarantee.from_dict(header["guarantee"]), Origin.from_dict(header["origin"])
-
-
-def _check_keys(record: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    if set(record) != set(known):
-        raise ValueError("a header has the fields of its format")
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -109,8 +109,6 @@ def _shows_less(array: IntArray) -> bool:
 def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:
     """Read a release file and return it, or raise `ReleaseFileError` if a single bit of it changed.
 
-    Files of format 1 (version 0.1) are read too: docs/reference/release_file.md says what they do not tell.
-
     Parameters
     ----------
     path : path

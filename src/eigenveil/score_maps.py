@@ -142,7 +142,7 @@ def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Sc
             f"The score map {source} has format {header['format']}, and this version reads up to {FORMAT}; update "
             "eigenveil."
         )
-    grid, counts = ScoreGrid.from_dict(header["grid"]), arrays_of(members, {"counts"}, np.int64)["counts"]
+    grid, counts = ScoreGrid.from_dict(header["grid"]), arrays_of(members, {"counts"})["counts"]
     if counts.shape != grid.shape:
         raise ValueError("there is one count a cell")
     told = {name: header[name] for name in ("n_units", "ledger_entry", "created", "package_version")}

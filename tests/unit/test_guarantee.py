@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon
-from eigenveil.caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT, ROUNDED_CAVEAT
+from eigenveil.caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Guarantee, Numerics, Relation, Unit
 from helpers import assert_one_sentence, refused
@@ -42,22 +42,7 @@ def test_a_bare_record_claims_no_more_than_real_arithmetic():
     assert Guarantee(1.0).numerics is Numerics.IDEALIZED
 
 
-def test_rounded_is_no_word_any_more_and_old_records_are_read_as_what_is_true_of_them():
-    with pytest.raises(ValueError, match="rounded"):
-        Guarantee(1.0, numerics="rounded")
-    inner = {**Guarantee(0.5).to_dict(), "numerics": "rounded"}
-    old = {**Guarantee(1.0, caveats=("A first one.",)).to_dict(), "numerics": "rounded", "parts": [inner]}
-    read = Guarantee.from_dict(old)
-    assert read.numerics is read.parts[0].numerics is Numerics.IDEALIZED
-    assert read.caveats == ("A first one.", ROUNDED_CAVEAT)
-    assert read.parts[0].caveats == (ROUNDED_CAVEAT,)
-    assert "Mironov" in ROUNDED_CAVEAT
-    again = Guarantee.from_dict(read.to_dict())  # written anew it says so, and is not told twice
-    assert again == read
-    assert Guarantee.from_dict({**read.to_dict(), "numerics": "rounded"}).caveats == read.caveats
-
-
-@pytest.mark.parametrize("caveat", [ROUNDED_CAVEAT, FLOAT_CAVEAT, DIRECTION_CAVEAT])
+@pytest.mark.parametrize("caveat", [FLOAT_CAVEAT, DIRECTION_CAVEAT])
 def test_a_caveat_is_one_sentence(caveat):
     assert_one_sentence(ValueError(caveat))
 

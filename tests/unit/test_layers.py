@@ -50,7 +50,6 @@ ALLOWED = {
     "uncertainty": {"errors", "laws", "matrix_reading", "postprocess", "scaled_reading"},
     "regressing": {"errors", "matrix_reading", "origin", "postprocess", "uncertainty"},
     "reading": {"errors", "matrix_reading", "origin", "postprocess", "regressing", "share_reading", "uncertainty"},
-    "release_format_1": {"guarantee", "laws", "origin", "row_rule"},
     "release_archive": set(),
     "release_schema": {"guarantee", "laws", "origin"},
     "release_file": {
@@ -59,7 +58,6 @@ ALLOWED = {
         "guarantee",
         "origin",
         "release_archive",
-        "release_format_1",
         "release_schema",
     },
     "notebook": set(),
@@ -250,8 +248,8 @@ def test_estimators_are_known_to_others_by_their_public_methods():
     assert {"_release", "_check_rows"} <= private
 
 
-# A theorem names the laws it is about, `auto` those it chooses from, and old files hold the names of their time.
-MAY_NAME = ("laws.", "theory.bounds.", "release_format_1")
+# A theorem names the laws it is about, and `auto` those it chooses from.
+MAY_NAME = ("laws.", "theory.bounds.")
 
 
 def compared_names(text):

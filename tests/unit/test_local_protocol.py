@@ -78,40 +78,6 @@ def test_a_changed_protocol_is_refused():
         LocalProtocol.load("there-is-no-such-file.json")
 
 
-# What version 0.1 wrote for LocalProtocol(4, 1.0), with the fingerprint that its reports carry.
-FORMAT_1 = {
-    "format": 1,
-    "n_features": 4,
-    "epsilon": 1.0,
-    "delta": 0.0,
-    "norm_bound": 1.0,
-    "mechanism": "double_cap",
-    "row_norms": "any",
-    "trace_share": 0.05,
-    "shift": None,
-    "scale": None,
-    "purpose": "",
-    "fingerprint": "4d304456ff9bdaed947c276561e4a992db0f0f5b11b8f6666a0902b7aec2b805",
-}
-
-
-def test_a_protocol_of_format_1_keeps_its_reports():
-    text = json.dumps(FORMAT_1, indent=1) + "\n"
-    old, new = LocalProtocol.from_json(text), LocalProtocol(4, 1.0)
-    assert old.fingerprint == FORMAT_1["fingerprint"]
-    assert old.to_json() == text
-    assert (old.law, old.guarantee()) == ("double_cap", new.guarantee())
-    assert old != new  # a report carries the fingerprint of one of them
-    report = encode(old, [1, 0, 0, 0])
-    size = law_of(old).payload_bytes
-    assert unpack([report], old.tag, size).refusals == [None]
-    assert unpack([report], new.tag, size).refusals == [Refusal.FOREIGN]
-    assert simulate(old, np.eye(4)).law.name == "double_cap"
-    for changed in ({"mechanism": "one_bit"}, {"law": "double_cap"}, {"format": 2}, {"format": 3}, {"format": [1]}):
-        with refused(InvalidParameterError):
-            LocalProtocol.from_json(json.dumps(FORMAT_1 | changed))
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -130,7 +96,6 @@ def test_a_protocol_of_format_1_keeps_its_reports():
         {"shift": [1.0]},
         {"scale": [0.0] * 6},
         {"purpose": 3},
-        {"format": 3},
     ],
 )
 def test_refused_parameters(parameters):

@@ -1,14 +1,11 @@
 """What a release of the local model says: the same from a file as from the estimator, in the units of the features."""
 
-import hashlib
-import io
 import json
-import zipfile
 
 import numpy as np
 import pytest
 
-from eigenveil import Guarantee, load_release
+from eigenveil import load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators import local_pca as estimator_module
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
@@ -108,50 +105,3 @@ def test_a_collection_and_its_file(tmp_path):
     assert back.n_rows == 200
     assert np.array_equal(back.covariance, release.covariance)
     np.testing.assert_allclose(back.covariance, 1.5**2 * law_of(protocol).estimate(collection.totals))
-
-
-def written_by_version_0_1(covariance: np.ndarray, components: np.ndarray, n_rows: int) -> bytes:
-    """A local release as version 0.1 wrote it: floats, an untyped provenance, a checksum in the zip comment."""
-    parameters = {
-        "format": 1, "n_features": 3, "epsilon": 4.0, "delta": 0.0, "norm_bound": 3.0, "mechanism": "double_cap",
-        "row_norms": "any", "trace_share": 0.05, "shift": None, "scale": [1.0, 2.0, 1.0], "purpose": "winter trial",
-    }  # fmt: skip
-    provenance = {
-        "package_version": "0.1.0", "model": "local", "mechanism": "double_cap", "parameters": parameters,
-        "fingerprint": "ab" * 32, "n_rows": n_rows, "refused": {"malformed": 2}, "simulated": False,
-        "feature_names": None, "created": "2025-01-01T00:00:00+00:00",
-    }  # fmt: skip
-    guarantee = Guarantee(4.0, numerics="idealized", caveats=("Local model.",)).to_dict()
-    del guarantee["unit"]  # which version 0.1 did not have
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("release.json", json.dumps({"format": 1, "guarantee": guarantee, "provenance": provenance}))
-        for name, value in (("covariance", covariance), ("components", components)):
-            content = io.BytesIO()
-            np.save(content, value)
-            archive.writestr(f"{name}.npy", content.getvalue())
-        archive.comment = b" " * 71
-    body = buffer.getvalue()[:-71]
-    return body + b"sha256:" + hashlib.sha256(body).hexdigest().encode()
-
-
-def test_a_local_release_of_format_1_is_read(tmp_path):
-    covariance = np.array([[4.0, 0.5, 0.0], [0.5, 1.0, -0.25], [0.0, -0.25, -0.125]])
-    vectors = np.linalg.eigh(covariance)[1][:, ::-1].T
-    path = tmp_path / "old.npz"
-    path.write_bytes(written_by_version_0_1(covariance, vectors[:2], 500))
-    release = load_release(path)
-    # The grid of the rows, 2^-16 of the norm bound, is the only rounding.
-    np.testing.assert_allclose(release.scaled_covariance, covariance, atol=1e-10)
-    np.testing.assert_allclose(release.covariance, covariance / np.outer([1, 2, 1], [1, 2, 1]), atol=1e-10)
-    np.testing.assert_allclose(np.abs(np.sum(release.components * vectors[:2], axis=1)), 1.0, atol=1e-9)
-    np.testing.assert_allclose(release.explained_variance, np.linalg.eigvalsh(covariance)[:0:-1], atol=1e-9)
-    np.testing.assert_allclose(release.explained_variance_ratio, release.explained_variance / 4.875, atol=1e-9)
-    assert release.law.name == "double_cap"
-    law = law_of(LocalProtocol(3, 4.0))
-    assert release.noise_sd == pytest.approx(9 * law.off_diagonal_sd / np.sqrt(500))
-    assert (release.n_rows, release.guarantee.epsilon) == (500, 4.0)
-    assert release.origin.collection.refused == {"malformed": 2}
-    assert release.origin.parameters["law"] == "double_cap"
-    again = load_release(release.save(tmp_path / "new.npz"))
-    assert np.array_equal(again.covariance, release.covariance)

@@ -1,6 +1,5 @@
 """The Aggregator: exact sums, refusals, merging, crashes; and the bound of the shuffler."""
 
-import contextlib
 import io
 import os
 import sqlite3
@@ -321,29 +320,6 @@ def test_many_kills_lose_no_acknowledged_report(tmp_path):
             known = collection.n_reports
             assert collection.add_many(reports[:seen]).refused == {"repeated": seen}
     assert known > 47_000
-
-
-def test_a_collection_of_format_1_gets_its_seal(tmp_path):
-    protocol, path = protocol_for(), tmp_path / "collection.db"
-    reports = reports_for(protocol, 6)
-    with Aggregator(protocol, path) as collection:
-        collection.add_many([*reports[:4], b"junk"])
-        before = collection.totals
-
-    def make_old(*statements):
-        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-            for statement in ("DROP TABLE seal", "UPDATE collection SET format = 1", *statements):
-                connection.execute(statement)
-
-    make_old()
-    for accepted in (2, 0):
-        with Aggregator.open(path) as collection:
-            assert collection.n_reports >= 4
-            assert (collection.totals.sums == before.sums).all() or not accepted
-            assert collection.add_many(reports).accepted == accepted
-    make_old("DELETE FROM report WHERE id = (SELECT min(id) FROM report)")
-    with refused(CollectionError):
-        Aggregator.open(path)
 
 
 def test_a_failed_batch_leaves_no_trace(monkeypatch):

@@ -132,7 +132,7 @@ def test_control_a_header_rewritten_without_a_change_is_read(release, tmp_path):
         (lambda header: header["origin"].update(rows={"norm": -1.0}), "follow the format"),
         (lambda header: header["origin"].update(request={"kind": "wish"}), "follow the format"),
         (lambda header: header["origin"].update(request=7), "follow the format"),
-        (lambda header: header.update(format=1), "follow the format"),
+        (lambda header: header.update(format=1), "format 1"),
     ],
 )
 def test_a_foreign_header_is_refused(release, tmp_path, change, says):

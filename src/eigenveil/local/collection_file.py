@@ -24,19 +24,18 @@ from .protocol import LocalProtocol, law_of
 from .wire import ID_BYTES
 
 FORMAT = 2
-UNSEALED_FORMAT = 1  # gets its seal when it is opened
 APPLICATION_ID = 0x65766C63  # "evlc": tells a collection from any other SQLite file
 WAIT_SECONDS = 60.0
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; it quotes a damaged file, whose text need not be UTF-8."""
-_SEAL = """CREATE TABLE seal (
-    only INTEGER PRIMARY KEY CHECK (only = 1), nonce TEXT NOT NULL, ids TEXT NOT NULL, hash TEXT NOT NULL)"""
 _SCHEMA = (
     """CREATE TABLE collection (
         only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, protocol TEXT NOT NULL,
         n_reports INTEGER NOT NULL, n_seeded INTEGER NOT NULL, ones INTEGER NOT NULL, sums BLOB NOT NULL)""",
     "CREATE TABLE report (id BLOB PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE refused (reason TEXT PRIMARY KEY, count INTEGER NOT NULL)",
+    """CREATE TABLE seal (
+        only INTEGER PRIMARY KEY CHECK (only = 1), nonce TEXT NOT NULL, ids TEXT NOT NULL, hash TEXT NOT NULL)""",
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
 # A rollback journal, as of a ledger: what was acknowledged stands in the file itself, and in no log beside it that
@@ -110,15 +109,10 @@ def fill(connection: sqlite3.Connection, protocol: LocalProtocol) -> None:
         connection.execute(statement)
     sums = Totals.empty(law_of(protocol).n_matrices, protocol.n_features).sums.tobytes()
     rows(connection, "INSERT INTO collection VALUES (1, ?, ?, 0, 0, 0, ?)", FORMAT, protocol.to_json(), sums)
-    add_seal(connection, 0)
-    connection.execute("COMMIT")
-
-
-def add_seal(connection: sqlite3.Connection, ids: int) -> None:
-    """Give a collection its first seal, and a random number that tells it from all others."""
-    connection.execute(_SEAL)
+    # A random number tells this collection from all others.
     rows(connection, "INSERT INTO seal VALUES (1, ?, '', '')", secrets.token_hex(16))
-    seal(connection, ids)
+    seal(connection, 0)
+    connection.execute("COMMIT")
 
 
 def seal(connection: sqlite3.Connection, ids: int) -> None:

@@ -1,8 +1,7 @@
 """`LocalProtocol`: the public agreement between clients and server, as a small JSON file with a fingerprint.
 
-Clients hold the file for years, so a written text never changes its meaning or its fingerprint: format 1, which calls
-the law "mechanism", is read, and its protocol stands for the same reports as before. A text without a rank means
-rank 1, and rank 1 is not written.
+Clients hold the file for years, so a written text never changes its meaning or its fingerprint. A text without a rank
+means rank 1, and rank 1 is not written.
 """
 
 import hashlib
@@ -22,7 +21,6 @@ from ..row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 
 FORMAT = 2
-FORMATS = (1, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,6 @@ class LocalProtocol:
         most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other laws have rank 1.
     accept_inexact : bool
         Whether ``"auto"`` may choose a law that is proved for real arithmetic only, which is ``double_cap``. No field.
-    format : int
-        The format of its text. Reports carry the fingerprint of that text, so a protocol keeps the one it was
-        written in.
 
     Examples
     --------
@@ -79,13 +74,11 @@ class LocalProtocol:
     scale: tuple[float, ...] | None = None
     purpose: str = ""
     rank: int | None = field(default=None, kw_only=True)
-    format: int = field(default=FORMAT, kw_only=True)
     accept_inexact: InitVar[bool] = field(default=False, kw_only=True)
 
     def __post_init__(self, accept_inexact: bool) -> None:
         if not isinstance(self.purpose, str):
             raise InvalidParameterError("purpose must be text.")
-        _check_format(self.format)
         # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
         asked = {name: getattr(self, name) for name in ("law", *PARAMETERS)}
         law = (
@@ -121,15 +114,15 @@ class LocalProtocol:
         return bytes.fromhex(self.fingerprint)[:TAG_BYTES]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types, by today's names, with the number of the format."""
-        return {"format": self.format, **asdict(self)}
+        """Return the public parameters in JSON types, with the number of the format."""
+        return {"format": FORMAT, **asdict(self)}
 
     def _text_fields(self) -> dict[str, Any]:
-        """Return the fields by the names of the protocol's own format."""
+        """Return what the text holds, but for the fingerprint."""
         written = self.to_dict()
         if written["rank"] == 1:
             del written["rank"]
-        return {_text_name(name, self.format): value for name, value in written.items()}
+        return written
 
     def to_json(self) -> str:
         """Return the protocol as JSON text, with its fingerprint."""
@@ -140,16 +133,16 @@ class LocalProtocol:
         """Return the protocol that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
             content = parsed_json(text)
-            found = content["format"]
+            found = content.pop("format")
             fingerprint = content.pop("fingerprint")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidParameterError("The text is not a local protocol of eigenveil.") from error
-        _check_format(found)
+        if found != FORMAT:
+            raise InvalidParameterError(f"The protocol has format {found!r}, and this version reads format {FORMAT}.")
         content = {"rank": 1, **content}
-        names = {_text_name(one.name, found): one.name for one in fields(cls)}
-        if set(content) != set(names):
+        if set(content) != {one.name for one in fields(cls)}:
             raise InvalidParameterError("The protocol does not have the fields of its format.")
-        protocol = cls(**{name: content[written] for written, name in names.items()})
+        protocol = cls(**content)
         if protocol.fingerprint != fingerprint:
             raise InvalidParameterError("The protocol was changed after it was written; get it anew.")
         return protocol
@@ -182,15 +175,3 @@ def law_of(protocol: LocalProtocol) -> LocalLaw:
 def row_rule_of(protocol: LocalProtocol) -> RowRule:
     """Return the public rule by which rows become integers."""
     return RowRule(protocol.norm_bound, law_of(protocol).row_bits, protocol.shift, protocol.scale)
-
-
-def _text_name(name: str, form: int) -> str:
-    """Return what a format calls a field."""
-    return "mechanism" if form == 1 and name == "law" else name
-
-
-def _check_format(found: object) -> None:
-    if found not in FORMATS:
-        raise InvalidParameterError(
-            f"The protocol has format {found!r}, and this version reads up to {FORMAT}; update eigenveil."
-        )

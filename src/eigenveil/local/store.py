@@ -80,23 +80,12 @@ class Store:
     def _read_protocol(self) -> LocalProtocol:
         with self.snapshot():
             found = rows(self.connection, "SELECT format, protocol FROM collection")
-        if len(found) != 1 or found[0][0] not in (content.UNSEALED_FORMAT, content.FORMAT):
+        if len(found) != 1 or found[0][0] != content.FORMAT:
             raise CollectionError(f"The collection {self.path} has a format that this version does not read.")
-        if found[0][0] == content.UNSEALED_FORMAT:
-            self._upgrade()
         try:
             return LocalProtocol.from_json(found[0][1])
         except (EigenveilError, TypeError) as error:
             raise self._damaged() from error
-
-    def _upgrade(self) -> None:
-        with self._written(), self._intact():
-            if rows(self.connection, "SELECT format FROM collection") == [(content.UNSEALED_FORMAT,)]:
-                count, ids = content.summed_ids(self.connection)
-                if rows(self.connection, "SELECT n_reports FROM collection") != [(count,)]:
-                    raise self._damaged()
-                rows(self.connection, "UPDATE collection SET format = ?", content.FORMAT)
-                content.add_seal(self.connection, ids)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -187,9 +187,7 @@ class LocalLaw(Law):
         """Return the unbiased estimate of A, the mean of x x' for rows of norm at most 1."""
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
-        """Return the unbiased estimate of A; a file of format 1 has no sums, and its "matrix" is n times A."""
-        if "matrix" in values:
-            return np.asarray(values["matrix"] / n_rows)
+        """Return the unbiased estimate of A."""
         return self._estimated(values["sums"], float(values["ones"]), n_rows)
 
     def estimate(self, totals: Totals) -> FloatArray:
