@@ -34,13 +34,13 @@ class MatrixReading:
     @cached_property
     def law(self) -> Law | None:
         """The public law that drew the release; None where this version does not know it, or not its parameters."""
-        from .laws.averaged import released_by
+        from .laws import law_from
         from .laws.local import local_law_from
 
         try:
             if self.origin.model == "local":
                 return local_law_from(self.origin.parameters)
-            return released_by(self.origin.law, self.origin.parameters)
+            return law_from(self.origin.law, self.origin.parameters)
         except (TypeError, KeyError, ValueError):
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None

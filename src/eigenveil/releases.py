@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from .adding import added
 from .comparison import Comparison, compare
 from .errors import ReleaseFileError, integer_between
 from .exporting import Exporting
@@ -35,7 +34,7 @@ class Release(Using, Synthesizing, Exporting):
     Its attributes say what it holds in the user's units: `covariance`, `mean`, `correlation`, `scale`, `components`,
     `explained_variance`, `regression`, ... See `eigenveil.reading.Reading`. Its methods use it: `transform`, `pca`,
     `regress`, `whiten`, `mahalanobis`, `lda`, `cca`, `factor_analysis`, `sample`, `to_sklearn`, `to_json`, `to_onnx`,
-    `compare`, and ``+`` for two releases of one table. All of that is post-processing, and costs no privacy.
+    `compare`. All of that is post-processing, and costs no privacy.
 
     Parameters
     ----------
@@ -81,10 +80,6 @@ class Release(Using, Synthesizing, Exporting):
     def compare(self, other: "Release") -> Comparison:
         """Return how this release and another of the same features compare; see `eigenveil.comparison.compare`."""
         return compare(self, other)
-
-    def __add__(self, other: object) -> "Release":
-        """Return the inverse-variance mean of two releases of one table; what both promise adds up."""
-        return added(self, other) if isinstance(other, Release) else NotImplemented
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in sorted(self.integers.items()))

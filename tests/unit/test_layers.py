@@ -65,10 +65,9 @@ ALLOWED = {
     "synthesizing": {"errors", "matrix_reading", "postprocess", "reading", "schema"},
     "exporting": {"errors", "guarantee", "matrix_reading", "reading"},
     "comparison": {"accounting", "errors", "guarantee", "notebook", "with_error"},
-    "adding": {"accounting", "errors", "laws", "version"},
 }
 ALLOWED["releases"] = {
-    "adding", "comparison", "errors", "exporting", "guarantee", "matrix_reading", "notebook", "origin",
+    "comparison", "errors", "exporting", "guarantee", "matrix_reading", "notebook", "origin",
     "release_file", "synthesizing", "using", "whole_file",
 }  # fmt: skip
 ALLOWED["score_maps"] = {

@@ -352,7 +352,6 @@ def test_whatever_a_file_holds_it_is_used_or_refused_in_one_sentence(path):
         lambda: release.factor_analysis(1).loadings,
         lambda: release.sample(5, random_state=0),
         lambda: release.compare(release).affinity,
-        lambda: release + release,
     ):
         try:
             found = call()
