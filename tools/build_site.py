@@ -1,26 +1,21 @@
-"""The site, built by both of its builders and checked as it was built.
+"""The site, built by MkDocs and checked as it was built.
 
-python tools/build_site.py FOLDER    build FOLDER/mkdocs and FOLDER/zensical; a warning or a broken link is an error
+python tools/build_site.py FOLDER    build the site in FOLDER; a warning or a broken link is an error
 
-MkDocs and Zensical read the same mkdocs.yml, and both are strict. They check links between pages. What they do not look
-at is checked here, in the pages that were built: links and images in HTML, alternative texts, whether a page loads
-anything from another host, and whether both builders say the same, since Zensical passes over plugins in silence.
+MkDocs is strict and checks links between pages. What it does not look at is checked here, in the pages that were built:
+links and images in HTML, alternative texts, and whether a page loads anything from another host.
 """
 
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parents[1]
-# Never --quiet: it takes away MkDocs' warnings together with the error that they are under strict.
-BUILDERS = {"mkdocs": ["mkdocs", "build"], "zensical": ["zensical", "build", "--strict"]}
 LOADS = {"src", "srcset", "poster", "data"}
 # Links of the head that lead to pages; every other one of the head is loaded.
 LEADS = {"canonical", "next", "prev", "alternate"}
@@ -78,19 +73,6 @@ def problems(site: Path) -> list[str]:
     return wrong
 
 
-def unlike(first: Path, second: Path) -> list[str]:
-    """Return the pages that do not say the same in two sites, what is around their articles left aside."""
-    pages = {str(path.relative_to(site)) for site in (first, second) for path in site.rglob("index.html")}
-    return [page for page in sorted(pages) if _words(first / page) != _words(second / page)]
-
-
-def _words(page: Path) -> list[str]:
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    article = "".join(re.findall(r"<article.*?</article>", text, flags=re.DOTALL))
-    article = re.sub(r"<(script|style|svg)\b.*?</\1>", "", article, flags=re.DOTALL)
-    return re.findall(r"\w+", unescape(re.sub(r"<[^>]*>", " ", article)))
-
-
 def _leaves(target: str) -> bool:
     parts = urlsplit(target)
     return bool(parts.netloc) or parts.scheme in ("http", "https", "ftp")
@@ -107,48 +89,35 @@ def _exists(target: str, path: Path, site: Path, pages: dict[Path, Page]) -> boo
     return not parts.fragment or file not in pages or unquote(parts.fragment) in pages[file].anchors
 
 
-def build(builder: str, folder: Path, project: Path = ROOT) -> Path:
-    """Build a project's site with one builder, in a copy of what it reads, and return the folder of the site.
+def build(folder: Path, project: Path = ROOT) -> Path:
+    """Build a project's site, and return the folder of it.
 
     Parameters
     ----------
-    builder : str
-        A name of `BUILDERS`.
     folder : Path
-        Made anew: Zensical knows no other place for the site and its cache than beside mkdocs.yml.
+        Made anew.
     project : Path
         With mkdocs.yml, docs, src and tools.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    shutil.copy(project / "mkdocs.yml", folder)
-    for part in ("docs", "src", "tools"):  # extensions of Markdown are tools
-        if (project / part).exists():
-            shutil.copytree(project / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", *BUILDERS[builder]]
+    # Never --quiet: it takes away MkDocs' warnings together with the error that they are under strict.
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder.absolute())]
     # The variable takes away an advertisement of MkDocs' successor, and no warning.
-    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-    return folder / "site"
+    subprocess.run(command, cwd=project, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    return folder
 
 
 def main() -> None:
-    """Build and check the site with both builders."""
+    """Build and check the site."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="where both sites go, by the names of their builders")
-    folder = parser.parse_args().folder
+    parser.add_argument("folder", type=Path, help="where the site goes")
+    site = build(parser.parse_args().folder)
+    wrong = problems(site)
     pages = len(list((ROOT / "docs").rglob("*.md")))
-    failed = False
-    for builder in BUILDERS:
-        site = build(builder, folder / builder)
-        wrong = problems(site)
-        built = len(list(site.rglob("*.html"))) - (site / "404.html").exists()
-        if built != pages:
-            wrong.append(f"{built} pages were built of {pages}")
-        print(f"{builder}: {built} pages, {len(wrong)} problems", *wrong, sep="\n  ")
-        failed = failed or bool(wrong)
-    different = unlike(*(folder / builder / "site" for builder in BUILDERS))
-    print(f"{len(different)} pages say something else by one builder than by the other", *different, sep="\n  ")
-    sys.exit(failed or bool(different))
+    built = len(list(site.rglob("*.html"))) - (site / "404.html").exists()
+    if built != pages:
+        wrong.append(f"{built} pages were built of {pages}")
+    print(f"{built} pages, {len(wrong)} problems", *wrong, sep="\n  ")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

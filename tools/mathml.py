@@ -1,9 +1,8 @@
 r"""Formulas of the docs: `$...$` in a line and `$$...$$` on lines of their own become MathML when the site is built.
 
 Browsers draw MathML themselves, so that a page loads nothing for it. This is an extension of Python-Markdown, which
-mkdocs and Zensical both run, and both find it from the project's folder: `python -m mkdocs build`,
-`python -m zensical build`. GitHub shows the same source. A formula that does not convert ends the build. A dollar sign
-that opens no formula stays one, and `\$` is one everywhere.
+MkDocs finds from the project's folder: `python -m mkdocs build`. GitHub shows the same source. A formula that does not
+convert ends the build. A dollar sign that opens no formula stays one, and `\$` is one everywhere.
 """
 
 import re
