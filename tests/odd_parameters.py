@@ -46,7 +46,7 @@ BOUNDS: tuple[Any, ...] = (
 OPTIONS: tuple[Any, ...] = (
     *({"unknown": 1}, {"epsilon": 2.0}, {"delta": 0.1}, {"n_features": 9}, {"n_components": 99}, {"relation": "x"}),
     *({"calibration": "x"}, {"calibration": 7}, {"calibration": []}, {"calibration": "paper"}, {"accept_inexact": "x"}),
-    *({"share": 0.5}, {"share": -1}, {"share": "x"}, {"share": 1e-300}, {"allow_unsound": "x"}, {"whole_degrees": 3}),
+    *({"share": 0.5}, {"share": -1}, {"share": "x"}, {"share": 1e-300}, {"allow_unsound": "x"}),
     *({"updates": 0}, {"updates": "x"}, {"updates": 10**30}, {"updates": 1.5}, {"method": "x"}, {"method": []}),
     *({"eigenvalue_share": 0}, {"eigenvalue_share": 2}, {"eigenvalue_share": "x"}, {"eigenvalue_share": math.nan}),
     *({1: 2}, {"": 1}, {"self": 1}, [("epsilon", 1)], "x", 7, [1], {"calibration": None}, {"share": None}),

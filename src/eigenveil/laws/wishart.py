@@ -20,10 +20,8 @@ from .base import FloatArray
 _DELTA_SLACK = 1e-6
 # Beyond it e^epsilon leaves the range of floats, and nothing is hidden anyway.
 _LARGEST_EPSILON = 500.0
-# Degrees of freedom beyond d - 1 that are tried: whole numbers, since an exact Wishart is a sum of squares. Version 0.1
-# took them as they are.
-_REAL_EXCESS = np.geomspace(4.0, 8192.0, 34).tolist()
-_WHOLE_EXCESS = np.rint(_REAL_EXCESS).tolist()
+# Degrees of freedom beyond d - 1 that are tried: whole numbers, since an exact Wishart is a sum of squares.
+_EXCESS = np.rint(np.geomspace(4.0, 8192.0, 34)).tolist()
 
 
 def adding_delta(epsilon: float, nu: float, scale: float) -> float:
@@ -79,9 +77,6 @@ class Wishart(RealNoiseLaw):
     ----------
     allow_unsound : bool
         Needed for the published constants.
-    whole_degrees : bool
-        False is the calibration of version 0.1, to read its files: real degrees of freedom, which nothing draws
-        exactly.
 
     Examples
     --------
@@ -98,12 +93,11 @@ class Wishart(RealNoiseLaw):
     unsound_calibrations = ("paper",)
     needs_rank_one = True
 
-    def __init__(self, *, allow_unsound: bool = False, whole_degrees: bool = True, **parameters: Any) -> None:
+    def __init__(self, *, allow_unsound: bool = False, **parameters: Any) -> None:
         super().__init__(**parameters)
         if self.epsilon > _LARGEST_EPSILON:
             raise InvalidParameterError(f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another law.")
         self.allow_unsound = truth_value("allow_unsound", allow_unsound)
-        self.whole_degrees = truth_value("whole_degrees", whole_degrees)
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "
@@ -117,25 +111,16 @@ class Wishart(RealNoiseLaw):
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
-        options = {"allow_unsound": self.allow_unsound, "whole_degrees": self.whole_degrees}
-        return {**super().parameters(), **options}
-
-    def check_grid(self, grid: int) -> None:
-        """Refuse real degrees of freedom too, which no exact sampler draws."""
-        super().check_grid(grid)
-        if not self.whole_degrees:
-            raise InvalidParameterError(
-                "wishart with real degrees of freedom is for reading files of version 0.1; set whole_degrees=True."
-            )
+        return {**super().parameters(), "allow_unsound": self.allow_unsound}
 
     @cached_property
     def degrees_and_scale(self) -> tuple[float, float]:
-        """Degrees of freedom m, a whole number but for files of version 0.1, and scale c."""
+        """Degrees of freedom m, a whole number, and scale c."""
         if self.calibration == "paper":
             return self.n_features + 1.0, 1.5 / float(self.matrix_epsilon)
         epsilon, delta = float(self.matrix_epsilon), self.delta * (1 - _DELTA_SLACK)
         best = (math.inf, 0.0, 0.0)
-        for nu in _WHOLE_EXCESS if self.whole_degrees else _REAL_EXCESS:
+        for nu in _EXCESS:
 
             def private(scale: float, nu: float = nu) -> bool:
                 return wishart_delta(epsilon, nu, scale, self.relation) <= delta
