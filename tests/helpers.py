@@ -17,6 +17,12 @@ from typer.testing import CliRunner
 
 from eigenveil import SecondMoments
 from eigenveil.cli import app
+from eigenveil.schema import Column, Schema
+
+
+def scales(*sizes: float) -> Schema:
+    """Return a schema of numbers of these public sizes, for arrays of as many columns."""
+    return Schema(tuple(Column(f"feature {position}", scale=size) for position, size in enumerate(sizes)))
 
 
 def assert_one_sentence(error: BaseException, *private: object) -> None:

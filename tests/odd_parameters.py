@@ -20,6 +20,7 @@ from eigenveil.estimators import (
 )
 from eigenveil.laws import LAWS
 from eigenveil.laws.local.table import LOCAL_LAWS
+from helpers import scales
 
 ROWS = np.random.default_rng(20).normal(size=(60, 3))
 ESTIMATORS = (
@@ -53,8 +54,9 @@ OPTIONS: tuple[Any, ...] = (
     *({"eigenvalue_share": 1e-300}, {"eigenvalue_share": 1e-12}, {"accept_inexact": True, "calibration": "paper"}),
 )  # fmt: skip
 SIZES = (5e-324, 1e-300, 1e-155, 1e-100, 1e-59, 1e-30, 1e-12, 1e-4, 40.0, 1e4, 1e12, 1e30, 1e59, 1e100, 1e155, 1e300)
+SCHEMAS = tuple(scales(first, 1.0, *more) for first in SIZES for more in ((first,), (1.0,), ()))
 # Those that reach deepest.
-OFTEN = ("epsilon", "delta", "norm_bound", "bounds", "feature_scale", "law_options", "n_components", "alpha", "penalty")
+OFTEN = ("epsilon", "delta", "norm_bound", "bounds", "schema", "law_options", "n_components", "alpha", "penalty")
 OFTEN += ("tol", "max_iter", "trace_share", "rank", "screen")
 SENSIBLE: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.1, 1.0, 5.0),
@@ -77,7 +79,7 @@ def _pick(generator: np.random.Generator, choices: Any) -> Any:
 
 
 def _odd(name: str, generator: np.random.Generator) -> Any:
-    special = {"bounds": BOUNDS, "law_options": OPTIONS, "feature_scale": (*BOUNDS, *NUMBERS)}.get(name)
+    special = {"bounds": BOUNDS, "law_options": OPTIONS, "schema": SCHEMAS}.get(name)
     if special is not None and generator.integers(4):
         return _pick(generator, special)
     if name in OFTEN and generator.integers(2):

@@ -8,6 +8,7 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
 from eigenveil.errors import EigenveilError
 from eigenveil.laws import LAWS
+from helpers import scales
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning"),
@@ -90,11 +91,11 @@ def test_no_rows_at_all_are_private_where_their_number_is():
             PrivateCovariance(relation="replace", **options).fit(empty)
 
 
-@pytest.mark.parametrize("options", [{"feature_scale": 1e145}, {"feature_scale": 1e-145, "rows": "clip"}])
-def test_scales_that_some_private_choice_would_not_fit_are_refused_before(options, tmp_path):
+@pytest.mark.parametrize(("size", "rows"), [(1e145, "auto"), (1e-145, "clip")])
+def test_scales_that_some_private_choice_would_not_fit_are_refused_before(size, rows, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="rows")
     with pytest.raises(EigenveilError, match="too far apart"):
-        PrivateCovariance(ledger=ledger, **options).fit(np.ones((5, 2)))
+        PrivateCovariance(ledger=ledger, rows=rows, schema=scales(size, size)).fit(np.ones((5, 2)))
     assert ledger.entries() == []
 
 

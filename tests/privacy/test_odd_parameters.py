@@ -14,7 +14,7 @@ from eigenveil.cli import app
 from eigenveil.errors import EigenveilError, EngineError, InvalidParameterError
 from eigenveil.laws import LAWS, law_with
 from eigenveil.laws.local.table import LOCAL_LAWS, local_law_from
-from helpers import assert_one_sentence, refused
+from helpers import assert_one_sentence, refused, scales
 from odd_parameters import NUMBERS, OTHERS, ROWS, SIZES, odd_estimator
 
 READ = ("explained_variance_", "explained_variance_interval_", "covariance_", "correlation_", "mean_", "above_noise_")
@@ -62,7 +62,7 @@ def test_a_fit_works_or_is_refused_before_the_spend_in_thousands(part):
     "options",
     [
         *({"norm_bound": 1e250}, {"norm_bound": 1e-320}, {"epsilon": 1e300}, {"epsilon": 1e-300}, {"delta": 1e-320}),
-        *({"bounds": (-1e300, 1e300), "norm_bound": None}, {"feature_scale": 10**400}, {"feature_scale": "x"}),
+        *({"bounds": (-1e300, 1e300), "norm_bound": None}, {"schema": scales(1e-320, 1.0, 1.0)}, {"schema": "x"}),
         *({"law_options": {"unknown": 1}}, {"law_options": {"epsilon": 2.0}}, {"law_options": [1]}),
         *({"law_options": {1: 2}}, {"law": "laplace", "epsilon": 1e100}, {"relation": np.ones((2, 2))}),
     ],
@@ -139,8 +139,8 @@ COMMANDS = {
 }
 OPTIONS = {
     "plan": ("--rows", "--features", "-k", "--epsilon", "--delta", "--energy", "--target-loss", "--spectrum"),
-    "pca": ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--feature-scale", "--law", "--stages"),
-    "covariance": ("--epsilon", "--delta", "--bounds", "--feature-scale"),
+    "pca": ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--law", "--stages"),
+    "covariance": ("--epsilon", "--delta", "--bounds"),
     "ridge": ("--target", "--alpha", "--epsilon", "--norm-bound"),
     "sparse-pca": ("-k", "--penalty", "--epsilon"),
     "local params": ("--features", "--epsilon", "--delta", "--norm-bound", "--law"),

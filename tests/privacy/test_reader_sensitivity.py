@@ -23,6 +23,7 @@ from eigenveil.rows.column_counts import ColumnCounts
 from eigenveil.rows.norm_counts import LADDER, RowSizes
 from eigenveil.rows.sums import SumsByNorm
 from eigenveil.sources import base, collect, open_source, text
+from helpers import scales
 
 D = 3
 BITS = 8
@@ -263,7 +264,7 @@ def test_control_float_norms_depend_on_the_batch():
 
 
 def ring_gram(read, rows, kind="pairs", scale=None):
-    model = PrivateCovariance(rows=kind, feature_scale=scale)
+    model = PrivateCovariance(rows=kind, schema=None if scale is None else scales(*scale))
     preparation = prepared(model, Features.of(D, model))
     moments = whole_moments(read(rows), preparation)
     return moments.n_samples, tuple(map(int, moments.gram.ravel()))

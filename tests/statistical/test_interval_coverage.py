@@ -19,6 +19,7 @@ from eigenveil.postprocess.entry_intervals import (
 )
 from eigenveil.postprocess.loading_errors import loading_errors
 from eigenveil.postprocess.regression_intervals import regression_intervals
+from helpers import scales
 from statistical.constants import EXACT_FACTOR, SIGMAS
 
 D, N_ROWS, REPEATS = 5, 4000, 200
@@ -167,7 +168,7 @@ def test_whole_fits_hold_the_truth(relation, delta):
     for _ in range(60):
         X = (generator.standard_normal((N_ROWS, D)) @ root.T + 0.5) * units
         model = PrivateCovariance(
-            epsilon=1.0, delta=delta, relation=relation, feature_scale=units, norm_bound=2.5 * np.sqrt(D),
+            epsilon=1.0, delta=delta, relation=relation, schema=scales(*units), norm_bound=2.5 * np.sqrt(D),
             random_state=np.random.default_rng(generator.integers(2**60)),
         ).fit(X)  # fmt: skip
         release = model.release_

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eigenveil import PrivacyLedger, load_release
+from eigenveil import PrivacyLedger, Schema, load_release
 from eigenveil.cli import app, spending
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
+from eigenveil.schema import Column
 from helpers import invoked as invoke
 
 ROWS = 4000
@@ -113,7 +114,9 @@ def test_center_standardize_pairs_and_relation(folder):
     assert load_release("release.npz").origin.rows.rows == "signs"
     invoke(*words)
     assert load_release("release.npz").origin.chosen_privately == ("bounds", "norm_bound")  # of so many rows
-    told = json.loads(invoke(*words, "--rows", "pairs", "--feature-scale", "income=1000").stdout)
+    Schema((Column("age", scale=1.0), Column("income", scale=1000.0))).save("sizes.yaml")
+    sizes = ("--schema", "sizes.yaml", "-k", 1, "--epsilon", 2, "--json", "--force")
+    told = json.loads(invoke("pca", "people.csv", *sizes, "--rows", "pairs").stdout)
     assert np.abs(told["components"]).min() > 0.5
     assert load_release("release.npz").origin.rows.rows == "pairs"
     told = json.loads(invoke(*words, "--rows", "signs").stdout)
@@ -178,7 +181,6 @@ def test_ridge_refuses_before_it_spends(folder):
         ("--epsilon", 1, "--columns", "age", "--bounds", "20"),
         ("--epsilon", 1, "--columns", "age", "--bounds", "a:b"),
         ("--epsilon", 1, "--columns", "age", "--bounds", "income=0:1"),
-        ("--epsilon", 1, "--columns", "age", "--feature-scale", "age=0"),
         ("--epsilon", 1, "--columns", "sex", "--categories", "sex"),
         ("--epsilon", 1, "--columns", "age", "--law", "unheard_of"),
         ("--epsilon", 1, "--columns", "age", "--law", "none"),

@@ -193,9 +193,9 @@ def test_sparse_pca_finds_few_features(folder):
 
 
 def test_errors_name_options_that_the_command_has(folder):
-    told = str(invoke("pca", *FIT, "-k", 1, "--bounds", "0:1", "--feature-scale", 2, code=1).exception)
-    assert "--feature-scale" in told
-    assert "feature_scale" not in told
+    told = str(invoke("pca", *FIT, "-k", 1, "--bounds", "0:1", "--rows", "pairs", code=1).exception)
+    assert "--norm-bound" in told
+    assert "norm_bound" not in told
     told = str(invoke("pca", *FIT, "-k", 2, "--no-center", "--law", "ppca", code=1).exception)
     assert "--accept-inexact" in told
     assert "accept_inexact" not in told

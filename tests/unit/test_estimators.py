@@ -27,6 +27,7 @@ from eigenveil import (
 from eigenveil.errors import BudgetError, InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.metrics import captured_variance, frobenius_error, subspace_distance
 from eigenveil.rows import RowBound
+from helpers import scales
 
 ESTIMATORS = [
     PrivatePCA(1, norm_bound=10.0, random_state=0),
@@ -233,7 +234,7 @@ def test_bounds_and_scales_map_there_and_back():
     for options in (
         {"bounds": (low, high), "norm_bound": 15.0, "center": False},
         {"bounds": (low, high)},
-        {"feature_scale": scale, "norm_bound": 20.0},
+        {"schema": scales(*scale), "norm_bound": 20.0},
         {"bounds": (low, high), "standardize": True},
     ):
         pca = PrivatePCA(epsilon=1e5, **options).fit(X)
@@ -424,10 +425,9 @@ def test_sparse_components_find_the_support():
         {"n_components": 1.5},
         {"bounds": (1, 0)},
         {"bounds": 3},
-        {"feature_scale": -1},
-        {"feature_scale": [1, 2]},
+        {"schema": scales(1, 2)},
         {"random_state": "seed"},
-        {"bounds": (0, 1), "feature_scale": 2.0},
+        {"bounds": (0, 1), "schema": scales(*[2.0] * 6)},
         {"standardize": True, "center": False},
         {"standardize": True, "rows": "pairs", "norm_bound": None},
         {"rows": "unit", "norm_bound": None},

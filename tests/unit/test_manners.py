@@ -10,7 +10,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerErro
 from eigenveil.laws import LAWS
 from eigenveil.releases import Release
 from eigenveil.report.shown import read
-from helpers import refused
+from helpers import refused, scales
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 
@@ -94,7 +94,7 @@ def test_releases_of_correlations_are_compared_whatever_sizes_they_tell():
     assert mixed.distance < 8  # both hold the same matrix
     pairs, signs = (PrivatePCA(1, rows=name).fit(rows).release_ for name in ("pairs", "signs"))
     assert compare(pairs, signs).distance is None
-    scaled = PrivatePCA(1, rows="pairs", feature_scale=[1.0, 2.0, 3.0]).fit(rows).release_
+    scaled = PrivatePCA(1, rows="pairs", schema=scales(1.0, 2.0, 3.0)).fit(rows).release_
     assert compare(pairs, scaled).distance is None
 
 

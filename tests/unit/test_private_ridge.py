@@ -10,6 +10,7 @@ from sklearn.datasets import load_diabetes
 
 from eigenveil import PrivacyLedger, PrivateRidge, Release, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, NoiseWarning
+from helpers import scales
 
 X, Y = load_diabetes(return_X_y=True, scaled=False)
 TABLE = np.column_stack([X, Y])
@@ -35,7 +36,7 @@ def test_too_few_rows_are_refused_before_the_spend(tmp_path):
         lambda: ridge(ledger=ledger).fit(X[:370], Y[:370]),
         lambda: ridge(ledger=ledger).partial_fit(X[:370], Y[:370]).fit_moments(),
         # Also where the norm bound would be found first.
-        lambda: ridge(ledger=ledger, bounds=None, feature_scale=1.0).fit(X[:370], Y[:370]),
+        lambda: ridge(ledger=ledger, bounds=None, schema=scales(*[1.0] * 11), target=10).fit(TABLE[:370]),
         lambda: ridge(ledger=ledger).plan(11, 370),
     ):
         with pytest.raises(InvalidDataError, match="times the rows"):

@@ -26,7 +26,7 @@ from eigenveil.metrics import captured_variance
 from eigenveil.origin import ComponentsRequest, Origin, Request
 from eigenveil.schema import Column
 from eigenveil.sources import open_table
-from helpers import refused
+from helpers import refused, scales
 
 # Beside one column of millions, a second component in raw units is noise alone.
 pytestmark = pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
@@ -146,7 +146,7 @@ def test_what_was_asked_to_be_scaled_or_is_about_the_origin():
     X = raw().to_numpy()
     low, high = map(np.array, RANGES)
     middle, half = (low + high) / 2, (high - low) / 2
-    scaled = PrivatePCA(2, epsilon=1e4, feature_scale=half, norm_bound=200.0).fit(X)
+    scaled = PrivatePCA(2, epsilon=1e4, schema=scales(*half), norm_bound=200.0).fit(X)
     assert not scaled.release_.origin.request.own_units
     assert np.allclose(scaled.scale_, 1 / half)
     for law in ("ppca", "matrix_laplace"):

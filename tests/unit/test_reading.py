@@ -13,6 +13,7 @@ from eigenveil import (
     PrivateRidge,
     PrivateSparsePCA,
     RowBound,
+    Schema,
     SecondMoments,
     load_release,
     release,
@@ -20,6 +21,7 @@ from eigenveil import (
 from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.laws import LAWS
 from eigenveil.randomness import seeded_generator
+from eigenveil.schema import Column
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format_2"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
@@ -32,12 +34,13 @@ def table(n=20_000):
 
 
 RANGES = ([-5.0, -1.0, -6.0, 0.0], [25.0, 1.0, 2.0, 1.0])
+SIZES = Schema(tuple(Column(name, scale=size) for name, size in zip(NAMES, (3.0, 0.2, 1.0, 0.05), strict=True)))
 MODELS = {
     "pca": PrivatePCA(2, epsilon=5.0, norm_bound=20.0),
     "pca of a share": PrivatePCA(0.9, epsilon=5.0, norm_bound=20.0),
     "pca, all": PrivatePCA(epsilon=5.0, delta=1e-6, norm_bound=20.0),
     "centred pca, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, center=True),
-    "scaled pairs": PrivatePCA(2, epsilon=5.0, rows="pairs", feature_scale=[3.0, 0.2, 1.0, 0.05]),
+    "scaled pairs": PrivatePCA(2, epsilon=5.0, rows="pairs", schema=SIZES),
     "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="eigenvector_sampling"),
     "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="random_projection"),
     "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, center=False, law="ppca"),
@@ -155,13 +158,12 @@ def test_a_regression_that_cannot_be_had_is_one_sentence_and_the_release_is_kept
 
 
 def test_pairs_keep_their_scale(tmp_path):
-    sizes = [3.0, 0.2, 1.0, 0.05]
-    model = PrivatePCA(4, epsilon=200.0, rows="pairs", feature_scale=sizes).fit(table(50_000))
+    model = PrivatePCA(4, epsilon=200.0, rows="pairs", schema=SIZES).fit(table(50_000))
     loaded = load_release(model.release_.save(tmp_path / "pairs.npz"))
-    assert np.array_equal(loaded.scale, 1 / np.asarray(sizes))
+    assert np.array_equal(loaded.scale, 1 / np.asarray(SIZES.sizes))
     assert np.array_equal(model.scale_, loaded.scale)
     # After scaling all features are alike, and the matrix in their own units has their sizes again.
-    assert np.allclose(np.sqrt(np.diag(loaded.covariance)), np.asarray(sizes) / 2, rtol=0.05)
+    assert np.allclose(np.sqrt(np.diag(loaded.covariance)), np.asarray(SIZES.sizes) / 2, rtol=0.05)
     assert np.array_equal(loaded.transform(table(3)), model.transform(table(3)))
 
 

@@ -62,7 +62,7 @@ KINDS = {
         "matrix_laplace",
         epsilon=3.2,
         guarantee=Guarantee(4.0, parts=(Guarantee(0.4), Guarantee(0.4), Guarantee(3.2))),
-        chosen_privately=("feature_scale", "norm_bound"),
+        chosen_privately=("bounds", "norm_bound"),
     ),
     "pairs": lambda: drawn("matrix_laplace", on_ring(PAIRS, table()), bound=PAIRS, epsilon=8.0, n_components=2),
     "signs": lambda: drawn("matrix_laplace", on_ring(SIGNS, table()), bound=SIGNS, epsilon=8.0, n_components=6),
@@ -347,7 +347,7 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "holds against the server too" in words("local")
     assert "weak promise" in words("one feature")
     assert "no order of importance" in words("subspace")
-    assert "feature scale, norm bound" in words("chosen privately")
+    assert "bounds, norm bound" in words("chosen privately")
 
 
 def test_many_features_are_cut_and_it_is_said():

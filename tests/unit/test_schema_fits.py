@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, Schema, load_release
@@ -13,7 +14,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.report import render_report
 from eigenveil.schema import Column
 from eigenveil.sources import open_table, second_moments
-from helpers import refused
+from helpers import refused, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
@@ -270,7 +271,6 @@ def test_what_contradicts_a_schema_is_refused_before_anything_is_spent():
     source = open_table(RAW, schema=SCHEMA)
     for model, data in (
         (PrivatePCA(1, schema=SCHEMA, bounds=(0, 1)), RAW),
-        (PrivatePCA(1, schema=SCHEMA, feature_scale=2.0), RAW),
         (PrivatePCA(1, schema="table.yaml"), RAW),
         (PrivatePCA(1, schema=draft), RAW),
         (PrivatePCA(1, schema=SCHEMA.without("age")), source),
@@ -310,16 +310,44 @@ def test_arrays_have_positions():
         open_table(rows, schema=Schema((Column("0", "category", categories=("1",)),)))
 
 
-# Ranges and sizes by name
+def test_columns_of_an_array_are_those_of_the_schema_in_order(tmp_path):
+    schema = Schema((Column("mass", scale=20.0), Column("name", "ignored"), Column("age", scale=10.0, missing=40)))
+    rows = np.random.default_rng(0).normal(size=(300, 3)) * [20.0, 1.0, 10.0]
+    rows[0, 2] = np.nan
+    frame = pd.DataFrame(rows, columns=["mass", "name", "age"])
+    by_name = PrivatePCA(1, schema=schema, random_state=1).fit(frame)
+    np.save(tmp_path / "rows.npy", rows)
+    for table in (rows, rows.tolist(), scipy.sparse.csr_array(rows), tmp_path / "rows.npy"):
+        model = PrivatePCA(1, schema=schema, random_state=1).fit(table)
+        assert np.array_equal(model.release_.integers["matrix"], by_name.release_.integers["matrix"])
+        assert model.scale_.tolist() == [1 / 20, 1 / 10]
+        assert np.allclose(model.transform(table), by_name.transform(frame), rtol=1e-12)
 
 
-def test_bounds_and_sizes_by_name():
+def test_an_array_that_a_schema_does_not_fit_is_refused(tmp_path):
+    schema, rows = Schema((Column("mass", scale=20.0), Column("age", scale=10.0))), np.ones((9, 3))
+    np.save(tmp_path / "two.npy", rows[:, :2])
+    np.save(tmp_path / "three.npy", rows)
+    for table in (rows, rows[:, :1], [tmp_path / "two.npy", tmp_path / "three.npy"]):
+        with refused(InvalidDataError) as caught:
+            PrivatePCA(1, schema=schema).fit(table)
+        assert "The schema has 2 column(s)" in str(caught.value)
+    for other in (Column("sex", "category", categories=("1",)), Column("day", "date")):
+        with refused(InvalidDataError):
+            PrivatePCA(1, schema=Schema((*schema.columns, other))).fit(rows)
+    # Which column tells persons apart must not be left to the order.
+    with refused(InvalidDataError):
+        PrivatePCA(1, schema=scales(1.0, 1.0, 1.0), person=2).fit(rows)
+
+
+# Ranges by name
+
+
+def test_bounds_by_name():
     frame = RAW[["mass", "age"]].fillna(80.0)
     by_name = PrivatePCA(1, bounds={"age": (0, 100), "mass": (0, 200)}, random_state=1).fit(frame)
     by_list = PrivatePCA(1, bounds=([0, 0], [200, 100]), random_state=1).fit(frame)
     assert np.array_equal(by_name.release_.integers["matrix"], by_list.release_.integers["matrix"])
-    sizes = PrivatePCA(1, norm_bound=3.0, feature_scale={"age": 10, "mass": 20}, random_state=1).fit(frame)
-    assert sizes.scale_.tolist() == [1 / 20, 1 / 10]
     positions = PrivatePCA(1, bounds={0: (0, 1), 1: (0, 2)}, center=False, random_state=1)
     assert positions.fit(np.ones((5, 2))).mean_.tolist() == [0.5, 1]
     clone(by_name)
@@ -341,9 +369,6 @@ def test_one_hot_features_need_no_range():
         {"bounds": {"age": (0, 1), "mass": (0, 1), "size": (0, 1)}},
         {"bounds": {"age": (0, 1), "mass": 3}},
         {"bounds": {"age": (0, 1), "mass": (1, 0)}},
-        {"feature_scale": {"age": 1}},
-        {"feature_scale": {"age": 1, "mass": 0}},
-        {"feature_scale": {"age": 1, "mass": 1, "size": 1}},
     ],
 )
 def test_names_that_are_missing_or_unknown_are_refused(options):

@@ -17,6 +17,7 @@ from eigenveil.estimators.public_facts import Features, prepared
 from eigenveil.estimators.stages import NORM_SEARCHES
 from eigenveil.laws import LAWS, choose_law
 from eigenveil.moments import SecondMoments
+from helpers import scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 
@@ -97,7 +98,7 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
     [
         (PrivatePCA(1), "pairs"),
         (PrivatePCA(1, standardize=True), "signs"),
-        (PrivatePCA(1, feature_scale=2.0), "pairs"),
+        (PrivatePCA(1, schema=scales(*[2.0] * 5)), "pairs"),
         (PrivatePCA(1, norm_bound=2.0), "clip"),
         (PrivatePCA(1, bounds=(0, 1), standardize=True), "clip"),
         (PrivatePCA(1, center=False), "unit"),
@@ -221,7 +222,6 @@ def test_a_plan_reads_no_rows_and_makes_no_moments(monkeypatch):
         (PrivatePCA(2, standardize=True, center=False), InvalidParameterError),
         (PrivatePCA(2, standardize=True, rows="pairs"), InvalidParameterError),
         (PrivatePCA(2, rows="signs", relation="add_remove"), InvalidParameterError),
-        (PrivatePCA(2, rows="signs", feature_scale=2.0), InvalidParameterError),
         (PrivatePCA(1, rows="signs", law="ppca"), InvalidParameterError),
         (PrivatePCA(1, rows="pairs", law="wishart", delta=1e-6), InvalidParameterError),
         (PrivatePCA(2, epsilon=1e-12), CapacityError),

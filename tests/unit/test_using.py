@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from eigenveil import PrivateCovariance, PrivatePCA, Schema, load_release
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.schema import Column
-from helpers import assert_one_sentence, invoked, refused
+from helpers import assert_one_sentence, invoked, refused, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 NAMES = ["a", "b", "c", "d"]
@@ -64,10 +64,11 @@ def test_pca_of_a_release_is_that_of_scikit_learn(correlation):
 
 
 def test_directions_that_were_drawn_keep_the_units_they_were_drawn_in():
-    options = {"law": "eigenvector_sampling", "center": False, "feature_scale": [1.0, 2.0, 3.0, 4.0], "norm_bound": 9.0}
+    schema = scales(1.0, 2.0, 3.0, 4.0)
+    options = {"law": "eigenvector_sampling", "center": False, "schema": schema, "norm_bound": 9.0}
     release = PrivateCovariance(epsilon=50.0, **options).fit(IRIS.data).release_
     asked = release.pca(1)
-    np.testing.assert_allclose(asked.scale, 1 / np.array(options["feature_scale"]))
+    np.testing.assert_allclose(asked.scale, 1 / np.array(schema.sizes))
     np.testing.assert_allclose(asked.components, release.components[:1])
 
 

@@ -62,10 +62,6 @@ class FitOptions:
         list[str] | None,
         typer.Option(metavar="[COLUMN=]LOW:HIGH", help="Public range of all columns or of one; may be repeated."),
     ] = None
-    feature_scale: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[COLUMN=]SIZE", help="Public size to divide all columns or one by; may be repeated."),
-    ] = None
     standardize: Annotated[
         bool, typer.Option("--standardize", help="Components and matrix of correlations, at no cost of their own.")
     ] = False

@@ -86,7 +86,7 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
     """Return the schema of the table, which no other option may contradict."""
     from eigenveil.schema import Schema
 
-    for name in ("columns", "categories", "missing", "bounds", "feature_scale", "person"):
+    for name in ("columns", "categories", "missing", "bounds", "person"):
         if getattr(options, name) is not None:
             raise InvalidParameterError(f"The schema says it all; leave out --{name.replace('_', '-')}.")
     assert options.schema is not None
@@ -119,22 +119,17 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
 
 
 def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return bounds and feature_scale for an estimator, by the names of the numeric columns."""
+    """Return bounds for an estimator, by the names of the numeric columns, or their positions where they have none."""
+    if not options.bounds:
+        return {"bounds": None}
     one_hot = getattr(table.source, "one_hot", (False,) * table.source.n_features)
     numeric = [name for name, encoded in zip(table.names, one_hot, strict=True) if not encoded]
-    bounds, sizes = None, None
-    if options.bounds:
-        bounds = _by_column("--bounds", options.bounds, numeric, _range)
-        for name in numeric:
-            if name not in bounds:
-                raise InvalidParameterError(f"The column {name!r} has no range; give one for it, or one for all.")
-    if options.feature_scale:
-        given = _by_column("--feature-scale", options.feature_scale, numeric, _number)
-        sizes = {name: given.get(name, 1.0) for name in numeric}
-    given_by: dict[str, Any] = {"bounds": bounds, "feature_scale": sizes}
-    if table.source.feature_names is not None:
-        return given_by
-    return {key: one and {int(position): value for position, value in one.items()} for key, one in given_by.items()}
+    bounds = _bounds_by_column(options.bounds, numeric)
+    for name in numeric:
+        if name not in bounds:
+            raise InvalidParameterError(f"The column {name!r} has no range; give one for it, or one for all.")
+    named = table.source.feature_names is not None
+    return {"bounds": bounds if named else {int(position): limits for position, limits in bounds.items()}}
 
 
 def expand(data: list[str]) -> list[str]:
@@ -181,30 +176,26 @@ def _position(text: str, path: str) -> int:
     return int(text)
 
 
-def _by_column(option: str, given: list[str], names: list[str], parse: Any) -> dict[str, Any]:
-    """Return one value a column: a value without a name is for all that have none of their own."""
-    values: dict[str, Any] = {}
+def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[float, float]]:
+    """Return one range a column: a range without a name is for all that have none of their own."""
+    ranges: dict[str, tuple[float, float]] = {}
     default = None
     for text in given:
         if "=" not in text:
-            default = parse(option, text)
+            default = _range(text)
             continue
-        column, value = _named(option, text)
+        column, limits = _named("--bounds", text)
         if column not in names:
-            raise InvalidParameterError(f"{option} names {column!r}, which is no numeric column that is read.")
-        values[column] = parse(option, value)
-    return values if default is None else {name: values.get(name, default) for name in names}
+            raise InvalidParameterError(f"--bounds names {column!r}, which is no numeric column that is read.")
+        ranges[column] = _range(limits)
+    return ranges if default is None else {name: ranges.get(name, default) for name in names}
 
 
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidParameterError(f"{option} needs a number, got {text!r}.") from None
-
-
-def _range(option: str, text: str) -> tuple[float, float]:
+def _range(text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise InvalidParameterError(f"{option} must look like LOW:HIGH, got {text!r}.")
-    return _number(option, low), _number(option, high)
+        raise InvalidParameterError(f"--bounds must look like LOW:HIGH, got {text!r}.")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise InvalidParameterError(f"--bounds needs two numbers, got {text!r}.") from None

@@ -44,8 +44,8 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     >>> options = {"norm_bound": "--norm-bound", "relation": "--relation", "accept_inexact": "--accept-inexact"}
     >>> in_options("norm_bound must be above 0; or give relation='replace'.", options)
     '--norm-bound must be above 0; or give --relation replace.'
-    >>> in_options("It needs accept_inexact=True, and a feature_scale.", options)
-    'It needs --accept-inexact, and a feature_scale.'
+    >>> in_options("It needs accept_inexact=True, and a seeded_generator.", options)
+    'It needs --accept-inexact, and a seeded_generator.'
     """
 
     def option(name: str) -> str | None:

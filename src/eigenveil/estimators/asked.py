@@ -5,7 +5,7 @@ from typing import Any
 from ..errors import truth_value
 from ..schema import Schema
 
-TRUTH_VALUES = {"standardize": "; give public sizes by feature_scale", "center": "; give a public middle by bounds"}
+TRUTH_VALUES = {"standardize": "; give public sizes by a schema", "center": "; give a public middle by bounds"}
 """Parameters that are true or false, with what to do for who means numbers."""
 
 

@@ -1,6 +1,6 @@
 """What the estimators share: from parameters and rows to one paid release."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -54,7 +54,6 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
         person: str | int | None = None,
         weight: str = "persons",
@@ -72,7 +71,6 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         self.center = center
         self.norm_bound = norm_bound
         self.bounds = bounds
-        self.feature_scale = feature_scale
         self.schema = schema
         self.person = person
         self.weight = weight

@@ -1,6 +1,6 @@
 """`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -56,12 +56,11 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         components are those of the features in their own units all the same, as scikit-learn's ``PCA`` has them. Beside
         them a `norm_bound` is that of features mapped to [-1, 1]; with ``center=False`` and one, components are those
         of the mapped features.
-    feature_scale : float, sequence or dict, optional
-        Public sizes of the features, to divide by, or sizes by name: components are those of the divided features.
     schema : Schema, optional
-        What is publicly known of the columns, in place of `bounds` and `feature_scale`: raw tables are encoded by it,
-        and its ranges are used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes.
-        Where it has a column of kind person, persons are the unit.
+        What is publicly known of the columns, in place of `bounds`: raw tables are encoded by it, and its ranges are
+        used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes, and components are
+        those of the divided features. Where it has a column of kind person, persons are the unit. Columns of an array
+        are those of the schema in the same order, unless it names them by their positions.
     person : str or int, optional
         The column that tells persons apart, where a person may have many rows: the promise is then made to one person
         with all of their rows, and the column is no feature. Identifiers beside the table go to `fit`.
@@ -146,7 +145,6 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
         person: str | int | None = None,
         weight: str = "persons",
@@ -165,7 +163,6 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
             center=center,
             norm_bound=norm_bound,
             bounds=bounds,
-            feature_scale=feature_scale,
             schema=schema,
             person=person,
             weight=weight,

@@ -1,6 +1,6 @@
 """From the parameters of an estimator to the rule of the rows, and what finding it out will cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -147,9 +147,9 @@ def public_preparation(
     *,
     norm_bound: Any,
     bounds: Any,
-    feature_scale: Any,
     standardize: bool,
     center: bool,
+    sizes: Sequence[float] | None = None,
     ranges: tuple[int, ...] = (),
     own_units: bool = False,
     longest: Callable[[FloatArray], float] = euclidean,
@@ -157,23 +157,19 @@ def public_preparation(
 ) -> RowPreparation:
     """Read the public bounds for rows of d features; without any, `ranges` of these features may be found privately.
 
-    `longest` tells the norm that no row is beyond where features reach so far from the middle of their ranges, and
-    `counted_as` what a row or a person counts.
+    `sizes` are what to divide features by that have no bounds, `longest` tells the norm that no row is beyond where
+    features reach so far from the middle of their ranges, and `counted_as` what a row or a person counts.
     """
     _check_target(rows, standardize, center)
+    scale = None if sizes is None else np.array([1 / size for size in sizes])
     if rows != "clip":
         if norm_bound is not None or bounds is not None:
             raise InvalidParameterError(f"rows={rows!r} needs no norm_bound and no bounds; leave them out.")
-        if rows == "signs" and feature_scale is not None:
-            raise InvalidParameterError("rows='signs' is the same in any units; leave feature_scale out.")
         norm = d**0.5 if rows == "signs" else 1.0
-        return RowPreparation(rows, scale=_feature_scale(feature_scale, d), norm=norm, **counted_as)
+        return RowPreparation(rows, scale=scale, norm=norm, **counted_as)
     norm = None if norm_bound is None else positive_number("norm_bound", norm_bound)
     if bounds is None:
-        scale = _feature_scale(feature_scale, d)
         return RowPreparation(rows, None, scale, norm, bool(center), ranges, **counted_as)
-    if feature_scale is not None:
-        raise InvalidParameterError("bounds already scale the features; leave out feature_scale.")
     low, high = _bounds(bounds, d)
     half = (high - low) / 2
     scale = 1 / half if norm is not None or not own_units else own_scale(half, center)
@@ -211,18 +207,6 @@ def _check_target(rows: str, standardize: bool, center: bool) -> None:
         raise InvalidParameterError(
             "rows='unit' takes directions from the origin, not from the mean; add center=False."
         )
-
-
-def _feature_scale(feature_scale: Any, d: int) -> FloatArray | None:
-    if feature_scale is None:
-        return None
-    try:
-        sizes = np.atleast_1d(np.asarray(feature_scale, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError):
-        sizes = np.zeros(1)
-    if not (np.isfinite(sizes).all() and (sizes > 0).all()) or sizes.size not in (1, d):
-        raise InvalidParameterError("feature_scale must be one number above 0, or one for every feature.")
-    return np.asarray(1 / np.broadcast_to(sizes, d))
 
 
 def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:

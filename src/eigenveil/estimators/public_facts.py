@@ -106,18 +106,18 @@ class Features:
         squares = sum(far**2 for far, fixed in zip(reach, self.one_hot, strict=True) if not fixed)
         return math.sqrt(squares + self.n_categorical)
 
-    def by_name(self, parameter: str, given: Mapping[Any, Any], default: Any) -> list[Any]:
-        """Return the values of a mapping in the order of the features; what is 0 or 1 anyway gets the default."""
+    def bounds_by_name(self, given: Mapping[Any, Any]) -> list[Any]:
+        """Return bounds in the order of the features; what is 0 or 1 anyway gets (-1, 1), which leaves it as it is."""
         names: Sequence[Any] = range(self.n_features) if self.names is None else self.names
         for name in given:
             if name not in names:
                 hint = "" if self.names is not None else "; where there are no names, plan and fit need positions"
-                raise InvalidParameterError(f"{parameter} names {name!r}, which is no feature that is read{hint}.")
+                raise InvalidParameterError(f"bounds names {name!r}, which is no feature that is read{hint}.")
         for position, (name, fixed) in enumerate(zip(names, self.one_hot, strict=True)):
             if name not in given and not fixed:
                 told = column_in_words(name, position)
-                raise InvalidParameterError(f"{parameter} has nothing for the feature {told}; name every feature.")
-        return [given.get(name, default) for name in names]
+                raise InvalidParameterError(f"bounds has nothing for the feature {told}; name every feature.")
+        return [given.get(name, (-1.0, 1.0)) for name in names]
 
 
 def rows_for(estimator: Any, features: Features | None = None) -> str:
@@ -140,13 +140,9 @@ def rows_for(estimator: Any, features: Features | None = None) -> str:
 
 def _may_find_ranges(estimator: Any, features: Features) -> bool:
     """Return whether a range of every feature may be found privately: rows can be compared, and nothing is public."""
-    if estimator.rows != AUTO or estimator.feature_scale is not None or _says_sizes(features.schema):
+    if estimator.rows != AUTO or (features.schema is not None and features.schema.says_sizes):
         return False
     return _comparable(estimator, features) and not _has_public_bound(estimator, features)
-
-
-def _says_sizes(schema: Schema | None) -> bool:
-    return schema is not None and schema.says_sizes
 
 
 def _needs_lengths(estimator: Any) -> bool:
@@ -169,10 +165,7 @@ def _has_public_bound(estimator: Any, features: Features | None) -> bool:
 
 
 def _only_indicators(estimator: Any, features: Features) -> bool:
-    return (
-        not features.without_public_range
-        and estimator.bounds is estimator.feature_scale is estimator.norm_bound is None
-    )
+    return not features.without_public_range and estimator.bounds is estimator.norm_bound is None
 
 
 def rows_pass_once(estimator: Any) -> bool:
@@ -223,14 +216,11 @@ def prepared_for_many(estimator: Any, features: Features) -> RowPreparation | No
 
 
 def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
-    """Return norm_bound, bounds and feature_scale for all features, from what was given by name or by a schema."""
-    schema, norm = features.schema, estimator.norm_bound
-    bounds, feature_scale = estimator.bounds, estimator.feature_scale
+    """Return norm_bound, bounds and sizes for all features, from what was given by name or by a schema."""
+    schema, norm, bounds = features.schema, estimator.norm_bound, estimator.bounds
     if schema is not None:
-        if bounds is not None or feature_scale is not None:
-            raise InvalidParameterError(
-                "Ranges and scales are declared in the schema; leave out bounds and feature_scale."
-            )
+        if bounds is not None:
+            raise InvalidParameterError("Ranges and scales are declared in the schema; leave out bounds.")
         if rows in COMPARED or schema.bounds is None:  # ranges are sizes to differences, and nothing to signs
             sizes = schema.sizes if rows != "signs" and schema.says_sizes else None
             if sizes is not None and schema.without_size and norm is None:  # beside those, its unit would be a size
@@ -238,22 +228,20 @@ def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
                     f"The schema has ranges or scales, but none for the column {schema.without_size[0]!r}; declare one "
                     "for every number and date, or for none of them, and ranges are found privately."
                 )
-            return {"norm_bound": norm, "bounds": None, "feature_scale": sizes}
-        return {"norm_bound": norm, "bounds": schema.bounds, "feature_scale": None, "longest": schema.longest}
-    if isinstance(feature_scale, Mapping):
-        feature_scale = features.by_name("feature_scale", feature_scale, 1.0)
+            return {"norm_bound": norm, "bounds": None, "sizes": sizes}
+        return {"norm_bound": norm, "bounds": schema.bounds, "longest": schema.longest}
     if isinstance(bounds, Mapping):
-        pairs = features.by_name("bounds", bounds, (-1.0, 1.0))  # which leaves a feature as it is
+        pairs = features.bounds_by_name(bounds)
         if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
             raise InvalidParameterError("bounds by name must be (low, high) for every feature.")
         bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale, "longest": features.longest}
+        return {"norm_bound": norm, "bounds": bounds, "longest": features.longest}
     if rows == "clip" and _only_indicators(estimator, features):
         if not any(features.truths):
-            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None, "feature_scale": None}
+            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
         bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
-        return {"norm_bound": None, "bounds": bounds, "feature_scale": None, "longest": features.longest}
-    return {"norm_bound": norm, "bounds": bounds, "feature_scale": feature_scale}
+        return {"norm_bound": None, "bounds": bounds, "longest": features.longest}
+    return {"norm_bound": norm, "bounds": bounds}
 
 
 def check_passes(source: Any, plan: SpendPlan) -> None:

@@ -1,7 +1,7 @@
 """`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +45,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         noise, so that coefficients go to zero where the noise dominates.
     target : str or int, optional
         The column to predict, where `fit` gets a table and no `y`.
-    norm_bound, bounds, feature_scale, schema
+    norm_bound, bounds, schema
         As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. A schema
         needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
     center : bool
@@ -93,7 +93,6 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
         person: str | int | None = None,
         weight: str = "persons",
@@ -110,7 +109,6 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             center=center,
             norm_bound=norm_bound,
             bounds=bounds,
-            feature_scale=feature_scale,
             schema=schema,
             person=person,
             weight=weight,

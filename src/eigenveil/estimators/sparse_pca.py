@@ -1,6 +1,6 @@
 """`PrivateSparsePCA`: principal components that use few features."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,6 @@ class PrivateSparsePCA(PrivatePCA):
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        feature_scale: float | Sequence[float] | Mapping[str, float] | None = None,
         schema: Schema | None = None,
         person: str | int | None = None,
         weight: str = "persons",
@@ -81,7 +80,6 @@ class PrivateSparsePCA(PrivatePCA):
             center=center,
             norm_bound=norm_bound,
             bounds=bounds,
-            feature_scale=feature_scale,
             schema=schema,
             person=person,
             weight=weight,

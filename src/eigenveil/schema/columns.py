@@ -82,7 +82,9 @@ class Column:
             near = nearest(str(self.kind), KINDS)
             raise self._wrong(f"has no kind that is known; choose one of {', '.join(KINDS)}{near}")
         for key in ("range", "scale", "unit", "categories", "missing"):
-            if getattr(self, key) not in (None, ()) and key not in _MEANT[self.kind]:
+            value = getattr(self, key)
+            empty = value is None or (isinstance(value, tuple) and not value)  # NumPy's numbers compare with no tuple
+            if not empty and key not in _MEANT[self.kind]:
                 raise self._wrong(f"is of kind {self.kind}, which has no {key}; leave {key} out")
         for key, value in {
             "categories": self._labels(),

@@ -97,7 +97,7 @@ class Declared:
     def resolve(self, available: Sequence[Any], where: str) -> tuple[list[Any], dict[Any, Column]]:
         """Return the columns to read of those that are there, in order, and the rules of those that have one."""
         if self.schema is not None:
-            used, keys = self.schema.used, {str(column): column for column in available}
+            used, keys = self.schema.used, self._places(self.schema.columns, available, where)
             chosen = choose_columns(available, [keys.get(one.name, one.name) for one in used], where)
             return chosen, dict(zip(chosen, used, strict=True))
         person = self.person_in(available, where)
@@ -115,6 +115,19 @@ class Declared:
             if column not in chosen:
                 raise InvalidParameterError(f"There are categories for {column!r}, which is not among the columns.")
         return chosen, filled | rules
+
+    def _places(self, columns: Sequence[Column], available: Sequence[Any], where: str) -> dict[str, Any]:
+        """Return the columns that are there by their names in the schema: those of an array come in the same order."""
+        # Names that are numbers are positions. A column of persons is never taken for one of the features.
+        in_order = isinstance(available, range) and self.person_column is None
+        if not in_order or any(column.name.isdecimal() for column in columns):
+            return {str(column): column for column in available}
+        if len(columns) != len(available):
+            raise InvalidDataError(
+                f"The schema has {len(columns)} column(s), and there are {len(available)} in {where}; declare all of "
+                "them in their order, or some with their positions as names."
+            )
+        return {column.name: position for position, column in enumerate(columns)}
 
     def person_in(self, available: Sequence[Any], where: str) -> Any:
         """Return which of the columns that are there tells persons apart, or None."""

@@ -37,6 +37,8 @@ class TableSource:
         declared = Declared() if declared is None else declared
         chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
         for part in parts[1:]:
+            if declared.schema is not None:
+                declared.resolve(part.columns, part.where)
             _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
