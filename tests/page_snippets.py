@@ -51,11 +51,11 @@ def run_page(page: str, *, left_out: tuple[str, ...] = ()) -> list[Snippet]:
     return done
 
 
-def run_command(line: str, answers: str | None = None) -> str:
+def run_command(line: str) -> str:
     """Run a command line of ours in the current folder, and return what it printed as a result."""
     program, *words = shlex.split(line)
     assert program == "eigenveil", line
-    result = CliRunner().invoke(app, words, input=answers)
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, (line, result.output, result.exception)
     assert "warning:" not in result.stderr, (line, result.stderr)
     return result.stdout

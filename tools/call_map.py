@@ -51,8 +51,13 @@ PARTS = (
         "Before you spend",
         "costs nothing",
         (
-            row("Be asked, step by step?", "", "start", tutorial="tutorials/first_release.md"),
-            row("What is known in public|of the columns?", "Schema", "schema", schema="how_to/schema.md"),
+            row(
+                "What is known in public|of the columns?",
+                "Schema",
+                "schema",
+                tutorial="tutorials/first_release.md",
+                schema="how_to/schema.md",
+            ),
             row("Will it be good enough?", "theory.plan", "plan", planning="how_to/planning.md"),
             row("What is spent on a table|in all?", "PrivacyLedger", "ledger", ledger="reference/ledger.md"),
         ),

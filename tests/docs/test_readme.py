@@ -100,7 +100,7 @@ def test_the_comparison_is_what_the_saved_results_say(monkeypatch):
 
 
 # These are run by tests of their own, which bring devices, engines or smaller sizes, and commands.
-RUN_ELSEWHERE = {"collect_from_devices", "dask", "federation", "spark", "planning", "medical_table"}
+RUN_ELSEWHERE = {"collect_from_devices", "dask", "federation", "spark", "planning", "first_release", "medical_table"}
 WITH_EXAMPLES = [
     page
     for page in sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))

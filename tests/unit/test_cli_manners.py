@@ -102,7 +102,7 @@ WRITERS = {
     ("export",): ("there.json", "there.npz"),
     ("sample",): ("synthetic.csv", "there.npz", "-n", 3),
     ("scores",): ("scores.npz", "there.npz", "table.csv", "--epsilon", 1, "--yes"),
-    ("schema", "draft"): ("table.yaml", "table.csv", "-o", "table.yaml"),
+    ("schema",): ("table.yaml", "table.csv"),
     ("local", "params"): ("p.json", "--features", 3, "--epsilon", 1, "-o", "p.json"),
     ("local", "encode"): ("reports.txt", "protocol.json", "table.csv", "-o", "reports.txt"),
     ("local", "aggregate"): ("l.npz", "some.txt", "--protocol", "protocol.json", "--release", "l.npz"),
@@ -124,7 +124,7 @@ def test_every_command_that_writes_a_file_has_force():
     having = {path for path, leaf in leaves().items() if "force" in {one.name for one in leaf.params}}
     writing = {path for path, leaf in leaves().items() if {"output", "plot", "release"} & {
         one.name for one in leaf.params if one.param_type_name == "option"}}  # fmt: skip
-    assert having - {("start",)} == writing == set(WRITERS)
+    assert having == writing == set(WRITERS)
 
 
 def test_nothing_is_overwritten_without_force(folder):

@@ -3,15 +3,12 @@
 import io
 import json
 import re
-import shlex
 import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivateRidge, Schema, load_release
-from eigenveil.cli import app
 from eigenveil.cli.progress import one_bar
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.guarantee import Unit
@@ -95,26 +92,11 @@ def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
 
 
 def test_schemas_and_plans_speak_of_persons(folder):
-    assert "one person with all of their rows" in invoke("schema", "check", "visits.schema.yaml").stdout
+    assert "one person with all of their rows" in invoke("schema", "visits.schema.yaml").stdout
     told = invoke(
         "plan", "--rows", 600, "-k", 1, "--epsilon", 1, "--schema", "visits.schema.yaml", "--repeats", 2
     ).stdout
     assert "rows are persons here" in told
-
-
-def test_start_goes_through_persons(folder):
-    answers = ["patient", "", "", "20:60", "0:70000", "", "Office", "", "1", "", "2", "600", "5", "", "10", "y"]
-    result = CliRunner().invoke(app, ["start", "visits.csv"], input="".join(f"{line}\n" for line in answers))
-    assert result.exit_code == 0, (result.output, result.exception)
-    assert "About how many persons are there?" in result.stderr
-    commands = [shlex.split(line)[1:] for line in re.findall(r"^  eigenveil .*$", result.stdout, flags=re.MULTILINE)]
-    assert commands[0][-2:] == ["--unit", "person"]
-    assert commands[1][commands[1].index("--weight") + 1] == "rows"
-    assert "unit='person'" in result.stdout
-    assert_of_persons(load_release("visits.npz"), "rows")
-    ledger = PrivacyLedger("visits.ledger")
-    assert ledger.unit is Unit.PERSON
-    assert ledger.spent == (5.0, 0.0)
 
 
 def test_a_file_without_names_takes_the_position_of_the_persons(folder):

@@ -1,8 +1,13 @@
-"""`eigenveil schema draft | check`, and `--schema` of the commands that read tables."""
+"""`eigenveil schema`, and `--schema` of the commands that read tables."""
 
 import json
+import re
+import shlex
+import subprocess
+import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -34,36 +39,106 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_draft_is_printed_or_written_and_overwrites_nothing(folder):
-    printed = invoke("schema", "draft", "people.csv").stdout
-    invoke("schema", "draft", "people.csv", "-o", "draft.yaml")
-    assert (folder / "draft.yaml").read_text() == printed
-    assert "secret" not in printed
-    assert [one.kind for one in Schema.load("draft.yaml").columns] == ["number", "number", "category", "category"]
-    invoke("schema", "draft", "people.csv", "-o", "people.csv", "--force", fails=InvalidParameterError)
-    assert "--force" in invoke("schema", "draft", "people.csv", "-o", "people.yaml", fails=InvalidParameterError)
+def test_a_draft_is_written_and_overwrites_nothing(folder):
+    invoke("schema", "people.csv", "-o", "draft.yaml")
+    assert "secret" not in (folder / "draft.yaml").read_text()
+    assert [one.kind for one in Schema.load("draft.yaml").columns] == ["number", "number", "ignored", "ignored"]
+    invoke("schema", "people.csv", "-o", "people.csv", "--force", fails=InvalidParameterError)
+    assert "--force" in invoke("schema", "people.csv", fails=InvalidParameterError)
     assert Schema.load("people.yaml") == SCHEMA
-    invoke("schema", "draft", "people.csv", "-o", "people.yaml", "--columns", "sex,age", "--force")
+    assert invoke("schema", "people.csv", "--columns", "sex,age", "--force", "--quiet").output == ""
     assert [one.name for one in Schema.load("people.yaml").columns] == ["sex", "age"]
-    assert "categories" in invoke("schema", "check", "draft.yaml", fails=InvalidParameterError)
+
+
+def mixed(gaps):
+    """A table of all types, in which values are missing or not."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "patient": np.arange(60) + 700_000,
+            "age": rng.integers(20, 60, 60).astype(float),
+            "member": (rng.random(60) < 0.5).astype(object),
+            "city": rng.choice(["secret", "other"], 60),
+            "visit": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 60), unit="D"),
+        }
+    )
+    if gaps:
+        frame.loc[5::7, ["age", "member", "city", "visit"]] = None
+    return frame
+
+
+WRITERS = {
+    "my table.csv": (lambda frame, path: frame.to_csv(path, index=False), ()),
+    "table.parquet": (lambda frame, path: frame.to_parquet(path), ()),
+    "-$x;'.tsv": (lambda frame, path: frame.to_csv(path, index=False, sep="\t"), ()),
+    "table.csv": (
+        lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=","),
+        ("--delimiter", ";", "--decimal", ","),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_draft_covers_missing_values_and_identifiers_and_its_next_command_runs(folder, name):
+    write, words = WRITERS[name]
+    drafts = []
+    for gaps in (False, True):
+        write(mixed(gaps), folder / name)
+        result = invoke("schema", *words, "-o", "my draft.yaml", "--force", "--", name)
+        drafts.append((folder / "my draft.yaml").read_text())
+        assert "secret" not in result.output + drafts[-1]
+    assert drafts[0] == drafts[1]  # it does not tell whether values are missing
+    columns = Schema.load("my draft.yaml").columns
+    assert [(one.name, one.kind, one.missing) for one in columns] == [
+        ("patient", "ignored", None),
+        ("age", "number", 0.0),
+        ("member", "boolean", "middle"),
+        ("city", "ignored", None),
+        ("visit", "date", "2000-01-01"),
+    ]
+    (line,) = re.findall(r"^  (eigenveil .*)$", result.stdout, flags=re.MULTILINE)
+    assert "Check in my draft.yaml first" in result.stdout.partition(line)[2]
+    invoke(*shlex.split(line)[1:])
+    assert load_release("release.npz").origin.schema == Schema.load("my draft.yaml")
+
+
+def test_the_next_command_runs_in_a_shell(folder):
+    mixed(True).to_csv(folder / "my 'table'.csv", index=False)
+    told = json.loads(invoke("schema", "my 'table'.csv", "--json").stdout)
+    assert told["feature_names"] == ["age", "member", "visit"]
+    assert told["output"] == "my 'table'.yaml"
+    script = f'eigenveil() {{ "{sys.executable}" -m eigenveil.cli "$@"; }}; {told["next_command"]}'
+    subprocess.run(["sh", "-c", script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    assert load_release("release.npz").n_rows == 60
+
+
+def test_a_draft_without_features_says_so(folder):
+    (folder / "words.csv").write_text("patient_id,name\n1,secret\n")
+    assert "No column is a feature yet" in invoke("schema", "words.csv").stdout
+    assert "no column that becomes a feature" in invoke("schema", "words.yaml", fails=InvalidParameterError)
 
 
 def test_a_file_without_a_header_is_not_drafted(folder):
     (folder / "rows.csv").write_text("secret one,F\nsecret two,M\n")
-    assert "--columns" in invoke("schema", "draft", "rows.csv", "-o", "a.yaml", fails=InvalidDataError)
+    assert "--columns" in invoke("schema", "rows.csv", "-o", "a.yaml", fails=InvalidDataError)
     assert not (folder / "a.yaml").exists()
     (folder / "words.csv").write_text("name,sex\nsecret,M\n")
-    invoke("schema", "draft", "words.csv", "--columns", "name,sex")
+    invoke("schema", "words.csv", "--columns", "name,sex")
 
 
-def test_check_tells_what_is_declared(folder):
-    printed = invoke("schema", "check", "people.yaml").stdout
+def test_a_schema_file_is_shown(folder):
+    printed = invoke("schema", "people.yaml").stdout
     for told in ("0 to 120; missing: indicator", "F, M", "5 features", "the office", "2026-01-31"):
         assert told in printed
-    told = json.loads(invoke("schema", "check", "people.yaml", "--json").stdout)
+    told = json.loads(invoke("schema", "people.yaml", "--json").stdout)
     assert told["feature_names"] == ["age", "age=missing", "sex=F", "sex=M", "income"]
-    assert invoke("schema", "check", "people.yaml", "--quiet").stdout == ""
-    invoke("schema", "check", "people.csv", fails=InvalidParameterError)
+    assert invoke("schema", "people.yaml", "--quiet").stdout == ""
+    invoke("schema", "people.yaml", "-o", "other.yaml", fails=InvalidParameterError)
+    (folder / "table.yaml").write_bytes((folder / "people.csv").read_bytes())
+    invoke("schema", "table.yaml", fails=InvalidParameterError)
+    (folder / "open.yaml").write_text("version: 1\ncolumns: {sex: {kind: category}}")
+    assert "categories" in invoke("schema", "open.yaml", fails=InvalidParameterError)
 
 
 def test_fits_by_schema(folder):
@@ -98,11 +173,12 @@ def test_delimiters_decimals_and_encodings(folder):
     words = ("a.csv", "--delimiter", ";", "--decimal", ",", "--encoding", "latin-1")
     told = invoke("covariance", *words, "--epsilon", 5, "--norm-bound", 9, "--json").stdout
     assert json.loads(told)["feature_names"] == ["größe", "age"]
-    assert "größe" in invoke("schema", "draft", *words).stdout
+    invoke("schema", *words)
+    assert "größe" in (folder / "a.yaml").read_text(encoding="utf-8")
     (folder / "a.csv").write_text(text.replace(";", "\t").replace(",", "."))
     for tab in ("tab", "\\t", "\t"):
-        invoke("schema", "draft", "a.csv", "--delimiter", tab)
-    invoke("schema", "draft", "a.csv", "--decimal", ",", fails=InvalidParameterError)
+        assert "--delimiter tab" in invoke("schema", "a.csv", "--delimiter", tab, "--force").stdout
+    invoke("schema", "a.csv", "--force", "--decimal", ",", fails=InvalidParameterError)
     invoke("covariance", "people.csv", "--encoding", "klingon", "--epsilon", 1, fails=InvalidParameterError)
 
 
@@ -114,8 +190,9 @@ def test_standard_input(folder):
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert (told["n_rows"], told["feature_names"]) == (by_file["n_rows"], by_file["feature_names"])
-    drafted = CliRunner().invoke(app, ["schema", "draft", "-"], input=content).stdout
-    assert drafted == invoke("schema", "draft", "people.csv").stdout
+    assert CliRunner().invoke(app, ["schema", "-"], input=content).exit_code == 0
+    invoke("schema", "people.csv", "-o", "draft.yaml")
+    assert (folder / "table.yaml").read_bytes() == (folder / "draft.yaml").read_bytes()
     # A private bound reads the rows twice.
     words = [
         "pca",
@@ -138,6 +215,6 @@ def test_standard_input(folder):
 def test_standard_input_beyond_memory_is_told(folder, monkeypatch):
     monkeypatch.setattr("eigenveil.sources.places._IN_MEMORY", 1000)
     content = (folder / "people.csv").read_bytes()
-    result = CliRunner().invoke(app, ["schema", "draft", "-"], input=content)
+    result = CliRunner().invoke(app, ["schema", "-"], input=content)
     assert "gone when this command ends" in result.stderr
     assert "secret" not in result.output

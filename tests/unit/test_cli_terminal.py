@@ -66,7 +66,7 @@ COMMANDS = {
     "ridge": (("ridge", f"covariance{STEERS}.npz", "--target", "c"), 0),
     "export": (("export", f"pca{STEERS}.npz"), 0),
     "report": (("report", f"pca{STEERS}.npz"), 0),
-    "draft": (("schema", "draft", f"table{STEERS}.parquet"), 0),
+    "draft": (("schema", f"table{STEERS}.parquet"), 0),
     "fit": (("pca", f"table{STEERS}.parquet", "-k", 1, "--epsilon", 1, "--norm-bound", 3, "-o", f"{STEERS}.npz"), 0),
     "ledger": (("ledger", "create", f"{STEERS}.ledger", "--epsilon", 1, "--data-set", "study"), 0),
     "no target": (("ridge", f"covariance{STEERS}.npz", "--target", STEERS * 2), 1),

@@ -1,5 +1,6 @@
 """A schema is a public record: validated whole, written and read back, drafted from names and types alone."""
 
+import itertools
 import json
 import pickle
 from dataclasses import replace
@@ -239,7 +240,8 @@ FRAME = pd.DataFrame(
         "valid": [1, 2],
     }
 )
-KINDS = ["number", "number", "category", "category", "boolean", "date", "ignored", "ignored", "number"]
+KINDS = ["number", "number", "ignored", "ignored", "boolean", "date", "ignored", "ignored", "number"]
+MISSING = {"number": 0.0, "boolean": "middle", "date": "2000-01-01", "ignored": None}
 FRAMES = {
     "pandas": FRAME,
     "polars": pl.from_pandas(FRAME),
@@ -254,25 +256,46 @@ def test_a_draft_holds_names_and_types_and_no_value(kind):
     schema = Schema.from_frame_types(FRAMES[kind])
     assert [one.kind for one in schema.columns] == KINDS
     assert [one.name for one in schema.columns] == list(FRAME.columns)
+    assert [one.missing for one in schema.columns] == [MISSING[kind] for kind in KINDS]
     for text in (schema.to_yaml(), repr(schema), json.dumps(schema.to_dict())):
         for value in ("Zanzibar", "Ulm", "Xanten", "7777", "70.5", "1987", "1999"):
             assert value not in text
 
 
 def test_a_draft_is_the_same_whatever_the_rows(tmp_path):
-    for number, rows in enumerate((FRAME, FRAME.iloc[:1], pd.concat([FRAME] * 5, ignore_index=True))):
+    """So it does not tell whether a value is missing."""
+    complete = FRAME.assign(mass=70.5)
+    for number, rows in enumerate((FRAME, complete, complete.iloc[:1], pd.concat([FRAME] * 5, ignore_index=True))):
         rows.to_csv(tmp_path / f"{number}.csv", index=False)
         rows.to_parquet(tmp_path / f"{number}.parquet")
-    assert len({draft_schema(tmp_path / f"{number}.csv").to_yaml() for number in range(3)}) == 1
-    assert len({draft_schema(tmp_path / f"{number}.parquet").to_yaml() for number in range(3)}) == 1
+    assert len({draft_schema(tmp_path / f"{number}.csv").to_yaml() for number in range(4)}) == 1
+    assert len({draft_schema(tmp_path / f"{number}.parquet").to_yaml() for number in range(4)}) == 1
     assert Schema.from_frame_types(FRAME) == Schema.from_frame_types(FRAME.iloc[:1])
 
 
-def test_a_draft_loads_and_is_refused_until_it_is_filled_in(tmp_path):
+def test_a_draft_loads_and_says_what_to_do_with_columns_that_it_leaves_out(tmp_path):
     draft = Schema.from_frame_types(FRAME)
     assert Schema.load(draft.save(tmp_path / "a.yaml")) == draft
+    draft.check_complete()
+    lines = draft.to_yaml().splitlines()
+    left_out = {line.strip(" :"): after for line, after in itertools.pairwise(lines) if "kind: ignored" in after}
+    assert list(left_out) == ["city", "grade", "span", "patient_id"]
+    assert all("# not used" in left_out[name] and "categories" in left_out[name] for name in ("city", "grade", "span"))
+    assert "# an identifier" in left_out["patient_id"]
+    assert "kind: person" in left_out["patient_id"]
+
+
+@pytest.mark.parametrize("name", ["id", "userId", "customer", "Person-Nr", "e_mail", "index"])
+def test_identifiers_by_name_are_left_out_of_a_draft_whatever_their_type(name, tmp_path):
+    rows = pd.DataFrame({name: [1, 2], "age": [3, 4]})
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    for data in (rows, tmp_path / "a.csv"):
+        assert [one.kind for one in draft_schema(data).columns] == ["ignored", "number"]
+
+
+def test_a_category_without_categories_is_refused():
     with refused(InvalidParameterError):
-        draft.check_complete()
+        Schema((Column("city", "category"),)).check_complete()
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def check_mixed(data):
     pca = PrivatePCA(2, schema=MIXED_SCHEMA, random_state=1)
     assert np.allclose(np.sort(pca.fit_transform(data), axis=0), np.sort(pca.fit_transform(MIXED), axis=0))
     kinds = [column.kind for column in draft_schema(data).columns]
-    assert kinds == ["number", "number", "number", "category", "boolean", "date"]
+    assert kinds == ["number", "number", "number", "ignored", "boolean", "date"]
 
 
 def test_duckdb():

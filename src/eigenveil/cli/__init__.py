@@ -14,7 +14,7 @@ __all__ = ["COMMANDS", "app", "main", "overview"]
 
 COMMANDS = {
     "demo": "Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report.",
-    "start": "Go through a first release step by step: what is public, what it is for, what it costs, and yes or no.",
+    "schema": "Draft a schema from the names and types of a table, never from a value; or show a schema file.",
     "pca": "Release principal components of a table.",
     "sparse-pca": "Release principal components that use few features.",
     "covariance": (
@@ -34,7 +34,6 @@ COMMANDS = {
     "report": "Write a report on a release: its answer with errors, then what a data-protection officer asks.",
     "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
     "laws": "List the laws: what each releases, what it promises, where it comes from and when to use it.",
-    "schema": "Declare what is publicly known of a table.",
     "ledger": "Keep a privacy budget in a file.",
     "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
     "federation": "One release of several custodians who share no rows.",

@@ -17,10 +17,9 @@ from .local import local_app
 from .plan import plan
 from .report import report
 from .ridge import ridge
-from .schema import schema_app
+from .schema import schema
 from .scores import scores
 from .show import compare, show
-from .start import start
 from .wording import Command
 
 app = typer.Typer(
@@ -31,9 +30,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 fits, reads = (pca, sparse_pca, covariance, ridge, scores), (show, compare, export, sample, report)
-for command in (demo, start, *fits, plan, *reads, audit, laws):
+for command in (demo, schema, *fits, plan, *reads, audit, laws):
     app.command()(command)
-GROUPS = {"schema": schema_app, "ledger": ledger_app, "local": local_app, "federation": federation_app}
+GROUPS = {"ledger": ledger_app, "local": local_app, "federation": federation_app}
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
 for part in (app, *GROUPS.values()):

@@ -174,6 +174,6 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
 def _show_files(console: "Console", files: tuple[Path, Path, Path], commands: list[str]) -> None:
     release, page, data = files
     console.print(f"\nRelease: {release}\nReport: {page} (open it in a browser)\nData: {data}", soft_wrap=True)
-    console.print("\nTry next (your own table: `eigenveil start TABLE.csv` asks what it needs to know):")
+    console.print("\nTry next (with your own table begin with `eigenveil schema TABLE.csv`):")
     for command in commands:
         console.print(f"  {command}", soft_wrap=True)

@@ -1,23 +1,30 @@
-"""`eigenveil schema draft | check`: what is publicly known of a table, in a file."""
+"""`eigenveil schema`: drafts what is publicly known of a table, in a file; or shows such a file."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Grid
 
-from .common import AsJson, Force, Quiet, check_output, note_console, output_console, print_json
+from eigenveil.errors import InvalidParameterError
+
+from .common import AsJson, Force, Quiet, check_output, output_console, print_json
 from .options import Decimal, Delimiter, Encoding
-from .tables import expand, read_from, split_list, text_format
+from .tables import STANDARD, expand, read_from, split_list, text_format
 
-schema_app = typer.Typer(help="Declare what is publicly known of a table.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from eigenveil.schema import Schema
 
 
-@schema_app.command()
-def draft(
-    data: Annotated[list[str], typer.Argument(help="Files of one table; the first one tells names and types.")],
+def schema(
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Files of one table, of which the first one tells names and types; or a schema (.yaml)."),
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write (.yaml); by default it is printed.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (.yaml); by default it has the name of the table."),
     ] = None,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="A,B,C", help="Columns to declare; all by default.")
@@ -26,51 +33,71 @@ def draft(
     decimal: Decimal = None,
     encoding: Encoding = None,
     force: Force = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write names and types of the columns, and never a value, for you to fill in ranges and categories."""
+    """Draft a schema from the names and types of a table, never from a value; or show a schema file."""
+    from eigenveil.schema import Schema
     from eigenveil.sources import draft_schema
 
-    paths = expand(data)
-    if output is not None:
-        check_output(output, force, paths)
-    written = text_format(delimiter, decimal, encoding)
-    schema = draft_schema(read_from(paths, quiet), split_list(columns), **written)
-    if output is None:
-        typer.echo(schema.to_yaml(), nl=False)
+    if Path(data[0]).suffix in (".yaml", ".yml"):
+        if len(data) > 1 or output is not None or columns is not None:
+            raise InvalidParameterError(f"{data[0]} is a schema, which is only shown; give nothing but its name.")
+        declared = Schema.load(data[0])
+        declared.check_complete()
+        _show(data[0], declared, as_json, quiet)
         return
-    schema.save(output, overwrite=force)
-    note_console(quiet).print(
-        f"Written to {output}: names and types alone; fill in what is public, then `eigenveil schema check {output}`.",
-        soft_wrap=True,
-    )
-
-
-@schema_app.command()
-def check(
-    file: Annotated[Path, typer.Argument(help="Schema file (.yaml).")], as_json: AsJson = False, quiet: Quiet = False
-) -> None:
-    """Tell what a schema says, or the first thing that is wrong with it; the exit code is then 1."""
-    from eigenveil.schema import Schema
-
-    schema = Schema.load(file)
-    schema.check_complete()
+    paths = expand(data)
+    file = output or Path(f"{Path(paths[0]).name.strip('-').partition('.')[0] or 'table'}.yaml")
+    check_output(file, force, paths)
+    written = text_format(delimiter, decimal, encoding)
+    draft = draft_schema(read_from(paths, quiet), split_list(columns), **written)
+    draft.save(file, overwrite=force)
+    command = _next_command(data, file, written)
     if as_json:
-        print_json({**schema.to_dict(), "feature_names": list(schema.feature_names), "n_features": schema.n_features})
+        print_json({**_fields(draft), "output": str(file), "next_command": command})
+    elif not quiet:
+        console = output_console()
+        first = "" if draft.used else "No column is a feature yet, so declare one before you run it. "
+        console.print(f"Draft written to {file}. Next:\n\n  {command}\n", soft_wrap=True)
+        console.print(
+            f"{first}Check in {file} first which columns identify a person, what stands for missing values, and which "
+            "ranges and categories are public.",
+            soft_wrap=True,
+        )
+
+
+def _next_command(data: list[str], file: Path, written: dict[str, Any]) -> str:
+    """Return the fit that the draft is for, quoted for the shell."""
+    spelled = [word for key, value in written.items() for word in (f"--{key}", "tab" if value == "\t" else value)]
+    goal = ["-k", "above-noise", "--epsilon", "1", "--standardize", "--schema", str(file)]
+    files = [f"./{name}" if name.startswith("-") and name != STANDARD else name for name in data]  # no option
+    return shlex.join(["eigenveil", "pca", *files, *goal, *spelled])
+
+
+def _fields(declared: "Schema") -> dict[str, Any]:
+    names = list(declared.feature_names)
+    return {**declared.to_dict(), "feature_names": names, "n_features": declared.n_features}
+
+
+def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
+    """Print what a schema declares."""
+    if as_json:
+        print_json(_fields(declared))
     elif not quiet:
         grid = Grid(title=f"Schema {file}")
         for heading in ("column", "kind", "declared", "features"):
             grid.add_column(heading)
-        for column in schema.columns:
+        for column in declared.columns:
             grid.add_row(column.name, column.kind, column.told(), str(len(column.features)))
         console = output_console()
         console.print(grid)
-        about = (schema.table or "no table is named", schema.period or "no period")
+        about = (declared.table or "no table is named", declared.period or "no period")
         console.print(f"About: {about[0]}; {about[1]}.", soft_wrap=True)
-        by, on = schema.declared_by or "nobody yet", schema.declared_on or "no date"
-        console.print(f"{schema.n_features} features; declared by {by}, {on}.", soft_wrap=True)
-        if schema.person is not None:
+        by, on = declared.declared_by or "nobody yet", declared.declared_on or "no date"
+        console.print(f"{declared.n_features} features; declared by {by}, {on}.", soft_wrap=True)
+        if declared.person is not None:
             console.print(
-                f"Persons are told apart by {schema.person}: fits protect one person with all of their rows.",
+                f"Persons are told apart by {declared.person}: fits protect one person with all of their rows.",
                 soft_wrap=True,
             )

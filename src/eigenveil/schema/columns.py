@@ -1,6 +1,7 @@
 """`Column`: what is publicly known of one column, and which features it becomes."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,6 +22,11 @@ DATE_UNITS = {
 }
 """Microseconds in one; a year is the mean one of the calendar."""
 MIDDLE, INDICATOR = "middle", "indicator"
+_PERSONS = "patient|person|user|customer|client|participant|respondent"
+_IDENTIFIER = re.compile(
+    rf"(?i:(^|[\W_])(id|uuid|guid|ssn|e?mail|phone|name|{_PERSONS}|({_PERSONS})[\W_]?(no|nr|number|code|key))$)"
+    r"|[a-z]I[dD]$|^(?i:index)$"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What may be declared of a column, by its kind.
 _MEANT = {
@@ -272,6 +278,15 @@ class Column:
         except (TypeError, ValueError):
             raise self._wrong(f"needs ISO dates, such as 2024-12-31, as {key}") from None
         return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def identifies(name: str) -> bool:
+    """Return whether a column is an identifier by its name.
+
+    >>> [identifies(name) for name in ("patient_id", "userId", "customer", "e-mail", "body_mass_index", "valid")]
+    [True, True, True, True, False, False]
+    """
+    return _IDENTIFIER.search(name) is not None
 
 
 def nearest(word: str, known: Any) -> str:

@@ -1,7 +1,6 @@
 """`Schema`: what is publicly known of a table, and its file."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +11,11 @@ from typing import Any, Self
 
 from ..errors import InvalidParameterError
 from ..whole_file import whole_file
-from .columns import Column, nearest
+from .columns import MIDDLE, Column, identifies, nearest
 from .yaml_text import read_yaml, written
 
 VERSION = 1
 """Of the file. A key may be added; none ever changes its meaning under the same number."""
-_IDENTIFIER = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|ssn|index)$)|[a-z]I[dD]$")
 _KEYS = ("version", "table", "period", "declared_by", "declared_on", "columns")
 
 
@@ -233,8 +231,8 @@ class Schema:
 
     @classmethod
     def from_types(cls, types: Mapping[Any, Any]) -> Self:
-        """Return a draft from the narwhals type of every column."""
-        return cls(tuple(Column(str(name), _kind(str(name), kind)) for name, kind in types.items()))
+        """Return a draft from the narwhals type of every column; None is that of a number."""
+        return cls(tuple(_drafted(str(name), kind) for name, kind in types.items()))
 
     @classmethod
     def from_frame_types(cls, frame: Any) -> Self:
@@ -250,7 +248,7 @@ class Schema:
         >>> import pyarrow as pa
         >>> people = pa.table({"age": [30, 40], "name": ["Ada", "Max"], "member": [True, False]})
         >>> [(column.name, column.kind) for column in Schema.from_frame_types(people).columns]
-        [('age', 'number'), ('name', 'category'), ('member', 'boolean')]
+        [('age', 'number'), ('name', 'ignored'), ('member', 'boolean')]
         """
         import narwhals as nw
 
@@ -263,18 +261,21 @@ class Schema:
         return cls.from_types(types)
 
 
-def _kind(name: str, kind: Any) -> str:
-    import narwhals as nw
+def _drafted(name: str, kind: Any) -> Column:
+    """Return a column that can be read as it is, with a rule for missing values whether there are any or not.
 
-    if _IDENTIFIER.search(name):
-        return "ignored"
-    if kind.is_numeric():
-        return "number"
-    if kind == nw.Boolean():
-        return "boolean"
-    if isinstance(kind, nw.Date | nw.Datetime):
-        return "date"
-    return "category" if isinstance(kind, nw.String | nw.Categorical | nw.Enum | nw.Object) else "ignored"
+    Text and identifiers are left out: which categories can occur is yet to be declared, and by whom.
+    """
+    if not identifies(name):
+        if kind is None or kind.is_numeric():
+            return Column(name, missing=0)
+        import narwhals as nw
+
+        if kind == nw.Boolean():
+            return Column(name, "boolean", missing=MIDDLE)
+        if isinstance(kind, nw.Date | nw.Datetime):
+            return Column(name, "date", missing="2000-01-01")
+    return Column(name, "ignored")
 
 
 def _day(text: Any) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..bounded_file import read_bounded
 from ..errors import InvalidParameterError
+from .columns import identifies
 
 _DEEPEST = 6
 _BLANKS = ("", "~", "null")
@@ -23,13 +24,15 @@ _ASKED = {
 _COMMENTS = {
     "range": "lowest and highest value, known without the rows, as [0, 120] or [2020-01-01, 2024-12-31]",
     "categories": "all public ones, as [F, M]; or kind: ignored, as for names and identifiers",
-    "missing": "a public value for missing ones, middle, or indicator",
+    "missing": "replaces a missing value: better a typical public value; or, with a range, middle or indicator",
 }
+_IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: person"
+_UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
 _HEAD = """\
 # What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
 # such as the questionnaire, the instrument or the law. A blank says that nothing is known.
 # Kinds: number, category, boolean, date, ignored (not read), person (tells persons apart, never a feature).
-# A draft ignores what is an identifier by its name, and types that make no features.
+# A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
 """
 
 
@@ -102,9 +105,11 @@ def written(content: Mapping[str, Any]) -> str:
         entries = {key: value for key, value in column.items() if key != "name"}
         lines.append(f"  {_scalar(column['name'])}:")
         asked = [key for key in _ASKED.get(entries["kind"], ()) if not (key == "range" and "scale" in entries)]
-        for key in dict.fromkeys(("kind", *entries, *asked)):
+        for key in dict.fromkeys(("kind", *asked, *entries)):
             value = entries.get(key)
-            comment = comments.pop(key, "") if value is None else ""
+            comment = comments.pop(key, "")
+            if value == "ignored" and key == "kind":
+                comment = _IDENTIFIES if identifies(column["name"]) else _UNUSED
             lines.append(f"    {key}: {_flow(value)}".rstrip() + (f"  # {comment}" if comment else ""))
     return _HEAD + "\n".join(lines) + "\n"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..errors import InvalidDataError, own_words
-from ..schema import Column, Schema
+from ..schema import Schema
 from .base import Columns, choose_columns
 from .files import open_files
 from .places import text_format
@@ -14,8 +14,9 @@ from .tables import held
 def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     """Return a schema of the names and types of a table, to be filled in by who knows more in public.
 
-    Ranges, categories, the number of rows: nothing of that is looked at. The types of columns in a file of text are
-    those of its first lines.
+    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. The types of
+    columns in a file of text are those of its first lines. Every column that is used has a rule for missing values;
+    columns of text, and those that are identifiers by their names, are ignored until somebody declares them.
 
     Parameters
     ----------
@@ -30,8 +31,8 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     --------
     >>> import pyarrow as pa
     >>> draft = draft_schema(pa.table({"age": [30, 40], "city": ["Rome", "Lima"]}))
-    >>> [(column.name, column.kind, column.range, column.categories) for column in draft.columns]
-    [('age', 'number', None, ()), ('city', 'category', None, ())]
+    >>> [(column.name, column.kind, column.range, column.missing) for column in draft.columns]
+    [('age', 'number', None, 0.0), ('city', 'ignored', None, None)]
     """
     parts = open_files(data, named=columns or (), text_format=text_format(text)) or [held(data)]
     part = parts[0]
@@ -42,6 +43,4 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
         )
     chosen = choose_columns(part.columns, columns, part.where)
     types = part.types(chosen)
-    if types is None:
-        return Schema(tuple(Column(str(column)) for column in chosen))
-    return Schema.from_types({column: types[column] for column in chosen})
+    return Schema.from_types({column: None if types is None else types[column] for column in chosen})
