@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 HERE = Path(__file__).parents[1] / "tests" / "oracle"
 FROZEN = HERE / "frozen.json"
@@ -140,9 +139,12 @@ def _same(one: Any, other: Any) -> bool:
 def _view_difference(frozen: dict[str, Any], found: dict[str, Any]) -> str | None:
     for name in sorted({*frozen, *found}):
         one, other = frozen.get(name), found.get(name)
-        numbers = isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
-        # Relative to the largest: small entries are differences of large ones.
-        if not (np.allclose(one, other, 1e-6, 1e-6 * max(map(abs, one), default=0)) if numbers else one == other):
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            # Relative to the largest: small entries are differences of large ones.
+            same = np.allclose(one, other, rtol=1e-6, atol=1e-6 * max(map(abs, one), default=0) + 1e-12)
+        else:
+            same = one == other
+        if not same:
             return f"{VIEWS}.{name}: {_short(one)} became {_short(other)}"
     return None
 
@@ -152,18 +154,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def blas() -> list[str]:
-    """Return the linear algebra at work: some releases depend on the last bits of its floats."""
-    found = {
-        f"{one['internal_api']} {one.get('version')} {one.get('architecture')}"
-        for one in threadpoolctl.threadpool_info()
-        if one["user_api"] == "blas"
-    }
-    return sorted(found)
-
-
 def read_frozen() -> dict[str, Any]:
-    """Return the frozen facts: "blas", and "configurations" by name."""
+    """Return the frozen facts of every configuration, by its name."""
     content: dict[str, Any] = json.loads(FROZEN.read_text())
     return content
 
@@ -172,10 +164,9 @@ def write_frozen(content: dict[str, Any]) -> None:
     """Write the frozen facts, one configuration a line."""
     lines = (
         f"{json.dumps(name)}:{json.dumps(facts, sort_keys=True, separators=(',', ':'))}"
-        for name, facts in sorted(content["configurations"].items())
+        for name, facts in sorted(content.items())
     )
-    blas_text = json.dumps(content["blas"])
-    FROZEN.write_text('{"blas":' + blas_text + ',"configurations":{\n' + ",\n".join(lines) + "\n}}\n")
+    FROZEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def translated(value: Any, keys: dict[str, Any], values: dict[str, dict[str, Any]], path: tuple[str, ...] = ()) -> Any:
@@ -224,10 +215,9 @@ def main() -> int:
     parser.add_argument("--times", action="store_true", help="print how long the slowest take")
     asked = parser.parse_args()
     if asked.translate:
-        renames, content = _module("renames"), read_frozen()
-        facts = content["configurations"].items()
-        known = {name: translated(one, renames.KEYS, renames.VALUES) for name, one in facts}
-        write_frozen({**content, "configurations": known})
+        renames = _module("renames")
+        known = read_frozen().items()
+        write_frozen({name: translated(facts, renames.KEYS, renames.VALUES) for name, facts in known})
         return 0
     names = [name for name in CONFIGURATIONS if asked.only in name]
     found, seconds = {}, {}
@@ -239,13 +229,12 @@ def main() -> int:
         for name in sorted(names, key=lambda one: -seconds[one])[:25]:
             print(f"{seconds[name]:6.2f} s  {name}", file=sys.stderr)
     if asked.write:
-        before = read_frozen()["configurations"] if asked.only else {}
-        write_frozen({"blas": blas(), "configurations": {**before, **found}})
+        write_frozen({**(read_frozen() if asked.only else {}), **found})
         print(f"{len(found)} configurations written in {sum(seconds.values()):.0f} s.")
         return 0
-    frozen = read_frozen()["configurations"]
+    frozen = read_frozen()
     told = {name: difference(frozen.get(name, {}), found[name]) for name in names}
-    told |= {} if asked.only else {name: "no such configuration any more" for name in frozen.keys() - found.keys()}
+    told |= {} if asked.only else dict.fromkeys(frozen.keys() - found.keys(), "no such configuration any more")
     differing = {name: one for name, one in told.items() if one is not None}
     for name, one in differing.items():
         print(f"{name}: {one}")

@@ -677,7 +677,7 @@ def _refused() -> dict[str, dict]:
     return {
         "refused/epsilon": _pca(epsilon=0.0, bounds=(-4, 6)),
         "refused/delta": _pca(delta=1.0, bounds=(-4, 6)),
-        "refused/delta_too_large": _pca(delta=0.5, bounds=(-4, 6)),
+        "pca/delta_large": _pca(delta=0.5, bounds=(-4, 6)),
         "refused/components": _pca(n_components=7, bounds=(-4, 6)),
         "refused/components_share": _pca(n_components=1.5, bounds=(-4, 6)),
         "refused/mechanism": _pca(law="nobody", bounds=(-4, 6)),
@@ -708,9 +708,6 @@ def packages(configuration: dict) -> list[str]:
     found = ["dask"] if kind.startswith("dask") else ["pyarrow"] if kind in ("parquet", "feather", "arrow") else []
     return [*found, *(["cryptography"] if configuration["call"] == "federated_round" else [])]
 
-
-LAST_BITS: frozenset[str] = frozenset()
-"""Whose draws depend on the last bits of floats that linear algebra made, and so on the machine."""
 
 CONFIGURATIONS: dict[str, dict] = {
     **_by_mechanism(),
