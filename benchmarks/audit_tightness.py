@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from eigenveil.audit import audit
-from eigenveil.laws import LAWS
 from eigenveil.local import LocalProtocol
+from eigenveil.mechanisms import LAWS
 
 LOCAL = (("double_cap", "unit"), ("double_cap", "any"), ("one_bit", "unit"))
 # Name, features, delta, relation; one component.

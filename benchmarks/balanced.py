@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 
 def measured(d: int, calibration: str, draws: int, seed: int) -> np.ndarray:

@@ -20,11 +20,11 @@ from datasets import available, load
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
 from eigenveil.figure_style import GREY, new_figure, styled
-from eigenveil.laws import LAWS
-from eigenveil.laws.choosing import ONE_DIRECTION_BELOW
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
-from eigenveil.randomness import seeded_generator
+from eigenveil.sampling.randomness import seeded_generator
 
 NAMES = ("matrix_laplace", "eigenvector_sampling", "ppca")
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # n * epsilon / d

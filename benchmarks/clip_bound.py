@@ -16,13 +16,13 @@ import numpy as np
 
 from datasets import NAMES, available, load
 from eigenveil.errors import InvalidDataError
-from eigenveil.estimators.clipping import check_enough, rows_beyond, too_few_to_clip
+from eigenveil.estimators.plan import check_enough, rows_beyond, too_few_to_clip
 from eigenveil.gate import choose_magnitudes
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.metrics import captured_variance
+from eigenveil.moments.counts import LADDER, MagnitudeCounts, RowSizes
+from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess.spectrum import top_components
-from eigenveil.row_rule import RowRule
-from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts, RowSizes
 
 SHARE = Fraction(1, 10)
 OLD_LADDER = 2.0 ** (np.arange(-60, 61) / 2)

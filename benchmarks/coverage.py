@@ -23,9 +23,9 @@ from rich.table import Table
 
 from eigenveil import Release
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS, CentralLaw
-from eigenveil.origin import ComponentsRequest, Origin
-from eigenveil.row_rule import RowRule
+from eigenveil.mechanisms import LAWS, CentralLaw
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.releases.origin import ComponentsRequest, Origin
 
 DELTA, K = 1e-6, 3
 UNIT = 2.0**-32

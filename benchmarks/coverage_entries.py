@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from eigenveil.laws import LAWS
-from eigenveil.postprocess.entry_intervals import correlation_intervals, covariance_intervals, plain_error
-from eigenveil.postprocess.loading_errors import loading_errors
-from eigenveil.postprocess.regression_intervals import regression_intervals
+from eigenveil.mechanisms import LAWS
+from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error
+from eigenveil.postprocess.loadings import loading_errors
+from eigenveil.postprocess.regression import regression_intervals
 
 KINDS = ("diagonal", "beside", "correlation", "coefficient", "R²", "angle")
 

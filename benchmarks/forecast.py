@@ -19,7 +19,7 @@ import scipy.stats
 
 from eigenveil import PrivatePCA
 from eigenveil.errors import EigenveilError, NoiseWarning
-from eigenveil.estimators.forecasting import forecast_of_fit
+from eigenveil.estimators.forecast import forecast_of_fit
 from eigenveil.theory import plan, power_law
 
 DELTA = 1e-6

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from datasets import load
-from eigenveil.laws.free_count import TYPICAL_VARIANCE
-from eigenveil.laws.gaussian import Gaussian
+from eigenveil.mechanisms.additive import TYPICAL_VARIANCE
+from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.shrinkage import shrink
 
 GRID = 4**16

@@ -8,8 +8,7 @@ import sys
 import numpy as np
 
 from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, new_figure, styled
-from eigenveil.samplers.gibbs import BlockKernel, ColumnKernel, haar_orthogonal
-from eigenveil.samplers.hoff import HoffKernel
+from eigenveil.sampling.matrix_bingham import BlockKernel, ColumnKernel, HoffKernel, haar_orthogonal
 
 D, K, CHAINS = 116, 4, 5
 # ε = 0.1 and n = 494,021 as in the kddcup99 experiment of Chaudhuri et al. (2013), with a spectrum of its kind.

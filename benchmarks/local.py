@@ -29,7 +29,7 @@ from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.wire import to_line
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
-from eigenveil.randomness import secure_generator
+from eigenveil.sampling.randomness import secure_generator
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-6

@@ -21,7 +21,7 @@ from sklearn.decomposition import PCA
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import NoiseWarning
-from eigenveil.rows import one_pass
+from eigenveil.moments import kernels
 
 SHAPES = ((100_000, 20), (500_000, 20), (100_000, 100), (500_000, 100), (100_000, 500), (20_000, 1_000))
 COLUMNS = ("uncentred, pure", "centred, Gaussian", "moments", "moments, half clipped", "X.T @ X")
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
-    way = "NumPy alone" if one_pass._compiled() is None else "the compiled passes"
+    way = "NumPy alone" if kernels._compiled() is None else "the compiled passes"
     table = Table(title=f"Over PCA(10, covariance_eigh), by {way}: time, and processor seconds")
     for column in ("n", "d", "PCA, ms", *COLUMNS):
         table.add_column(column, justify="right")

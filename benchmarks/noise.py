@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.laws import LAWS, AdditiveLaw
-from eigenveil.laws.additive import RealNoiseLaw
-from eigenveil.laws.matrix_laplace import MatrixLaplace
-from eigenveil.randomness import secure_generator
-from eigenveil.samplers import wishart
+from eigenveil.mechanisms import LAWS, AdditiveLaw
+from eigenveil.mechanisms.additive import RealNoiseLaw
+from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
+from eigenveil.sampling import wishart
+from eigenveil.sampling.randomness import secure_generator
 
 SIZES = (100, 500, 1000)
 BITS = 16

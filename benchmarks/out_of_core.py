@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
-from eigenveil.sources import second_moments
-from eigenveil.sources.base import batch_rows
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables.base import batch_rows
+from eigenveil.tables.open import second_moments
 
 MIB = 2**20
 BOUND = RowBound(5.0)

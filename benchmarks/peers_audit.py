@@ -26,7 +26,7 @@ from eigenveil.accounting.calibration import implied_epsilon
 from eigenveil.audit import Neighbours
 from eigenveil.cli.audit import VIOLATION_EXIT_CODE, audited, show
 from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
-from eigenveil.samplers.bingham import _envelope_width
+from eigenveil.sampling.bingham import _envelope_width
 
 FloatArray = NDArray[np.float64]
 Draw = Callable[[FloatArray], FloatArray]

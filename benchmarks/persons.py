@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eigenveil import PrivateCovariance
-from eigenveil.rows import RowBound
-from eigenveil.sources import open_table, second_moments
+from eigenveil.moments import RowBound
+from eigenveil.tables.open import open_table, second_moments
 from moments import seconds
 from out_of_core import digest, memory
 

@@ -21,7 +21,7 @@ from sklearn.decomposition import PCA
 
 from eigenveil import Release, RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 READINGS: dict[str, Callable[[Release], Any]] = {
     "components": lambda one: one.components,

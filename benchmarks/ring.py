@@ -20,12 +20,12 @@ from rich.table import Table
 from datasets import load
 from eigenveil import PrivatePCA, RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.metrics import captured_variance
+from eigenveil.moments.comparisons import Ring
 from eigenveil.postprocess import top_components
-from eigenveil.postprocess.kendall import correlation_from_signs
-from eigenveil.randomness import seeded_generator
-from eigenveil.rows.differences import Ring
+from eigenveil.postprocess.correlations import correlation_from_signs
+from eigenveil.sampling.randomness import seeded_generator
 
 RINGS = (1, 2, 8, 32)
 

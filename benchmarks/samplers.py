@@ -19,10 +19,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.laws import LAWS
-from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
-from eigenveil.randomness import secure_generator
-from eigenveil.samplers import bingham, default_updates, matrix_bingham, wishart
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
+from eigenveil.sampling import bingham, default_updates, matrix_bingham, wishart
+from eigenveil.sampling.randomness import secure_generator
 
 DIMENSIONS = (10, 50, 100, 500)
 SUBSPACES = ((116, 4), (513, 8))

@@ -15,9 +15,9 @@ import numpy as np
 from eigenveil.accounting.calibration import float_above, square_root_above
 from eigenveil.accounting.sensitivity import upper_triangle_l1_squared
 from eigenveil.guarantee import Guarantee, Numerics
-from eigenveil.laws import AdditiveLaw
-from eigenveil.samplers.discrete import discrete_laplace
-from eigenveil.samplers.symmetric import symmetric
+from eigenveil.mechanisms import AdditiveLaw
+from eigenveil.sampling.discrete import discrete_laplace
+from eigenveil.sampling.matrices import symmetric
 
 
 class NewLaw(AdditiveLaw):
@@ -80,9 +80,9 @@ def main():
     from sklearn.datasets import load_iris
 
     from eigenveil import PrivatePCA
-    from eigenveil.laws import LAWS
+    from eigenveil.mechanisms import LAWS
 
-    LAWS["new_law"] = NewLaw  # in the package this is the line in laws/table.py
+    LAWS["new_law"] = NewLaw  # in the package this is the line in mechanisms/table.py
     model = PrivatePCA(2, epsilon=5.0, norm_bound=10.0, law="new_law")
     print("planned:", model.plan(n_features=4).guarantee)
     model.fit(load_iris().data)

@@ -9,7 +9,7 @@ from randomgen import AESCounter
 from threadpoolctl import threadpool_limits
 from typer.main import get_command
 
-from eigenveil import randomness
+from eigenveil.sampling import randomness
 
 # The same examples every time, so that a run tells about the change and not about chance;
 # `pytest --hypothesis-profile default` looks for new ones.

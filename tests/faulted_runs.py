@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, load_release, release
-from eigenveil.audit.checkpoint import Checkpoint
+from eigenveil.audit.run import Checkpoint
 from eigenveil.cli.commands import app
-from eigenveil.cli.common import run as run_command
+from eigenveil.cli.options import run as run_command
 from eigenveil.errors import EigenveilError
 from eigenveil.federation import Coordinator, Round, SiteKeys, contribute
-from eigenveil.laws import LAWS
 from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
+from eigenveil.mechanisms import LAWS
 from made_rounds import contributions, drafted, joined, site_rows
 
 TRIES = 2

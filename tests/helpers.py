@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from eigenveil import SecondMoments
 from eigenveil.cli import app
-from eigenveil.schema import Column, Schema
+from eigenveil.tables.schema import Column, Schema
 
 
 def scales(*sizes: float) -> Schema:

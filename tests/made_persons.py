@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from eigenveil.rows.persons import Blocks
+from eigenveil.moments.units import Blocks
 
 WEIGHTS = ("persons", "rows")
 

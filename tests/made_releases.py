@@ -8,12 +8,11 @@ import numpy as np
 
 from eigenveil import Guarantee, Release, RowBound, SecondMoments
 from eigenveil.gate import check, draw, pay
-from eigenveil.laws import LAWS
-from eigenveil.laws.base import Law
-from eigenveil.laws.central import DIRECTION_UNIT
-from eigenveil.origin import ComponentsRequest, Origin, Request
-from eigenveil.randomness import secure_generator
-from eigenveil.row_rule import RowRule
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.base import DIRECTION_UNIT, Law
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.releases.origin import ComponentsRequest, Origin, Request
+from eigenveil.sampling.randomness import secure_generator
 
 NAMES = ["age", "income", "rent", "savings", "visits", "pulse"]
 
@@ -94,7 +93,7 @@ class PlainReports(Law):
 def local_release(monkeypatch: Any, law: Law | None = None, k: int = 2) -> Release:
     """Return a release of the local model by a stand-in for its law."""
     law = PlainReports() if law is None else law
-    monkeypatch.setattr("eigenveil.laws.local.local_law_from", lambda parameters: law)
+    monkeypatch.setattr("eigenveil.mechanisms.local.local_law_from", lambda parameters: law)
     rows = table() / 8.0
     integers = {"sums": np.rint(rows.T @ rows * 2**20)[None], "ones": np.array(0)}
     origin = Origin(

@@ -18,8 +18,8 @@ from eigenveil.estimators import (
     PrivateScaler,
     PrivateSparsePCA,
 )
-from eigenveil.laws import LAWS
-from eigenveil.laws.local.table import LOCAL_LAWS
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.local.table import LOCAL_LAWS
 from helpers import scales
 
 ROWS = np.random.default_rng(20).normal(size=(60, 3))

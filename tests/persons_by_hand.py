@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from eigenveil.rows.persons import Blocks
+from eigenveil.moments.units import Blocks
 
 RNG = np.random.default_rng(11)
 N, D, PERSONS = 1500, 3, 200

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import RowBound
-from eigenveil.rows.norm_counts import LADDER, norm_rungs
+from eigenveil.moments.counts import LADDER, norm_rungs
 
 
 def sum_by_hand(bound: RowBound, rows: Any, norm: float) -> list[int]:

@@ -33,7 +33,7 @@ def with_table(page: str, table: str) -> str:
 
 def main() -> None:
     """Print the table, or write it into the page."""
-    from eigenveil.laws import LAWS
+    from eigenveil.mechanisms import LAWS
 
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help=f"update {PAGE.relative_to(PAGE.parents[2])}")

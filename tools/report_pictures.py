@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 
 from eigenveil import PrivacyLedger, PrivatePCA, Schema, score_map
 from eigenveil.report import render_report
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 # As a radiologist might declare them. The table is public, so nobody's privacy hangs on how they were guessed.

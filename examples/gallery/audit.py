@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 
 from eigenveil import plots
 from eigenveil.audit import audit
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 size = {"epsilon": 1.0, "n_features": 2}
 published = LAWS["wishart"](calibration="paper", allow_unsound=True, **size)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from eigenveil import PrivateCovariance, Schema, plots
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from eigenveil import PrivatePCA, Schema, plots
 from eigenveil.federation import SiteKeys, combine, contribute, invite
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 
 rng = np.random.default_rng(0)
 names = ["age", "pulse", "systolic", "bmi", "glucose"]

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
 from eigenveil.figure_style import GREY, new_figure, styled
-from eigenveil.laws import CentralLaw
+from eigenveil.mechanisms import CentralLaw
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
 

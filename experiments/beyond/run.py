@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
 from eigenveil.figure_style import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
-from eigenveil.laws import LAWS, CentralLaw
+from eigenveil.mechanisms import LAWS, CentralLaw
 from eigenveil.metrics import correlation
 from eigenveil.postprocess import sorted_eigh
 from eigenveil.theory import jmlr_theorem_8

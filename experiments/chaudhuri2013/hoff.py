@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.samplers import effective_sample_size, matrix_bingham
-from eigenveil.samplers.gibbs import haar_orthogonal
-from eigenveil.samplers.hoff import HoffKernel
+from eigenveil.sampling import effective_sample_size, matrix_bingham
+from eigenveil.sampling.matrix_bingham import HoffKernel, haar_orthogonal
 
 from ..common import CACHE, Cell, Results, prose, table
 from .utility import EPSILON, RESTARTS, SIZES, rows_of, second_moment

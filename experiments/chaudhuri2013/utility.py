@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
 from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, SILVER, VIOLET, new_figure, styled
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.metrics import captured_variance
 from eigenveil.theory import expected_loss
 

@@ -15,8 +15,8 @@ from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
 from eigenveil.figure_style import new_figure, styled
-from eigenveil.laws import CentralLaw
-from eigenveil.laws.mod_sulq import published_sulq_scale
+from eigenveil.mechanisms import CentralLaw
+from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import jiang_table_1, jiang_theorem_7

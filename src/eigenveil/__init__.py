@@ -1,9 +1,8 @@
-"""Differentially private PCA and covariance with guarantees you can defend."""
+"""Packages whose names are loaded when they are asked for."""
 
-from typing import TYPE_CHECKING
-
-from .lazy import lazily
-from .version import __version__
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .accounting.ledger import PrivacyLedger
@@ -19,11 +18,32 @@ if TYPE_CHECKING:
     from .estimators.score_map import score_map
     from .gate import release
     from .guarantee import Guarantee, Relation
-    from .moments import SecondMoments
-    from .releases import Release, load_release
-    from .rows import RowBound
-    from .schema import Schema
-    from .score_maps import load_score_map
+    from .moments import RowBound
+    from .moments.second_moments import SecondMoments
+    from .releases.record import Release, load_release
+    from .releases.score_map import load_score_map
+    from .tables.schema import Schema
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for a package, from the module that each public name lives in.
+
+    A client on a device then needs neither scikit-learn nor SQLite to encode a row.
+    """
+
+    def getattribute(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f".{homes[name]}", package), name)
+
+    def listed() -> list[str]:
+        return sorted(homes)
+
+    return getattribute, listed
+
+
+__version__ = "0.1.0"
+
 
 __all__ = [
     "Guarantee",
@@ -59,12 +79,12 @@ _HOMES = {
     "PrivateScaler": "estimators",
     "PrivateSparsePCA": "estimators",
     "Relation": "guarantee",
-    "Release": "releases",
-    "RowBound": "rows",
-    "Schema": "schema",
-    "SecondMoments": "moments",
-    "load_release": "releases",
-    "load_score_map": "score_maps",
+    "Release": "releases.record",
+    "RowBound": "moments",
+    "Schema": "tables.schema",
+    "SecondMoments": "moments.second_moments",
+    "load_release": "releases.record",
+    "load_score_map": "releases.score_map",
     "release": "gate",
     "score_map": "estimators.score_map",
 }

@@ -15,6 +15,7 @@ from .errors import InvalidParameterError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 BLUE, BROWN, GREEN, VIOLET, GOLD, PINK = "#1f5f8b", "#a65c2e", "#5cba86", "#7a3cc4", "#c9ac1d", "#dd77d8"
 INK, GREY, SILVER, MIST = "#1d2430", "#545e6d", "#8a93a0", "#e9e6df"
 COLOURS = (BLUE, BROWN, GREEN, VIOLET, GOLD, PINK, SILVER, INK)  # in this order where a figure has several curves

@@ -12,25 +12,26 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from . import __version__
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
-from .errors import InvalidDataError, InvalidParameterError
+from .errors import CapacityError, InvalidDataError, InvalidParameterError
 from .guarantee import Guarantee, Relation, Unit
-from .laws.above_threshold import first_at_most
-from .laws.base import IntArray, Integers
-from .laws.central import CentralLaw
-from .laws.gaussian import Gaussian
-from .laws.portions import Budget, Portion, averaged
-from .moments import SecondMoments
-from .origin import ComponentsRequest, Origin, Request
-from .randomness import is_secure, secure_generator
-from .releases import Release
-from .row_rule import RowRule
-from .rows.column_counts import ColumnCounts
-from .rows.norm_counts import LADDER, MagnitudeCounts
-from .rows.sums import SumsByNorm
-from .schema import Schema
-from .version import __version__
+from .mechanisms.base import CentralLaw, Integers
+from .mechanisms.budget import Budget, Portion, averaged
+from .mechanisms.choices import CountLaw, first_at_most
+from .mechanisms.federated import FederatedLaw
+from .mechanisms.gaussian import Gaussian
+from .moments.counts import LADDER, ColumnCounts, MagnitudeCounts, ScoreCounts
+from .moments.row_rule import RowRule
+from .moments.second_moments import SecondMoments
+from .moments.sums import SumsByNorm
+from .numerics import IntArray
+from .releases.origin import ComponentsRequest, Origin, Request
+from .releases.record import Release
+from .releases.score_map import ScoreMap
+from .sampling.randomness import is_secure, secure_generator
+from .tables.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def release(
     Parameters
     ----------
     law : CentralLaw
-        From `eigenveil.laws.LAWS`, made with public parameters.
+        From `eigenveil.mechanisms.LAWS`, made with public parameters.
     moments : SecondMoments
         The private statistic.
     generator : numpy.random.Generator, optional
@@ -65,7 +66,7 @@ def release(
     Examples
     --------
     >>> from eigenveil import RowBound
-    >>> from eigenveil.laws import LAWS
+    >>> from eigenveil.mechanisms import LAWS
     >>> moments = SecondMoments(RowBound(1.0), 3).update(np.eye(3))
     >>> drawn = release(LAWS["laplace"](epsilon=1.0, n_features=3), moments)
     >>> drawn.integers["matrix"].shape, str(drawn.guarantee)
@@ -295,3 +296,99 @@ def choose_places(counts: ColumnCounts, most_above: int, epsilon: Fraction, gene
     """
     share = epsilon / len(counts.points)
     return np.array([first_at_most(column, most_above, share, generator) for column in counts.above()])
+
+
+def release_scores(
+    law: CountLaw,
+    counts: ScoreCounts,
+    *,
+    generator: np.random.Generator | None = None,
+    ledger: LedgerOrPath | None = None,
+) -> ScoreMap:
+    """Draw one map of scores; every call spends the full budget of the law again.
+
+    Parameters
+    ----------
+    law : CountLaw
+    counts : ScoreCounts
+        The private statistic.
+    generator : numpy.random.Generator, optional
+        The secure generator by default. Any other marks the map as reproducible and not private.
+    ledger : PrivacyLedger or path, optional
+        Records the spend, durably, before anything is drawn.
+    """
+    generator = secure_generator() if generator is None else generator
+    book = opened_ledger(ledger)
+    unit = Unit.PERSON if counts.by_person else Unit.ROW
+    public = law.relation is Relation.REPLACE
+    if public and counts.n_units == 0:
+        raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
+    law.check(counts.in_cells.size, counts.n_units)
+    promise = law.guarantee(unit)
+    promise = promise if is_secure(generator) else promise.marked_reproducible()
+    entry = None if book is None else book.spend(promise, "score map").entry
+    return ScoreMap(
+        law.draw(counts.in_cells, generator),
+        counts.grid,
+        law,
+        promise,
+        n_units=counts.n_units if public else None,
+        ledger_entry=entry,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        package_version=__version__,
+    )
+
+
+def check_site_rule(law: FederatedLaw, rule: RowRule) -> None:
+    """Refuse a rule of rows by which the sums of several sites would not be those of all rows together."""
+    if rule.compares:
+        raise InvalidParameterError(
+            f"rows='{rule.rows}' compares rows with one another, and those of different sites do not meet; give public "
+            "bounds, a schema with ranges or a norm_bound, so that rows are clipped."
+        )
+    if rule.mapped_from is not None or rule.most_weight is not None:
+        raise InvalidParameterError("Sites add up rows as they are, neither mapped nor weighted; release in one stage.")
+    law.check_grid(rule.limit_squared)
+
+
+def check_site(law: FederatedLaw, moments: SecondMoments) -> None:
+    """Refuse the sums of a site that cannot be released, before any budget is spent."""
+    check_site_rule(law, moments.bound.rule)
+    check(law, moments)
+    if moments.n_samples > law.site_capacity(moments.bound.limit_squared):
+        raise CapacityError(
+            f"This site has more {moments.bound.unit.counted} than one of {law.n_sites} may have at "
+            f"bits={moments.bound.bits}; agree on fewer bits."
+        )
+
+
+def pay_for_share(
+    law: FederatedLaw, moments: SecondMoments, generator: np.random.Generator, ledger: LedgerOrPath | None, what: str
+) -> Payment:
+    """Refuse what cannot be released, and record what is about to be spent in the ledger of the site."""
+    check_site(law, moments)
+    return pay(law, law.guarantee().for_unit(moments.bound.unit), generator, ledger, what)
+
+
+def site_share(moments: SecondMoments, place: int, generator: np.random.Generator, payment: Payment) -> Integers:
+    """Return the noisy numbers of the site at this place of the round, to be masked before they leave.
+
+    Parameters
+    ----------
+    moments : SecondMoments
+        The private sums of the site.
+    place : int
+        Of the site in the round.
+    generator : numpy.random.Generator
+    payment : Payment
+        By `pay_for_share`.
+
+    Formal guarantee
+    ----------------
+    That of the law, for the sum over all sites, against `law.n_colluding` of them and whoever adds up.
+    """
+    law = payment.law
+    if not isinstance(law, FederatedLaw) or payment.guarantee.unit is not moments.bound.unit:
+        raise InvalidParameterError("What was paid for is no share of a sum about this unit; nothing was drawn.")
+    check_site(law, moments)
+    return law.site_draw(moments.gram, moments.bound.limit_squared, moments.n_samples, place, generator)

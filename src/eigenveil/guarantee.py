@@ -1,22 +1,94 @@
-"""What a release promises: `Relation`, `Unit`, `Numerics` and `Guarantee`.
-
-A guarantee is a function of public parameters and never of data. It is a frozen record, kept apart from the
-code that samples, so that it can be composed, written to a ledger and shipped inside a release file.
-
-What never changes meaning: the words of `Relation`, `Unit` and `Numerics`, and the fields that `Guarantee.to_dict`
-writes. A field may be added, with a default that says what a record without it meant.
-"""
+"""Probabilities and odds in words, always rounded to the side that promises less."""
 
 import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Self
 
-from .caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT
 from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
-from .odds import chance, odds_factor
+
+
+def odds_factor(epsilon: float) -> str:
+    """Return e^epsilon as text, rounded up.
+
+    Examples
+    --------
+    >>> odds_factor(1.0), odds_factor(0.01), odds_factor(10.0), odds_factor(100.0)
+    ('2.72', '1.011', '22,100', '10^44')
+    """
+    if epsilon > 27:
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    if epsilon == 0:
+        return "1"
+    factor = Decimal(max(epsilon, 1e-9)).exp()  # rounded up, as all of it
+    # Two digits of what exceeds 1, three in all.
+    places = 1 - (factor - 1).adjusted() if factor < 2 else 2 - factor.adjusted()
+    return f"{factor.quantize(Decimal(1).scaleb(-max(2, places) if factor < 10 else -places), ROUND_CEILING):,f}"
+
+
+def chance(probability: float) -> str:
+    """Return a probability in words, rounded up.
+
+    Examples
+    --------
+    >>> chance(1e-6)
+    'a chance of 1 in 1,000,000'
+    """
+    if probability > 0.01:
+        return f"a chance of {math.ceil(probability * 1000 * (1 - 1e-12)) / 10:g} %"
+    times = math.floor(1 / Fraction(repr(probability)))
+    step = 10 ** max(0, len(str(times)) - 3)
+    return f"a chance of 1 in {times // step * step:,}"
+
+
+FLOAT_CAVEAT = (
+    "The noise is drawn in float64: which values the sum can take depends on the data, and an observer who looks at "
+    "their last bits can tell neighbouring data apart (Mironov 2012)."
+)
+"""Which attack applies to noise that was drawn in floats."""
+DIRECTION_CAVEAT = (
+    "The directions are computed in float64 from the data, so their last bits can be a fingerprint of it (after "
+    "Mironov 2012)."
+)
+"""Which attack applies to directions that were drawn in floats."""
+ORDER_CAVEAT = (
+    "Rows are compared with one another by their places, so the promise is for tables whose order does not depend on "
+    "values; shuffle a sorted one first, by no fixed seed."
+)
+"""What holds of rows that are compared: a row is replaced where it stands, and moves no other."""
+IDENTIFIER_CAVEAT = (
+    "Persons are compared with one another in the order of their identifiers, so the promise is about what the rows "
+    "of a person say, and not about which identifiers there are."
+)
+"""What holds of persons who are compared: their rows are replaced, and their identifier stays."""
+
+
+def sites_caveat(n_sites: int, n_colluding: int) -> str:
+    """Return whom the noise of several sites holds against."""
+    if n_colluding == 0:
+        against = "everybody but the sites themselves, each of which knows its own noise"
+    else:
+        ours = "one site" if n_colluding == 1 else f"{n_colluding} sites"
+        against = f"every coalition of at most {ours} with whoever combined them, and everybody who sees the release"
+    return (
+        f"The sum over {n_sites} sites is private by the noise of the sites that keep theirs secret: the promise holds "
+        f"against {against}."
+    )
+
+
+MASKS_CAVEAT = (
+    "That nobody sees more of a site than its part in the sum rests on masks (X25519, HKDF, ChaCha20), which is a "
+    "promise about computation: without them a site's share has its own part of the noise alone, or none."
+)
+"""What keeps one site's share from whoever adds up."""
+ONE_SITE_CAVEAT = (
+    "Everybody is taken to be in the data of one site; who is at several is protected as a group of so many is."
+)
+"""What is assumed of people in the data of several sites."""
 
 
 class Relation(StrEnum):
@@ -143,7 +215,7 @@ class Guarantee:
         Every pure epsilon mechanism is a post-processing of binary randomized response at that epsilon, so
         that is its event. A bare (epsilon, delta) has none in dp-accounting and is marked unsupported there.
         """
-        import dp_accounting  # a second of import time that a plain fit does not need
+        import dp_accounting
 
         if self.parts:
             return dp_accounting.ComposedDpEvent([part.event for part in self.parts])

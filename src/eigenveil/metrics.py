@@ -1,9 +1,7 @@
 """How good a released subspace or matrix is, measured against the truth (for research: it reads the truth)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-FloatArray = NDArray[np.float64]
+from numpy.typing import ArrayLike
 
 
 def captured_variance(covariance: ArrayLike, components: ArrayLike) -> float:

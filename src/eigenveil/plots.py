@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .display import MAY_BE_NOISE, around
 from .errors import InvalidDataError, integer_between
 from .figure_style import BLUE, BROWN, GREY, STYLE, new_figure, styled
-from .releases import Release
-from .report.shown import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, FloatArray, Shown, read
-from .score_maps import ScoreMap
-from .with_error import MAY_BE_NOISE, around
+from .numerics import FloatArray
+from .releases.record import Release
+from .releases.score_map import ScoreMap
+from .report.facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, Shown, read
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 __all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loadings", "score_map", "scree"]
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from eigenveil import Relation, RowBound, SecondMoments
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 CASES = [
     (name, calibration, relation)

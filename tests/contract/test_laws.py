@@ -10,8 +10,8 @@ from contract.catalogue import CASES, IDS, make, some_moments
 from eigenveil import Guarantee, PrivacyLedger, Relation, RowBound, SecondMoments, load_release, release
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws import LAWS, law_from
-from eigenveil.randomness import secure_generator, seeded_generator
+from eigenveil.mechanisms import LAWS, law_from
+from eigenveil.sampling.randomness import secure_generator, seeded_generator
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 every_case = pytest.mark.parametrize(("name", "calibration", "relation"), CASES, ids=IDS)

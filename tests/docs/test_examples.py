@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, load_release
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.report import render_report
 from eigenveil.theory import plan
 

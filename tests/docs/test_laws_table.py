@@ -32,7 +32,7 @@ class Approximate(Example):
 
 
 def test_the_page_holds_the_table_that_the_laws_make():
-    from eigenveil.laws import LAWS
+    from eigenveil.mechanisms import LAWS
 
     page = tool.PAGE.read_text(encoding="utf-8")
     assert page == tool.with_table(page, tool.laws_table(LAWS)), "run: python tools/laws_table.py --write"

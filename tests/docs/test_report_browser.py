@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, Schema, score_map
-from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 from made_releases import directions_by_hand, drawn, local_release, quietly
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -113,7 +113,7 @@ def releases() -> dict[str, Release]:
 def federated(folder: Path) -> dict[str, Release]:
     """Return a release of three sites, where the extra for it is installed."""
     try:
-        import cryptography  # noqa: F401
+        import cryptography
     except ImportError:
         return {}
     from eigenveil.federation import combine

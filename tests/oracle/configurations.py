@@ -17,7 +17,7 @@ import scipy.sparse
 
 import eigenveil
 from eigenveil import RowBound, Schema, SecondMoments
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 NAMES = ["age", "rent", "mass", "pulse", "visits", "score", "height", "debt", "hours", "steps", "calls", "sleep"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
 from eigenveil.errors import EigenveilError
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from helpers import scales
 
 pytestmark = [
@@ -113,7 +113,7 @@ def test_a_regression_on_features_without_a_range_is_the_mean():
 def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, monkeypatch):
     """Every place of a ladder has a probability above 0: the first, the last, and what is drawn at random."""
     from eigenveil import gate
-    from eigenveil.laws.portions import Portion
+    from eigenveil.mechanisms.budget import Portion
 
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(1000, 2)) + np.array([0.0, -3e6])

@@ -8,14 +8,14 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Relation
 from eigenveil.audit import EstimatorSubject, LawSubject, Neighbours, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
-from eigenveil.laws import LAWS
-from eigenveil.laws.gaussian import Gaussian
-from eigenveil.laws.matrix_laplace import MatrixLaplace
-from eigenveil.laws.ppca import Ppca
 from eigenveil.local import LocalProtocol, law_of
-from eigenveil.samplers.discrete import discrete_gaussian
-from eigenveil.samplers.exact_bingham import ExactBingham
-from eigenveil.samplers.exact_matrix import ExactMatrix
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
+from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.sampling.certified import ExactMatrix
+from eigenveil.sampling.discrete import discrete_gaussian
+from eigenveil.sampling.exact_bingham import ExactBingham
 
 # An honest law fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
 SURE = 1 - 1e-9

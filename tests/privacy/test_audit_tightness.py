@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import Neighbours, audit
-from eigenveil.laws import LAWS
-from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
 from eigenveil.local import LocalProtocol
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
 from privacy.test_audit import DELTA, SURE, made
 
 pytestmark = pytest.mark.heavy

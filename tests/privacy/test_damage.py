@@ -153,7 +153,7 @@ def test_control_a_collection_without_its_seal_is_believed(path):
         store.connection.execute("UPDATE collection SET ones = ones + 1")
         with refused(CollectionError):
             store.totals()
-        from eigenveil.local import collection_file
+        from eigenveil.local import store as collection_file
 
         collection_file.seal(store.connection, int(collection_file.read_state(store.connection).ids, 16))
         assert store.totals().n_reports == 5

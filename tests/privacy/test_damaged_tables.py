@@ -16,7 +16,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge
 from eigenveil.errors import EigenveilError
-from eigenveil.sources import draft_schema, open_table
+from eigenveil.tables.open import draft_schema, open_table
 from helpers import assert_one_sentence
 
 PLANTED = ("zqplanted", "zq@planted.org", "73519.24681", "73519", "1973-05-19", "zq planted name", "zqé")

@@ -10,8 +10,8 @@ import scipy.stats
 from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.calibration import float_above
 from eigenveil.accounting.sensitivity import diagonal_l1
-from eigenveil.laws import LAWS
-from eigenveil.samplers import bingham, matrix_bingham
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling import bingham, matrix_bingham
 from statistical.constants import ALPHA
 
 GRID = 4**16

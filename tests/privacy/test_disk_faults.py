@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 import pytest
 
-import eigenveil.accounting.ledger_file as ledgers
+import eigenveil.accounting.ledger as ledgers
+import eigenveil.files as files
 import eigenveil.local.store as collections
-import eigenveil.whole_file as files
 from disk_faults import IDLE, every_fault, outcomes
 from faulted_runs import RUNS
 from helpers import assert_one_sentence

@@ -19,8 +19,8 @@ from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparse
 from eigenveil.errors import EigenveilError, InvalidDataError
 from eigenveil.estimators import LocalPCA
 from eigenveil.local import LocalProtocol
-from eigenveil.schema import Column
-from eigenveil.sources import draft_schema, open_source, open_table, second_moments
+from eigenveil.tables.open import draft_schema, open_source, open_table, second_moments
+from eigenveil.tables.schema import Column
 from helpers import assert_one_sentence
 
 WORD, NUMBER = "Jane Doe HIV+", 31337.2109375
@@ -280,7 +280,7 @@ def test_bad_parquet_is_not_quoted(column, tmp_path):
 )
 @pytest.mark.parametrize("block", [2, 2**22])
 def test_a_blank_line_of_one_column_is_a_missing_value(one_of_them, block, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.text._CSV_BLOCK", block)
+    monkeypatch.setattr("eigenveil.tables.delimited._CSV_BLOCK", block)
     path = tmp_path / "one.csv"
     path.write_text("a\n" + one_of_them)
     with pytest.raises(InvalidDataError, match="NaN or infinity"):
@@ -293,7 +293,7 @@ def test_a_blank_line_of_one_column_is_a_missing_value(one_of_them, block, tmp_p
 
 def test_a_blank_line_of_one_column_is_a_missing_value_on_dask_too(tmp_path):
     pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    from eigenveil.sources import open_with_engine
+    from eigenveil.tables.open import open_with_engine
 
     path = tmp_path / "one.csv"
     path.write_text("a\n1\n\n2\n")

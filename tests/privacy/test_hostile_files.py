@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import PrivatePCA, Schema, load_release
-from eigenveil.bounded_file import parsed_json, read_bounded
 from eigenveil.cli import app
-from eigenveil.comparison import compare
 from eigenveil.errors import EigenveilError, InvalidParameterError, ReleaseFileError
+from eigenveil.files import parsed_json, read_bounded
 from eigenveil.local import LocalProtocol
 from eigenveil.plots import scree
+from eigenveil.releases.compare import compare
 from eigenveil.report import render_report
 from helpers import assert_one_sentence, refused
 from hostile_files import GOLDEN, HOSTILE, members_of, mutated, npy, npy_header, packed

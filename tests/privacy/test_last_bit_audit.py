@@ -25,18 +25,20 @@ from eigenveil.audit.last_bits import (
     ZEROS_BESIDE,
     ZEROS_TRACE,
     LastBits,
+    is_float_laplace,
+    is_float_square,
+    is_scaled_float,
 )
 from eigenveil.audit.lower_bound import ranked_event
 from eigenveil.audit.neighbours import last_bit_neighbours
-from eigenveil.audit.reachable import is_float_laplace, is_float_square, is_scaled_float
 from eigenveil.guarantee import Numerics
-from eigenveil.laws import LAWS
-from eigenveil.laws.eigenvector_sampling import EigenvectorSampling
-from eigenveil.laws.gaussian import Gaussian
-from eigenveil.laws.laplace import Laplace
-from eigenveil.laws.ppca import Ppca
-from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace
-from eigenveil.samplers.symmetric import symmetric
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
+from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.mechanisms.laplace import Laplace
+from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace
+from eigenveil.sampling.matrices import symmetric
 
 SURE = 1 - 1e-9
 LOW_BITS = {PARITY, PARITY_BESIDE, ZEROS, ZEROS_BESIDE}

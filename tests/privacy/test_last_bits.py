@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil.laws import LAWS
-from eigenveil.randomness import secure_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.randomness import secure_generator
 from statistical.constants import ALPHA
 
 

@@ -12,11 +12,11 @@ from eigenveil.accounting import PrivacyLedger, exact
 from eigenveil.errors import BudgetError, LedgerError, ReleaseFileError
 from eigenveil.gate import release as released
 from eigenveil.guarantee import Guarantee
-from eigenveil.laws import LAWS
-from eigenveil.moments import SecondMoments
-from eigenveil.randomness import secure_generator
-from eigenveil.releases import load_release
-from eigenveil.rows import RowBound
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.releases.record import load_release
+from eigenveil.sampling.randomness import secure_generator
 from helpers import in_child, start_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

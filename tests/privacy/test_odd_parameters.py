@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, gate
 from eigenveil.cli import app
 from eigenveil.errors import EigenveilError, EngineError, InvalidParameterError
-from eigenveil.laws import LAWS, law_with
-from eigenveil.laws.local.table import LOCAL_LAWS, local_law_from
+from eigenveil.mechanisms import LAWS, law_with
+from eigenveil.mechanisms.local.table import LOCAL_LAWS, local_law_from
 from helpers import assert_one_sentence, refused, scales
 from odd_parameters import NUMBERS, OTHERS, ROWS, SIZES, odd_estimator
 

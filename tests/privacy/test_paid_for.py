@@ -15,8 +15,8 @@ from eigenveil import (
     SecondMoments,
 )
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.spend_plan import SpendPlan
-from eigenveil.laws import LAWS
+from eigenveil.estimators.plan import SpendPlan
+from eigenveil.mechanisms import LAWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 ROWS = np.random.default_rng(0).normal(size=(300, 5))

@@ -6,9 +6,9 @@ import pytest
 from eigenveil import Relation, RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.audit import PersonSubject, audit, person_neighbours
-from eigenveil.laws import LAWS
-from eigenveil.rows.persons import Blocks
-from eigenveil.rows.shortening import squared_norms, to_the_bound
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.numpy_kernels import squared_norms, to_the_bound
+from eigenveil.moments.units import Blocks
 
 SETTINGS = {"draws": 480, "confidence": 1 - 1e-6, "seed": 3}
 WEIGHTS = ["persons", "rows"]
@@ -65,7 +65,7 @@ def test_the_pairs_are_near_the_worst_case(relation, weight):
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_rows_that_are_clipped_one_by_one_are_caught(relation, weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.rows.bound.persons_together", one_by_one)
+    monkeypatch.setattr("eigenveil.moments.bound.persons_together", one_by_one)
     found = audit(PersonSubject(law(relation), collecting(weight)), **SETTINGS)
     assert found.verdict == "violation"
     assert found.epsilon_lower > 2.0

@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivatePCA, Relation
 from eigenveil.audit import EstimatorSubject, audit, person_neighbours
-from eigenveil.rows.shortening import squared_norms, to_the_bound
+from eigenveil.moments.numpy_kernels import squared_norms, to_the_bound
 
 
 def one_by_one(grid, starts, bits, constant, average):
@@ -19,7 +19,7 @@ def one_by_one(grid, starts, bits, constant, average):
 @pytest.mark.parametrize(("flawed", "verdict"), [(False, "consistent"), (True, "violation")])
 def test_a_fit_of_persons(flawed, verdict, monkeypatch):
     if flawed:
-        monkeypatch.setattr("eigenveil.rows.bound.persons_together", one_by_one)
+        monkeypatch.setattr("eigenveil.moments.bound.persons_together", one_by_one)
     model = PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace", weight="rows")
     subject = EstimatorSubject(model, person_neighbours(2, Relation.REPLACE))
     found = audit(subject, draws=320, confidence=1 - 1e-6, seed=2)

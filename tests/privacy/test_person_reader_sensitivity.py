@@ -17,9 +17,10 @@ import scipy.sparse
 
 from eigenveil import Relation, RowBound, SecondMoments
 from eigenveil.accounting import sensitivity
-from eigenveil.rows.norm_counts import LADDER, RowSizes
-from eigenveil.rows.sums import SumsByNorm
-from eigenveil.sources import base, collect, open_table, text
+from eigenveil.moments.counts import LADDER, RowSizes
+from eigenveil.moments.sums import SumsByNorm
+from eigenveil.tables import base, delimited
+from eigenveil.tables.open import collect, open_table
 
 D, BITS = 3, 8
 NAMES = list("abc")
@@ -133,7 +134,7 @@ def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows; persons are never cut."""
     if request.param is not None:
         monkeypatch.setattr(base, "BATCH_BYTES", 8 * D * request.param)
-        monkeypatch.setattr(text, "_CSV_BLOCK", 40 * request.param)
+        monkeypatch.setattr(delimited, "_CSV_BLOCK", 40 * request.param)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_control_rows_clipped_one_by_one_pass_the_table(monkeypatch):
         np.trunc(grid, out=grid)
         return np.full(len(grid), float(constant))
 
-    monkeypatch.setattr("eigenveil.rows.bound.persons_together", one_by_one)
+    monkeypatch.setattr("eigenveil.moments.bound.persons_together", one_by_one)
     rows = np.array(PERSONS["fifty rows of norm 1"])
     found = statistics(open_table(rows, person=["x"] * len(rows)))
     for bound in BOUNDS:

@@ -5,7 +5,7 @@ import pytest
 from eigenveil.accounting import PrivacyLedger
 from eigenveil.errors import EigenveilError, ReleaseFileError
 from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
-from eigenveil.releases import load_release
+from eigenveil.releases.record import load_release
 from power_cuts import can_trace, files_after, forgetful_disks, lost, recorded, write
 
 pytestmark = pytest.mark.skipif(not can_trace(), reason="needs strace, and the right to trace a process")
@@ -20,7 +20,7 @@ event = lambda text: marks[0].send(text.encode())
 FITS = """
 import numpy as np
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, release
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 moments = SecondMoments(RowBound(1.0, bits=8), 2).update(np.eye(2))
 law = LAWS["laplace"](epsilon=0.125, n_features=2)
 ledger = PrivacyLedger.create(folder / "ledger", epsilon=1.0, data_set="study")
@@ -39,8 +39,8 @@ for line in {reports!r}:
 collection.close()
 """
 CARELESS = """
-import eigenveil.accounting.ledger_file as book, eigenveil.local.collection_file as state
-import eigenveil.local.store as store, eigenveil.whole_file as files
+import eigenveil.accounting.ledger as book, eigenveil.local.store as state
+import eigenveil.local.store as store, eigenveil.files as files
 book._DURABLE = "PRAGMA synchronous = FULL"
 state._DURABLE = "PRAGMA synchronous = OFF"
 book.sync_folder = store.sync_folder = files.sync_folder = lambda path: None

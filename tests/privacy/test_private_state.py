@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, SecondMoments
 from eigenveil.estimators import LocalPCA
-from eigenveil.rows.differences import Ring
+from eigenveil.moments.comparisons import Ring
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 

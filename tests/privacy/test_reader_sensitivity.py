@@ -16,13 +16,13 @@ import pytest
 import scipy.sparse
 
 from eigenveil import PrivateCovariance, RowBound, SecondMoments
-from eigenveil.estimators.collecting import whole_moments
-from eigenveil.estimators.public_facts import Features, prepared
-from eigenveil.rows import norm_counts
-from eigenveil.rows.column_counts import ColumnCounts
-from eigenveil.rows.norm_counts import LADDER, RowSizes
-from eigenveil.rows.sums import SumsByNorm
-from eigenveil.sources import base, collect, open_source, text
+from eigenveil.estimators.fit import whole_moments
+from eigenveil.estimators.plan import Features, prepared
+from eigenveil.moments import counts as norm_counts
+from eigenveil.moments.counts import LADDER, ColumnCounts, RowSizes
+from eigenveil.moments.sums import SumsByNorm
+from eigenveil.tables import base, delimited
+from eigenveil.tables.open import collect, open_source
 from helpers import scales
 
 D = 3
@@ -120,10 +120,10 @@ def written_csv(path, rows, pad=0):
 def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows."""
     if request.param is not None:
-        monkeypatch.setattr("eigenveil.sources.tables.batch_rows", lambda width: request.param)
-        monkeypatch.setattr("eigenveil.sources.arrays._view_rows", lambda n_rows, width: request.param)
-        monkeypatch.setattr("eigenveil.sources.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
-        monkeypatch.setattr(text, "_CSV_BLOCK", 40 * request.param)
+        monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda width: request.param)
+        monkeypatch.setattr("eigenveil.tables.arrays._view_rows", lambda n_rows, width: request.param)
+        monkeypatch.setattr("eigenveil.tables.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
+        monkeypatch.setattr(delimited, "_CSV_BLOCK", 40 * request.param)
     return request.param
 
 

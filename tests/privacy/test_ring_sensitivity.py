@@ -8,8 +8,8 @@ import pytest
 from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import frobenius_squared, nuclear
 from eigenveil.guarantee import Relation
-from eigenveil.laws import LAWS
-from eigenveil.rows.differences import Ring
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.comparisons import Ring
 
 GRID = [np.array(point, dtype=float) for point in itertools.product((-1, 0, 1), repeat=2)]
 

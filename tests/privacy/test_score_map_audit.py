@@ -11,9 +11,9 @@ from eigenveil import PrivatePCA
 from eigenveil.audit.lower_bound import epsilon_lower_bound
 from eigenveil.estimators.score_map import plan_scores
 from eigenveil.guarantee import Relation
-from eigenveil.laws.counting import CountLaw
-from eigenveil.randomness import secure_generator
-from eigenveil.rows.score_counts import ScoreCounts
+from eigenveil.mechanisms.choices import CountLaw
+from eigenveil.moments.counts import ScoreCounts
+from eigenveil.sampling.randomness import secure_generator
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 DRAWS = 100_000

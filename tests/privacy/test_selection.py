@@ -10,10 +10,10 @@ import scipy.stats
 from eigenveil.audit import epsilon_lower_bound
 from eigenveil.errors import CapacityError
 from eigenveil.gate import choose_magnitudes
-from eigenveil.laws import above_threshold
-from eigenveil.laws.above_threshold import first_at_most, noise_scale
-from eigenveil.randomness import secure_generator, seeded_generator
-from eigenveil.rows.norm_counts import LADDER, MagnitudeCounts
+from eigenveil.mechanisms import choices
+from eigenveil.mechanisms.choices import first_at_most, noise_scale
+from eigenveil.moments.counts import LADDER, MagnitudeCounts
+from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA
 
 EPSILON = Fraction(1, 2)
@@ -111,8 +111,8 @@ def audited(seed):
 
 def test_the_audit_finds_no_more_than_epsilon_and_catches_noise_of_a_sixth(monkeypatch):
     assert 0.4 < audited(1) <= 1.0
-    honest = above_threshold.noise_scale
-    monkeypatch.setattr(above_threshold, "noise_scale", lambda epsilon: honest(epsilon) / 6)
+    honest = choices.noise_scale
+    monkeypatch.setattr(choices, "noise_scale", lambda epsilon: honest(epsilon) / 6)
     assert audited(3) > 1.0
 
 

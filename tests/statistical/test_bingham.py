@@ -9,12 +9,12 @@ import pytest
 from scipy import special, stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.samplers import bingham
+from eigenveil.sampling import bingham
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 
 # The package exports a function of the same name, so the module is asked for by its path.
-module = importlib.import_module("eigenveil.samplers.bingham")
+module = importlib.import_module("eigenveil.sampling.bingham")
 
 Sampler = Callable[[np.ndarray, np.random.Generator, int], np.ndarray]
 

@@ -10,11 +10,11 @@ import pytest
 import scipy.stats
 
 from eigenveil import theory
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.postprocess import fantope_components
-from eigenveil.randomness import seeded_generator
-from eigenveil.samplers import bingham, wishart
-from eigenveil.theory.bounds.common import largest_singular, smallest_singular
+from eigenveil.sampling import bingham, wishart
+from eigenveil.sampling.randomness import seeded_generator
+from eigenveil.theory.bounds.ours import largest_singular, smallest_singular
 from statistical.constants import ALPHA
 
 GRID = 2.0**32  # the integer grid of 16 bits

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eigenveil.laws import LAWS, choose_law
-from eigenveil.laws.choosing import ONE_DIRECTION_BELOW
+from eigenveil.mechanisms import LAWS, choose_law
+from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 
 
 def spectra(d):

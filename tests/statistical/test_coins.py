@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eigenveil.samplers import coins
-from eigenveil.samplers.certified import Interval
-from eigenveil.samplers.coins import Coin, logistic_coin, rational_coin
+from eigenveil.sampling import discrete
+from eigenveil.sampling.certified import Interval
+from eigenveil.sampling.discrete import Coin, logistic_coin, rational_coin
 from statistical.constants import ALPHA, PERTURB, N
 
 SLOW = 4000  # tosses that are all decided lazily
@@ -61,8 +61,8 @@ def test_certain_coins(bits):
 def decided_by_words(monkeypatch, coin, first, more):
     """Toss once with chosen words: the first, and then those that a doubtful toss asks for."""
     waiting = iter(more)
-    monkeypatch.setattr(coins, "random_words", lambda generator, size: np.array([first], dtype=np.uint64))
-    monkeypatch.setattr("eigenveil.samplers.lazy.random_word", lambda generator: next(waiting))
+    monkeypatch.setattr(discrete, "random_words", lambda generator, size: np.array([first], dtype=np.uint64))
+    monkeypatch.setattr("eigenveil.sampling.lazy.random_word", lambda generator: next(waiting))
     found = bool(coin.toss(1, None)[0])
     assert next(waiting, None) is None, "a word too few was asked for"
     return found

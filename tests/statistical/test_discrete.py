@@ -9,11 +9,11 @@ import pytest
 import scipy.stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.randomness import secure_generator, seeded_generator
-from eigenveil.samplers import cells, discrete
-from eigenveil.samplers.certified import Interval, exp_interval
-from eigenveil.samplers.discrete import discrete_gaussian, discrete_laplace, geometric
-from eigenveil.samplers.lazy import LazyUniform
+from eigenveil.sampling import discrete, lazy
+from eigenveil.sampling.certified import Interval, exp_interval
+from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace, geometric
+from eigenveil.sampling.lazy import LazyUniform
+from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 
@@ -159,7 +159,7 @@ def test_a_coin_at_the_edge_asks_for_more_bits():
 
 def words_of(cell):
     """Return the words of 16 bits that choose a cell."""
-    return np.flatnonzero(np.equal(cells.CELL, cell))
+    return np.flatnonzero(np.equal(lazy.CELL, cell))
 
 
 EVERY_SIZE = [5e-324, 1e-3, 0.3, 1.0, 3.7, 16.0, 100.3, 1e6, 2.0**39, 1e12 / 3, 2.0**57]
@@ -176,7 +176,7 @@ def test_gaussian_coins_settled_in_decimals_fall_as_in_floats(scale, monkeypatch
 @pytest.mark.parametrize(("scale", "size"), [(0.3, 3500), (20.5, 6000)])
 def test_gaussian_coins_have_the_same_law_without_prefixes(scale, size, monkeypatch):
     monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
-    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
+    monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
     sample = discrete_gaussian(scale, size, seeded_generator(10))
     assert accepted(sample, discrete_gaussian, scale)
     assert not accepted(sample, discrete_gaussian, 1.2 * scale)
@@ -184,17 +184,17 @@ def test_gaussian_coins_have_the_same_law_without_prefixes(scale, size, monkeypa
 
 def test_without_coins_the_gaussian_law_is_another(monkeypatch):
     """The control: proposals that are all kept follow the steps of the table."""
-    monkeypatch.setattr(cells, "SURE_BY_WORD", np.where(cells.SURE_BY_WORD > 0, 2**16 - 1, 0).astype(np.uint16))
+    monkeypatch.setattr(lazy, "SURE_BY_WORD", np.where(lazy.SURE_BY_WORD > 0, 2**16 - 1, 0).astype(np.uint16))
     assert not accepted(discrete_gaussian(100.3, 20 * N, seeded_generator(11)), discrete_gaussian, 100.3)
 
 
 def test_numbers_beyond_the_table_have_the_law_of_the_tail(monkeypatch):
     """Every proposal is one of 8 standard deviations and more, and coins are 10^9 times as likely to fall."""
     scale = 20.5
-    monkeypatch.setattr(cells, "CELL", np.full_like(cells.CELL, cells.TABLE_CELLS))
-    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
-    monkeypatch.setattr(cells, "UNSURE_BELOW", np.full_like(cells.UNSURE_BELOW, 2**16))
-    monkeypatch.setattr(cells, "HEIGHT", cells.HEIGHT * 10**9)
+    monkeypatch.setattr(lazy, "CELL", np.full_like(lazy.CELL, lazy.TABLE_CELLS))
+    monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
+    monkeypatch.setattr(lazy, "UNSURE_BELOW", np.full_like(lazy.UNSURE_BELOW, 2**16))
+    monkeypatch.setattr(lazy, "HEIGHT", lazy.HEIGHT * 10**9)
     law, kept = discrete._GaussianCells(scale, seeded_generator(12)), []
     while len(kept) < 500:
         kept.extend(law.kept(500).tolist())
@@ -220,22 +220,22 @@ def test_a_cell_beyond_the_table_is_counted_by_heads():
 
     for heads in (0, 1, 5):
         # Proposed with 2^-(heads + 1) of an entry of the table.
-        expected = (cells.TABLE_CELLS + heads, cells.HEIGHT / Fraction(1, 2 ** (heads + 1)))
-        assert cells.settled_cell(cells.TABLE_CELLS, Heads(heads)) == expected
-    assert cells.settled_cell(16, None) == (16, Fraction(cells.HEIGHT, words_of(16).size))
+        expected = (lazy.TABLE_CELLS + heads, lazy.HEIGHT / Fraction(1, 2 ** (heads + 1)))
+        assert lazy.settled_cell(lazy.TABLE_CELLS, Heads(heads)) == expected
+    assert lazy.settled_cell(16, None) == (16, Fraction(lazy.HEIGHT, words_of(16).size))
 
 
 @pytest.mark.parametrize("scale", EVERY_SIZE)
 def test_every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin(scale):
     law, rounded = discrete._GaussianCells(scale, seeded_generator(0)), discrete._rounded_up(scale)
-    starts = [-((-k * rounded) // 16) for k in range(cells.TABLE_CELLS + 2)]
+    starts = [-((-k * rounded) // 16) for k in range(lazy.TABLE_CELLS + 2)]
     assert law._first.tolist() == starts
     sizes = [after - before for before, after in pairwise(starts)]
     assert max(sizes) == law._width
     assert min(sizes) >= law._width - 1
     for k in (0, 1, 16, 50, 127):
-        sure, never = int(cells.SURE_BY_WORD[words_of(k)[0]]), int(cells.UNSURE_BELOW[k])
-        factor = Fraction(cells.HEIGHT, words_of(k).size)
+        sure, never = int(lazy.SURE_BY_WORD[words_of(k)[0]]), int(lazy.UNSURE_BELOW[k])
+        factor = Fraction(lazy.HEIGHT, words_of(k).size)
         for number in {starts[k], starts[k + 1] - 1} if sizes[k] else ():
             chance = law.chance(number, factor)(60)
             assert Fraction(sure, 2**16) <= chance.low
@@ -248,12 +248,12 @@ def test_the_probability_in_floats_is_as_near_as_the_proof_says(scale):
     law, rng = discrete._GaussianCells(scale, seeded_generator(0)), np.random.default_rng(1)
     numbers = np.unique((rng.random(800) * 8 * scale).astype(np.int64))
     cell = (np.searchsorted(law._first, numbers, side="right") - 1).astype(np.uint8)
-    inside = cell < cells.TABLE_CELLS
+    inside = cell < lazy.TABLE_CELLS
     numbers, cell = numbers[inside], cell[inside]
     worst = 0.0
     for number, k, chance in zip(numbers.tolist(), cell.tolist(), law.float_chance(cell, numbers), strict=True):
         exponent = -(Fraction(number) ** 2) / (2 * discrete._rounded_up(scale) ** 2)
-        true = exp_interval(Interval.point(exponent), 40).low * Fraction(cells.HEIGHT, words_of(k).size)
+        true = exp_interval(Interval.point(exponent), 40).low * Fraction(lazy.HEIGHT, words_of(k).size)
         worst = max(worst, abs(float(Fraction(chance) - true)))
     assert worst < 2.0**-49 < discrete.TOLERANCE / 16
 

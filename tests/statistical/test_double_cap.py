@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.laws.local.directions import DIRECTION_SCALE, uniform_directions
-from eigenveil.laws.local.double_cap import CapLaw
-from eigenveil.laws.local.one_bit import BitLaw
-from eigenveil.laws.local.subspaces import public_bases
 from eigenveil.local import LocalProtocol, law_of
 from eigenveil.local.client import new_ids, on_grid
+from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases, uniform_directions
+from eigenveil.mechanisms.local.double_cap import CapLaw
+from eigenveil.mechanisms.local.one_bit import BitLaw
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 

@@ -8,7 +8,7 @@ import scipy.special
 
 from contract.catalogue import make
 from eigenveil import Relation
-from eigenveil.laws import eigenvector_sampling as module
+from eigenveil.mechanisms import eigenvector_sampling as module
 from statistical.constants import SIGMAS
 
 GRID = 2**32

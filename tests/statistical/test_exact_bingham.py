@@ -7,11 +7,11 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from eigenveil.samplers import bingham, envelope, exact_matrix
-from eigenveil.samplers.envelope import certifiable, certified_envelope, float_residual_error, sharp_residual
-from eigenveil.samplers.exact_bingham import ExactBingham
-from eigenveil.samplers.exact_matrix import ExactMatrix
-from eigenveil.samplers.reflections import Complement
+from eigenveil.sampling import bingham, certified
+from eigenveil.sampling import bingham as envelope
+from eigenveil.sampling.bingham import certifiable, certified_envelope, float_residual_error, sharp_residual
+from eigenveil.sampling.certified import ExactMatrix
+from eigenveil.sampling.exact_bingham import Complement, ExactBingham
 from statistical.constants import ALPHA
 
 UNIT = 2.0**-24
@@ -343,8 +343,8 @@ def test_products_and_reflections_of_exact_matrices():
                           for i, a in enumerate(v)])  # fmt: skip
             matrix = matrix.reflected(v)
             miss = H @ truth @ H - np.array(fractions(matrix.objects)) / 2**20
-            assert np.abs(miss).max() <= exact_matrix.REFLECTION_ERROR
-            assert np.abs(miss).max() > 0.1 * exact_matrix.REFLECTION_ERROR
+            assert np.abs(miss).max() <= certified.REFLECTION_ERROR
+            assert np.abs(miss).max() > 0.1 * certified.REFLECTION_ERROR
             A = generator.integers(-(2**53), 2**53, (d, 3))
             high, low = matrix.times(A)
             exact = matrix.objects @ A.astype(object)
@@ -352,7 +352,7 @@ def test_products_and_reflections_of_exact_matrices():
             for index in np.ndindex(high.shape):
                 got = Fraction(high[index]) + Fraction(low[index]) - Fraction(int(exact[index]), 2**20)
                 shares.append(abs(float(got / Fraction(int(sizes[index]), 2**20))))
-    assert 1e-3 * exact_matrix.PAIR_ERROR < max(shares) <= exact_matrix.PAIR_ERROR
+    assert 1e-3 * certified.PAIR_ERROR < max(shares) <= certified.PAIR_ERROR
 
 
 @pytest.mark.parametrize(("d", "factor", "rows"), [(2, 125, 2**61), (2, 500, 2**61), (6, 500, 2**59)])

@@ -9,16 +9,17 @@ import scipy.stats
 from contract.catalogue import make
 from eigenveil import Relation
 from eigenveil.errors import CapacityError
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
-from eigenveil.samplers.exact_directions import (
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.certified import ExactMatrix
+from eigenveil.sampling.exact_bingham import (
+    Complement,
+    complement_tilt,
     direction_slack,
     exact_directions,
     variances_along,
     variances_sensitivity,
 )
-from eigenveil.samplers.exact_matrix import ExactMatrix
-from eigenveil.samplers.reflections import Complement, complement_tilt
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA
 
 GRID = 2**32

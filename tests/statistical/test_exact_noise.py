@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
-from eigenveil.samplers import cells
-from eigenveil.samplers.certified import Interval
-from eigenveil.samplers.lazy_frobenius import LazyFrobenius
-from eigenveil.samplers.lazy_matrix import public_shift, rounded_sum
-from eigenveil.samplers.lazy_wishart import LazyBalancedDifference, LazyWishart, LazyWishartDifference
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling import lazy
+from eigenveil.sampling.certified import Interval
+from eigenveil.sampling.matrices import public_shift, rounded_sum
+from eigenveil.sampling.randomness import seeded_generator
+from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import ALPHA, EXACT_DRAWS, EXACT_FACTOR, SIGMAS
 from statistical.laws import chi_square_difference_cdf, folded, follows
 
@@ -264,7 +263,7 @@ def test_a_vanishing_norm_is_no_exception():
     triangle = noise.factors[0]
     roots = triangle._roots
     # The root of a chi-square of 2 degrees is 1 + z; here z is -1 but for what is not drawn yet.
-    before_one = int(np.flatnonzero(np.equal(cells.CELL, 15))[0]) << 48
+    before_one = int(np.flatnonzero(np.equal(lazy.CELL, 15))[0]) << 48
     roots._drawn[roots._round[0]]._word[roots._place[0]] = before_one | (2**48 - 1)
     triangle.value = np.full(1, 2.0**-52)
     noise._norms[0] = type(noise._norms[0])(triangle)

@@ -8,10 +8,9 @@ import scipy.stats
 
 from eigenveil.accounting.calibration import summed_gaussians_excess
 from eigenveil.federation import site, wire
-from eigenveil.laws.federated import FEDERATED_LAWS
-from eigenveil.laws.federated.matrix_laplace import LOW_DIGITS_SHARE
-from eigenveil.randomness import secure_generator
-from eigenveil.site_gate import pay_for_share
+from eigenveil.gate import pay_for_share
+from eigenveil.mechanisms.federated import FEDERATED_LAWS, LOW_DIGITS_SHARE
+from eigenveil.sampling.randomness import secure_generator
 from made_rounds import GAUSSIAN, contributions, drafted, joined, needs_cryptography, site_rows
 from statistical.constants import ALPHA, EXACT_DRAWS, EXACT_FACTOR, N
 from statistical.laws import follows
@@ -225,7 +224,7 @@ def test_one_contribution_alone_is_uniform(tmp_path, law, monkeypatch):
 def test_masks_of_two_rounds_or_pairs_have_nothing_in_common(tmp_path):
     needs_cryptography()
     from eigenveil.federation import SiteKeys
-    from eigenveil.federation.masks import mask
+    from eigenveil.federation.rounds import mask
 
     agreed, keys = joined(drafted(3), tmp_path)
     own = {name: SiteKeys.load(key) for name, key in keys.items()}

@@ -10,15 +10,10 @@ import pytest
 from scipy.special import ndtri
 
 from eigenveil import PrivateCovariance
-from eigenveil.laws import LAWS
-from eigenveil.postprocess.entry_intervals import (
-    MatrixError,
-    correlation_intervals,
-    covariance_intervals,
-    plain_error,
-)
-from eigenveil.postprocess.loading_errors import loading_errors
-from eigenveil.postprocess.regression_intervals import regression_intervals
+from eigenveil.mechanisms import LAWS
+from eigenveil.postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, plain_error
+from eigenveil.postprocess.loadings import loading_errors
+from eigenveil.postprocess.regression import regression_intervals
 from helpers import scales
 from statistical.constants import EXACT_FACTOR, SIGMAS
 

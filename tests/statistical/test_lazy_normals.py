@@ -5,9 +5,10 @@ import pytest
 import scipy.stats
 from randomgen import AESCounter
 
-from eigenveil.randomness import seeded_generator
-from eigenveil.samplers import cells, lazy
-from eigenveil.samplers.lazy import LazyNormals, LazyUniform
+from eigenveil.sampling import lazy
+from eigenveil.sampling import lazy as cells
+from eigenveil.sampling.lazy import LazyNormals, LazyUniform
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import PERTURB, N
 from statistical.laws import folded, follows
 

@@ -8,11 +8,22 @@ import pytest
 from scipy import stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.samplers import bingham, effective_sample_size, gibbs, hoff, matrix_bingham, split_r_hat
+from eigenveil.sampling import (
+    bingham,
+    effective_sample_size,
+    matrix_bingham,
+    split_r_hat,
+)
+from eigenveil.sampling import (
+    matrix_bingham as gibbs,
+)
+from eigenveil.sampling import (
+    matrix_bingham as hoff,
+)
 from statistical.constants import ALPHA, PERTURB, N
 
 # The package exports a function of the same name, so the module is asked for by its path.
-module = importlib.import_module("eigenveil.samplers.matrix_bingham")
+module = importlib.import_module("eigenveil.sampling.matrix_bingham")
 
 CHAINS = 1000
 BURN_IN, KEPT = 20, 20

@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 
 from eigenveil import Relation, RowBound, SecondMoments, release
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import chi_square_difference_cdf, folded, follows
 

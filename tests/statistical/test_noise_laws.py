@@ -9,8 +9,8 @@ import scipy.stats
 
 from contract.catalogue import CASES, IDS, make
 from eigenveil import Relation
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import PERTURB, N
 from statistical.laws import chi_square_difference_cdf, folded, follows
 

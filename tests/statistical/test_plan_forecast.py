@@ -10,7 +10,7 @@ import scipy.stats
 
 from eigenveil import PrivatePCA, Relation
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import power_law

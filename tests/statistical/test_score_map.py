@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 
 from eigenveil.guarantee import Relation
-from eigenveil.laws.counting import CountLaw
-from eigenveil.randomness import secure_generator
+from eigenveil.mechanisms.choices import CountLaw
+from eigenveil.sampling.randomness import secure_generator
 from statistical.constants import ALPHA, PERTURB, SIGMAS, N
 from statistical.laws import follows
 

@@ -7,12 +7,12 @@ import pytest
 import scipy.stats
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments, gate
-from eigenveil.laws.gaussian import Gaussian
-from eigenveil.laws.portions import Budget, Portion, at_share, averaged
+from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged
+from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.moments.sums import SumsByNorm
 from eigenveil.postprocess.intervals import eigenvalue_intervals
 from eigenveil.postprocess.preconditioning import best_map, first_look
-from eigenveil.randomness import seeded_generator
-from eigenveil.rows.sums import SumsByNorm
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, EXACT_FACTOR, SIGMAS
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -11,9 +11,9 @@ from contract.catalogue import some_moments
 from eigenveil import Relation, RowBound, SecondMoments, load_release, release
 from eigenveil.accounting.calibration import DISCRETE_SHARE
 from eigenveil.errors import EigenveilError
-from eigenveil.laws import LAWS
-from eigenveil.laws.free_count import TYPICAL_VARIANCE, free_count_suffices
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.additive import TYPICAL_VARIANCE, free_count_suffices
+from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import EXACT_FACTOR, SIGMAS
 from statistical.laws import follows
 

@@ -8,13 +8,13 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS
-from eigenveil.origin import ComponentsRequest, Origin
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess import shrink, sorted_eigh
 from eigenveil.postprocess.above_noise import edge_quantile
-from eigenveil.postprocess.noise_along import simulated_noise
 from eigenveil.postprocess.thinning import shrink_wide
-from eigenveil.row_rule import RowRule
+from eigenveil.postprocess.variances import simulated_noise
+from eigenveil.releases.origin import ComponentsRequest, Origin
 
 UNIT = 2.0**-32
 K = 3
@@ -286,7 +286,7 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_wide_noise_that_is_not_alike_is_known_from_few_draws(monkeypatch):
     """39 draws by the law took a minute and a half at 3,000 features."""
-    from eigenveil import noise_reading
+    from eigenveil.releases import spectrum as noise_reading
 
     monkeypatch.setattr(noise_reading, "_SIMULATED", 10)
     ranges, rng, fits = np.where(np.arange(60) < 3, 30.0, 1.0), np.random.default_rng(11), 30
@@ -328,7 +328,7 @@ def test_points_that_stand_for_a_spectrum_tell_the_same(monkeypatch):
     law, rng = law_of("gaussian", 120), np.random.default_rng(7)
     release = released(law, np.diag(spectrum("steep", 120)), law.simulated_noise(rng), 1200)
     whole = release.variances_by_law(2).first(2)
-    monkeypatch.setattr("eigenveil.variance_reading._WIDE", 100)
+    monkeypatch.setattr("eigenveil.releases.spectrum._WIDE", 100)
     few = release.variances_by_law(2)
     np.testing.assert_allclose(few.interval, whole.interval, rtol=0.02)
     np.testing.assert_allclose(few.total_interval, whole.total_interval[:2], rtol=0.02)

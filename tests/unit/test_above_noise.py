@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.postprocess import n_above_noise, sorted_eigh
 
 D, ALPHA = 8, 0.1

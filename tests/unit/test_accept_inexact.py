@@ -10,7 +10,7 @@ from eigenveil.audit import audit
 from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws import LAWS, choose_law, law_from
+from eigenveil.mechanisms import LAWS, choose_law, law_from
 from helpers import assert_one_sentence, refused
 
 INEXACT = {"law": "ppca", "norm_bound": 4.0}  # with more than one component, a Markov chain

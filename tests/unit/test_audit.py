@@ -18,8 +18,6 @@ from typer.testing import CliRunner
 from eigenveil import Guarantee, Relation
 from eigenveil.accounting.calibration import gaussian_epsilon, implied_epsilon
 from eigenveil.audit import AuditReport, EstimatorSubject, LawSubject, Neighbours, audit, epsilon_lower_bound
-from eigenveil.audit.checkpoint import Checkpoint
-from eigenveil.audit.claims import guarantee_claims, law_claims
 from eigenveil.audit.lower_bound import Event, evaluate
 from eigenveil.audit.neighbours import (
     added_row_neighbours,
@@ -28,13 +26,14 @@ from eigenveil.audit.neighbours import (
     random_neighbours,
     tied_neighbours,
 )
-from eigenveil.audit.subjects import names, subject_for
+from eigenveil.audit.run import Checkpoint
+from eigenveil.audit.subjects import guarantee_claims, law_claims, names, subject_for
 from eigenveil.cli.audit import VIOLATION_EXIT_CODE
 from eigenveil.cli.audit import audit as audit_command
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws import LAWS, AdditiveLaw
-from eigenveil.laws.local.double_cap import DoubleCap
+from eigenveil.mechanisms import LAWS, AdditiveLaw
+from eigenveil.mechanisms.local.double_cap import DoubleCap
 from helpers import refused, start_child
 
 # The core.

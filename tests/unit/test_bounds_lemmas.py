@@ -9,8 +9,8 @@ import scipy.stats
 
 from eigenveil import theory
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.randomness import seeded_generator
 from helpers import refused
 
 DIMENSIONS = (2, 3, 10, 60)

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
-from eigenveil.cli import COMMANDS, app, common, local, main
+from eigenveil.cli import COMMANDS, app, local, main, options
 from eigenveil.cli.demo import _COMPONENTS, _EPSILON, _tumours, _without_privacy
 from eigenveil.errors import InvalidParameterError
 
@@ -157,9 +157,9 @@ def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
     def fail():
         raise RuntimeError("a private value: 4711")
 
-    monkeypatch.setattr(common.Debug, "on", False)
+    monkeypatch.setattr(options.Debug, "on", False)
     with pytest.raises(SystemExit) as end:
-        common.run(fail)
+        options.run(fail)
     printed = capsys.readouterr().err
     assert end.value.code == 1
     assert "RuntimeError" in printed
@@ -271,18 +271,18 @@ def test_completion(words, offered):
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "file"
-    with pytest.raises(TypeError), common.whole_file(target) as file:
+    with pytest.raises(TypeError), options.whole_file(target) as file:
         file.writelines([b"half", None])
     assert list(tmp_path.iterdir()) == []
-    with common.whole_file(target) as file:
+    with options.whole_file(target) as file:
         file.write(b"whole")
     assert target.read_bytes() == b"whole"
-    with pytest.raises(InvalidParameterError), common.whole_file(tmp_path / "no" / "folder"):
+    with pytest.raises(InvalidParameterError), options.whole_file(tmp_path / "no" / "folder"):
         pass
 
 
 def test_json_has_no_infinity(capsys):
-    common.print_json({"a": [1.0, float("inf")], "b": (float("nan"),)})
+    options.print_json({"a": [1.0, float("inf")], "b": (float("nan"),)})
     assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None]}
 
 

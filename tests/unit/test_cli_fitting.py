@@ -10,7 +10,7 @@ from eigenveil import PrivacyLedger, Schema, load_release
 from eigenveil.cli import app, spending
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
 ROWS = 4000
@@ -190,7 +190,7 @@ def test_ridge_refuses_before_it_spends(folder):
     ],
 )
 def test_refused_in_one_sentence_before_any_row_is_read(folder, words, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     invoke("pca", "people.csv", "-k", 1, *words, fails=EigenveilError)
     assert not (folder / "release.npz").exists()
 
@@ -231,7 +231,7 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
 
 def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
     ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
-    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--rows", "clip", "--epsilon", 1,
              "--ledger", "study.ledger", "--dry-run")  # fmt: skip
     assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr

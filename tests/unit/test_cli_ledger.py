@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from eigenveil import Guarantee, PrivacyLedger
 from eigenveil.cli import app
 from eigenveil.errors import BudgetError, EigenveilError, InvalidParameterError
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from helpers import assert_one_sentence
 
 

@@ -13,17 +13,16 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, load_release
 from eigenveil.accounting import ledger as ledger_module
-from eigenveil.cli import app, common, fitting, ledger
-from eigenveil.cli.progress import one_bar
-from eigenveil.cli.wording import in_options
+from eigenveil.cli import app, fitting, ledger, options
+from eigenveil.cli.terminal import in_options, one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
-from eigenveil.estimators import staging
-from eigenveil.estimators.public_facts import AUTO
+from eigenveil.estimators import fit
+from eigenveil.estimators.plan import AUTO
 from eigenveil.guarantee import Relation
-from eigenveil.row_rule import ROW_RULES
-from eigenveil.sources import TableSource
-from eigenveil.sources.progress import tracked_batches
-from eigenveil.sources.tables import held
+from eigenveil.moments.row_rule import ROW_RULES
+from eigenveil.tables.base import tracked_batches
+from eigenveil.tables.frames import held
+from eigenveil.tables.open import TableSource
 from helpers import assert_one_sentence
 
 
@@ -69,7 +68,7 @@ def test_what_is_required_is_shown_and_asked_for(folder):
 
 
 def test_choices_are_those_of_python():
-    assert get_args(common.RelationName) == tuple(relation.value for relation in Relation)
+    assert get_args(options.RelationName) == tuple(relation.value for relation in Relation)
     assert get_args(fitting.Rows.__origin__) == (AUTO, *ROW_RULES)
     for name in ("pca", "covariance", "sparse-pca"):
         assert {one.name: one.default for one in leaves()[(name,)].params}["rows"] == PrivatePCA().rows == AUTO
@@ -260,7 +259,7 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
     rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
     parameters = {"epsilon": 3.0, "rows": "clip", "random_state": 0}
     passes = {}
-    monkeypatch.setattr(staging, "SMALL_STEP", 0.0)
+    monkeypatch.setattr(fit, "SMALL_STEP", 0.0)
     for name, more in {
         "pure": {},
         "public bound": {"norm_bound": 3.0},

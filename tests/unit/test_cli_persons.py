@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateRidge, Schema, load_release
-from eigenveil.cli.progress import one_bar
+from eigenveil.cli.terminal import one_bar
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.guarantee import Unit
-from eigenveil.schema import Column
-from eigenveil.sources import open_table
+from eigenveil.tables.open import open_table
+from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
 PATIENTS, VISITS = 600, 7919

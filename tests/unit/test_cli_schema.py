@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eigenveil import Schema, load_release
 from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
 SCHEMA = Schema(
@@ -213,7 +213,7 @@ def test_standard_input(folder):
 
 
 def test_standard_input_beyond_memory_is_told(folder, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.places._IN_MEMORY", 1000)
+    monkeypatch.setattr("eigenveil.tables.base._IN_MEMORY", 1000)
     content = (folder / "people.csv").read_bytes()
     result = CliRunner().invoke(app, ["schema", "-"], input=content)
     assert "gone when this command ends" in result.stderr

@@ -5,9 +5,8 @@ import signal
 
 import pytest
 
-from eigenveil import PrivacyLedger, load_release
-from eigenveil import whole_file as files
-from eigenveil.accounting.ledger_file import LedgerFile
+from eigenveil import PrivacyLedger, files, load_release
+from eigenveil.accounting.ledger import LedgerFile
 from eigenveil.estimators import PrivatePCA
 from helpers import command_result
 

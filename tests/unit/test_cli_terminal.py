@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.cli import app, common
-from eigenveil.cli.standard_input import standard_input
+from eigenveil.cli import app, options
+from eigenveil.cli.terminal import standard_input
 from eigenveil.local import Aggregator, LocalProtocol, encode_many
 from eigenveil.local.wire import to_line
 from helpers import command_result, invoked
@@ -52,7 +52,7 @@ def said(*words):
     ):
         typed.setattr(sys, "argv", ["eigenveil", *map(str, words)])
         try:
-            common.run(app)
+            options.run(app)
         except SystemExit as end:
             code = end.code
     return printed.getvalue(), code
@@ -101,7 +101,7 @@ def test_control_a_plain_console_is_steered():
 
 
 def test_colours_are_still_there_on_a_terminal():
-    console = common._console(True, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console = options._console(True, file=io.StringIO(), force_terminal=True, color_system="standard")
     console.print(STEERS, style="red")
     assert console.file.getvalue() == "\x1b[31m" + r"a\x1b[2J\x9b2J\u202eb\x07" + "\x1b[0m\n"
 

@@ -9,10 +9,10 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.estimators.clipping import LEAST_ROWS, rows_beyond
-from eigenveil.laws import LAWS
-from eigenveil.row_rule import RowRule
-from eigenveil.rows import RowBound
+from eigenveil.estimators.plan import LEAST_ROWS, rows_beyond
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments import RowBound
+from eigenveil.moments.row_rule import RowRule
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 TENTH = Fraction(1, 10)

@@ -26,7 +26,7 @@ from eigenveil import (
 )
 from eigenveil.errors import BudgetError, InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.metrics import captured_variance, frobenius_error, subspace_distance
-from eigenveil.rows import RowBound
+from eigenveil.moments import RowBound
 from helpers import scales
 
 ESTIMATORS = [
@@ -164,10 +164,10 @@ def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     """Else a second try would count the first rows twice, and one person would change the sum by twice as much."""
-    from eigenveil.sources import tables
+    from eigenveil.tables import frames as tables
 
     monkeypatch.setattr(tables, "batch_rows", lambda n_features: 3)
-    monkeypatch.setattr("eigenveil.sources.arrays._view_rows", lambda n_rows, width: 3)
+    monkeypatch.setattr("eigenveil.tables.arrays._view_rows", lambda n_rows, width: 3)
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan
@@ -476,7 +476,7 @@ def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("eigenveil.estimators.staging.whole_moments", interrupted)
+        patched.setattr("eigenveil.estimators.fit.whole_moments", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(np.eye(200))
     assert len(model.ledger.entries()) == 1

@@ -12,10 +12,10 @@ from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, lo
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.federation import FederationError, Round, SiteKeys, combine, contribute, invite, site
 from eigenveil.federation.crypto import public_keys
-from eigenveil.laws.federated import gaussian as gaussian_module
-from eigenveil.laws.federated import matrix_laplace as laplace_module
-from eigenveil.laws.gaussian import GaussianNoise
-from eigenveil.laws.matrix_laplace import MatrixLaplace
+from eigenveil.mechanisms import federated as gaussian_module
+from eigenveil.mechanisms import federated as laplace_module
+from eigenveil.mechanisms.gaussian import GaussianNoise
+from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
 from helpers import refused
 from made_rounds import GAUSSIAN, D, contributions, drafted, joined, needs_cryptography, schema_of, site_rows
 

@@ -23,12 +23,11 @@ from eigenveil.federation import (
 from eigenveil.federation.combining import _check_range
 from eigenveil.federation.crypto import public_keys, signed
 from eigenveil.federation.rounds import Member, joining_message
-from eigenveil.laws.federated import UNITS
-from eigenveil.laws.federated.base import FederatedLaw
-from eigenveil.randomness import seeded_generator
-from eigenveil.samplers.lazy_matrix import rounded_sum
-from eigenveil.samplers.lazy_wishart import LazyWishartDifference
-from eigenveil.site_gate import pay_for_share, site_share
+from eigenveil.gate import pay_for_share, site_share
+from eigenveil.mechanisms.federated import UNITS, FederatedLaw
+from eigenveil.sampling.matrices import rounded_sum
+from eigenveil.sampling.randomness import seeded_generator
+from eigenveil.sampling.wishart import LazyWishartDifference
 from helpers import refused, start_child
 from made_rounds import GAUSSIAN, D, contributions, drafted, joined, needs_cryptography, site_rows
 

@@ -17,8 +17,8 @@ import matplotlib.colors
 
 from eigenveil import figure_style, plots
 from eigenveil.figure_style import COLOURS, STYLE, new_figure, styled
-from eigenveil.origin import Request
-from eigenveil.rows import RowBound
+from eigenveil.moments import RowBound
+from eigenveil.releases.origin import Request
 from made_releases import drawn
 
 ROOT = Path(__file__).parents[2]

@@ -11,20 +11,21 @@ import scipy.linalg
 from threadpoolctl import threadpool_info
 
 from eigenveil import PrivatePCA, RowBound, load_release
-from eigenveil.cores import OneBlasThread, one_blas_thread
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.estimators import base, public_facts
-from eigenveil.estimators.spend_plan import asked_by
+from eigenveil.estimators import base
+from eigenveil.estimators import plan as public_facts
+from eigenveil.estimators.plan import asked_by
 from eigenveil.guarantee import Relation
-from eigenveil.laws import LAWS
-from eigenveil.laws.central import made_once
-from eigenveil.laws.gaussian import Gaussian
-from eigenveil.noise_reading import NoiseReading
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.base import made_once
+from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.moments.mapped import integer_map, mapped_bound
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum
 from eigenveil.postprocess.preconditioning import PROMISE, best_map, first_look, map_after
 from eigenveil.postprocess.spectrum import surely_below
-from eigenveil.row_rule import RowRule
-from eigenveil.rows.mapped import integer_map, mapped_bound
+from eigenveil.releases.spectrum import NoiseReading
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 BUDGETS = {"pure": {"center": False}, "gaussian": {"delta": 1e-6}}
@@ -223,7 +224,7 @@ def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
         def restore_original_limits(self):
             limits.append("lifted")
 
-    monkeypatch.setattr("eigenveil.cores._blas", lambda with_scipy: Controller())
+    monkeypatch.setattr("eigenveil.numerics._blas", lambda with_scipy: Controller())
     one, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
 
     def other():

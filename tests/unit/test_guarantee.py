@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon
-from eigenveil.caveats import DIRECTION_CAVEAT, FLOAT_CAVEAT
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import Guarantee, Numerics, Relation, Unit
+from eigenveil.guarantee import DIRECTION_CAVEAT, FLOAT_CAVEAT, Guarantee, Numerics, Relation, Unit
 from helpers import assert_one_sentence, refused
 
 

@@ -11,9 +11,9 @@ from sklearn.preprocessing import StandardScaler
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, load_release
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 from eigenveil.metrics import captured_variance
-from eigenveil.postprocess.kendall import _mean_cosine, _simulated, correlation_from_signs
+from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs
 from eigenveil.report import render_report
 from helpers import refused
 

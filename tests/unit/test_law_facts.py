@@ -8,10 +8,10 @@ import scipy.stats
 
 from eigenveil import Relation
 from eigenveil.accounting.calibration import guaranteed_epsilon
-from eigenveil.laws import LAWS
-from eigenveil.laws.central import COUNT_SHARE
-from eigenveil.laws.local import LOCAL_LAWS
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms.base import COUNT_SHARE
+from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.theory.forecast import Scenario
 
 GRID = 4**16

@@ -11,10 +11,10 @@ from contract.catalogue import make, some_moments
 from eigenveil import Relation, RowBound, SecondMoments, release
 from eigenveil.accounting.calibration import discrete_gaussian_excess, gaussian_delta
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.laws import choose_law
-from eigenveil.laws.mod_sulq import published_sulq_scale
-from eigenveil.laws.wishart import adding_delta, removing_delta, wishart_delta
-from eigenveil.randomness import seeded_generator
+from eigenveil.mechanisms import choose_law
+from eigenveil.mechanisms.mod_sulq import published_sulq_scale
+from eigenveil.mechanisms.wishart import adding_delta, removing_delta, wishart_delta
+from eigenveil.sampling.randomness import seeded_generator
 
 
 def gaussian_curve(mu, epsilon):

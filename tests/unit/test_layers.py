@@ -253,7 +253,7 @@ MAY_NAME = ("laws.", "theory.bounds.")
 
 def compared_names(text):
     """Return the names of laws and estimators that a comparison, a match or a table holds as text."""
-    from eigenveil.laws import LAWS
+    from eigenveil.mechanisms import LAWS
 
     # "none" is a word of many tables.
     names = {*LAWS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))} - {"none"}
@@ -294,8 +294,8 @@ def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
     "statement",
     [
         "from ..moments import SecondMoments",
-        "from eigenveil.rows import RowBound",
-        "import eigenveil.sources.files",
+        "from eigenveil.moments import RowBound",
+        "import eigenveil.tables.files",
         "from .. import moments",
         "from eigenveil import SecondMoments",
         "def late():\n    from ..sources import second_moments",

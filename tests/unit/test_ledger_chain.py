@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eigenveil.accounting import PrivacyLedger
-from eigenveil.accounting.ledger_file import LedgerHead, entry_hash
+from eigenveil.accounting.ledger import LedgerHead, entry_hash
 from eigenveil.errors import LedgerError
 from eigenveil.guarantee import Guarantee, Numerics
 from helpers import refused

@@ -5,10 +5,10 @@ import pytest
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws import Law
-from eigenveil.laws.local import LOCAL_LAWS, LocalLaw, local_law_from
 from eigenveil.local import LocalProtocol, law_of
-from eigenveil.local.simulation import simulated_totals
+from eigenveil.local.client import simulated_totals
+from eigenveil.mechanisms import Law
+from eigenveil.mechanisms.local import LOCAL_LAWS, LocalLaw, local_law_from
 from helpers import refused
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}

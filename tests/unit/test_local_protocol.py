@@ -15,10 +15,10 @@ from eigenveil import Guarantee, load_release
 from eigenveil.accounting import exact
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.laws.local import LOCAL_LAWS, local_law_from
 from eigenveil.local import LocalProtocol, encode, encode_many, law_of, simulate
 from eigenveil.local.client import on_grid
 from eigenveil.local.wire import Refusal, from_line, to_line, unpack
+from eigenveil.mechanisms.local import LOCAL_LAWS, local_law_from
 from helpers import refused
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}

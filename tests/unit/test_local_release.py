@@ -9,9 +9,9 @@ from eigenveil import load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators import local_pca as estimator_module
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
-from eigenveil.laws.local import LOCAL_LAWS
 from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of, simulate
-from eigenveil.origin import ComponentsRequest, SparseRequest
+from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from helpers import refused
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.laws.local import LOCAL_LAWS
 from eigenveil.local import (
     Aggregator,
     CollectionError,
@@ -26,6 +25,7 @@ from eigenveil.local import server as server_module
 from eigenveil.local.client import on_grid
 from eigenveil.local.shuffler import shuffled_epsilon
 from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
+from eigenveil.mechanisms.local import LOCAL_LAWS
 from helpers import refused, start_child
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}

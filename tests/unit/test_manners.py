@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
-from eigenveil.comparison import compare
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
-from eigenveil.laws import LAWS
-from eigenveil.releases import Release
-from eigenveil.report.shown import read
+from eigenveil.mechanisms import LAWS
+from eigenveil.releases.compare import compare
+from eigenveil.releases.record import Release
+from eigenveil.report.facts import read
 from helpers import refused, scales
 
 X = np.random.default_rng(0).normal(size=(200, 3))
@@ -29,7 +29,7 @@ def test_a_ledger_may_be_given_by_its_path(tmp_path):
 
 
 def test_a_ledger_that_is_none_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     with refused(LedgerError):
         PrivatePCA(1, norm_bound=3.0, ledger=tmp_path / "nowhere.ledger").fit(X)
     with refused(InvalidParameterError):

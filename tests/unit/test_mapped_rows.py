@@ -12,9 +12,9 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import sum_squared
 from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Relation
-from eigenveil.rows.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
-from eigenveil.rows.norm_counts import LADDER
-from eigenveil.rows.sums import SumsByNorm
+from eigenveil.moments.counts import LADDER
+from eigenveil.moments.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.sums import SumsByNorm
 
 GENERATOR = np.random.default_rng(5)
 ROWS = GENERATOR.standard_t(2, size=(157, 6)) * np.array([3.0, 1.0, 1.0, 0.1, 1e-3, 5.0])
@@ -96,7 +96,7 @@ def test_any_layout_batch_and_order_gives_the_same_bits(monkeypatch):
     one_by_one = SecondMoments(MAPPED, 6).update_from(ROWS[i : i + 1] for i in range(len(ROWS)))
     assert one_by_one == reference
     assert SecondMoments(MAPPED, 6).update(ROWS[:50]) + SecondMoments(MAPPED, 6).update(ROWS[50:][::-1]) == reference
-    monkeypatch.setattr("eigenveil.moments._WIDEST_THREADED", 2)
+    monkeypatch.setattr("eigenveil.moments.second_moments._WIDEST_THREADED", 2)
     assert SecondMoments(MAPPED, 6).update(ROWS) == reference
     assert SecondMoments(MAPPED, 6).update(scipy.sparse.csr_array(ROWS)) == reference
 
@@ -158,7 +158,7 @@ def test_dask_gives_the_bits_of_the_array():
     da = pytest.importorskip("dask.array")
     from functools import partial
 
-    from eigenveil.sources import collect, open_source
+    from eigenveil.tables.open import collect, open_source
 
     source = open_source(da.from_array(ROWS, chunks=(40, 6)))
     assert collect(source, partial(SecondMoments, MAPPED, 6)) == SecondMoments(MAPPED, 6).update(ROWS)

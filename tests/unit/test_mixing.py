@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
-from eigenveil.rows import mixing
-from eigenveil.rows.column_counts import half_differences
-from eigenveil.rows.differences import Ring
-from eigenveil.rows.mixing import MixedRing, block_rows, mixed_blocks, public_order
+from eigenveil.moments import comparisons
+from eigenveil.moments.comparisons import MixedRing, Ring, block_rows, mixed_blocks, public_order
+from eigenveil.moments.counts import half_differences
 from helpers import moments_on, refused
 
 
@@ -50,7 +49,7 @@ def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
     rule = RowBound(1.0 if kind == "pairs" else 2**0.5, rows=kind, comparisons=8)
     rows = np.random.default_rng(n).normal(size=(n, 2))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(mixing, "block_rows", lambda _: 10)
+        patched.setattr(comparisons, "block_rows", lambda _: 10)
         whole = moments_on(MixedRing(rule), rule, rows, ())
         assert moments_on(MixedRing(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
         blocks = [rows[start : start + 10] for start in range(0, n, 10)]

@@ -14,12 +14,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import moments as moments_module
 from eigenveil import release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.laws import LAWS
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound, in_batches, product_sums
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments import RowBound
+from eigenveil.moments import second_moments as moments_module
+from eigenveil.moments import sums as product_sums
+from eigenveil.moments import units as in_batches
+from eigenveil.moments.second_moments import SecondMoments
 from helpers import refused
 
 D = 7

@@ -34,8 +34,8 @@ def test_every_constant_is_where_the_table_says_and_its_tests_are_fast_ones(tabl
 
 def test_every_law_of_the_tables_has_its_constants_there(table):
     """But for the baselines, which have none."""
-    from eigenveil.laws import LAWS
-    from eigenveil.laws.local import LOCAL_LAWS
+    from eigenveil.mechanisms import LAWS
+    from eigenveil.mechanisms.local import LOCAL_LAWS
 
     files = {mutant.file for mutant in table[0]}
     laws = [*(law for law in LAWS.values() if not law.baseline), *LOCAL_LAWS.values()]

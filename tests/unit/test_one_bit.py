@@ -10,11 +10,11 @@ from scipy import stats
 
 from eigenveil.accounting.calibration import gaussian_epsilon, zcdp_epsilon
 from eigenveil.guarantee import Numerics
-from eigenveil.laws.local import local_law_from
-from eigenveil.laws.local.one_bit import NEAR_TOLERANCE
-from eigenveil.laws.local.subspaces import public_bases
 from eigenveil.local import LocalProtocol, law_of
 from eigenveil.local.client import new_ids
+from eigenveil.mechanisms.local import local_law_from
+from eigenveil.mechanisms.local.directions import public_bases
+from eigenveil.mechanisms.local.one_bit import NEAR_TOLERANCE
 from statistical.constants import ALPHA
 
 

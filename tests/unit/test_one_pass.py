@@ -11,12 +11,12 @@ import pytest
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
-from eigenveil.rows import in_batches, numpy_passes, one_pass
-from eigenveil.rows.norm_counts import RowSizes, norm_rungs
-from eigenveil.rows.sums import SumsByNorm
+from eigenveil.moments import kernels, numpy_kernels, units
+from eigenveil.moments.counts import RowSizes, norm_rungs
+from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
 
-SOURCE = Path(one_pass.__file__).with_name("one_pass.c")
+SOURCE = Path(kernels.__file__).with_name("one_pass.c")
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
 RNG = np.random.default_rng(7)
 NORMS = (0.4, 3.0)
@@ -31,12 +31,12 @@ def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("compiled") / "compiled_pass.so"
     subprocess.run(["cc", *FLAGS, str(SOURCE), "-o", str(path), "-lm"], check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one_pass, "_LIBRARY", path)
-        one_pass._compiled.cache_clear()
-        found = one_pass._compiled()
+        patch.setattr(kernels, "_LIBRARY", path)
+        kernels._compiled.cache_clear()
+        found = kernels._compiled()
         assert found is not None
         yield found
-    one_pass._compiled.cache_clear()
+    kernels._compiled.cache_clear()
 
 
 def tables():
@@ -53,14 +53,14 @@ def test_integers_and_norms_are_those_of_numpy(library, bits):
         d = rows.shape[1]
         for shift, factor in ((None, np.array(7.0)), (RNG.normal(size=d), np.exp(RNG.normal(size=d)))):
             ours, its = np.empty(rows.shape), np.empty(rows.shape)
-            squared = numpy_passes.integers(rows, shift, factor, bits, ours)
+            squared = numpy_kernels.integers(rows, shift, factor, bits, ours)
             found = library.integers(rows, shift, factor, bits, its)
             assert np.array_equal(np.isnan(ours), np.isnan(its))
             assert np.array_equal(np.nan_to_num(ours), np.nan_to_num(its))
-            exact = squared < one_pass.EXACT_LIMIT
+            exact = squared < kernels.EXACT_LIMIT
             assert np.array_equal(squared[exact], found[exact])
-            assert np.array_equal(exact, found < one_pass.EXACT_LIMIT)
-            loose = (numpy_passes.squares(rows, shift, factor), library.squares(rows, shift, factor))
+            assert np.array_equal(exact, found < kernels.EXACT_LIMIT)
+            loose = (numpy_kernels.squares(rows, shift, factor), library.squares(rows, shift, factor))
             assert np.allclose(*loose, rtol=1e-13, equal_nan=True)
 
 
@@ -75,12 +75,12 @@ def test_products_are_those_of_numpy(library, n, width):
         rows = RNG.normal(size=(n, width)) * np.exp(RNG.normal(size=(n, 1)))
         rows[5:6], rows[6:7] = np.inf, 1e200  # without an exact square: neither they nor their constants count
         shift, factor, integers = RNG.normal(size=width), np.full(width, 40.0), np.empty(rows.shape)
-        norms = numpy_passes.integers(rows, shift, factor, 6, integers)
+        norms = numpy_kernels.integers(rows, shift, factor, 6, integers)
         squared = library.add_products(rows, shift, factor, 6, constant or 0.0, room)
         assert np.array_equal(squared, norms, equal_nan=True)
         if constant is not None:
             integers = np.column_stack([integers, np.full(n, constant)])
-        counted = integers[norms < one_pass.EXACT_LIMIT]
+        counted = integers[norms < kernels.EXACT_LIMIT]
         wanted = np.zeros(room.shape)
         wanted[: counted.shape[1], : counted.shape[1]] = counted.T @ counted
         assert np.array_equal(np.triu(room), np.triu(wanted))
@@ -109,8 +109,8 @@ def test_a_wrong_rounding_is_noticed(library, column, wrong):
 
             return call
 
-    assert one_pass._agrees(library)
-    assert not one_pass._agrees(Wrong())
+    assert kernels._agrees(library)
+    assert not kernels._agrees(Wrong())
 
 
 def test_errors_that_cancel_in_a_sum_are_noticed(library):
@@ -124,7 +124,7 @@ def test_errors_that_cancel_in_a_sum_are_noticed(library):
             sums.totals[:] += np.sign(sums.totals) * (len(rows) == 1)
             return left
 
-    assert not one_pass._agrees(Wrong())
+    assert not kernels._agrees(Wrong())
 
 
 def layouts(rows):
@@ -145,14 +145,14 @@ def layouts(rows):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_every_layout_gives_the_same_statistics_with_and_without(library, monkeypatch, cores):
-    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
+    monkeypatch.setattr(units, "available_cores", lambda: cores)
     rows = RNG.normal(size=(400, 11)) * np.exp(RNG.normal(size=(400, 1)))
     rows[7] = 1e200  # longer than any square
     shift, scale = RNG.normal(size=11), np.exp(RNG.normal(size=11))
     for bound in (RowBound(3.0), RowBound(3.0, shift=shift, scale=scale, constant=1.0), RowBound(1.0, rows="unit")):
         found = []
         for compiled in (library, None):
-            monkeypatch.setattr(one_pass, "_compiled", lambda compiled=compiled: compiled)
+            monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
             for layout in layouts(rows).values():
                 batches = [layout[:100], layout[100:350], layout[350:]]
                 moments = SecondMoments(bound, 11).update_from(batches)
@@ -168,7 +168,7 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
 def test_other_numbers_are_read_as_float64(library, monkeypatch, dtype):
     rows = (RNG.normal(size=(50, 5)) * 3).astype(dtype)
     for compiled in (library, None):
-        monkeypatch.setattr(one_pass, "_compiled", lambda compiled=compiled: compiled)
+        monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
         of_float64 = RowBound(2.0).quantize(rows.astype(np.float64))
         assert np.array_equal(RowBound(2.0).quantize(rows), of_float64)
 
@@ -179,7 +179,7 @@ def test_what_is_not_finite_is_refused_without_its_value(library, monkeypatch, m
     rows = np.ones((60, 4))
     rows[31, 2] = bad
     for compiled in (library, None):
-        monkeypatch.setattr(one_pass, "_compiled", lambda compiled=compiled: compiled)
+        monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
         with pytest.raises(InvalidDataError, match="NaN or infinity"):
             make().update(rows)
 
@@ -194,7 +194,7 @@ def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):
 
 
 def test_without_a_library_numpy_does_it(monkeypatch, tmp_path):
-    one_pass._compiled.cache_clear()
-    monkeypatch.setattr(one_pass, "_LIBRARY", tmp_path / "there is none")
-    assert one_pass._compiled() is None
-    one_pass._compiled.cache_clear()
+    kernels._compiled.cache_clear()
+    monkeypatch.setattr(kernels, "_LIBRARY", tmp_path / "there is none")
+    assert kernels._compiled() is None
+    kernels._compiled.cache_clear()

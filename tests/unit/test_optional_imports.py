@@ -10,8 +10,8 @@ UNINVITED = {"cryptography", "dask", "distributed", "pyspark", "pandas", "polars
 RELEASE = """
 import numpy as np
 from eigenveil import RowBound, release
-from eigenveil.laws import LAWS
-from eigenveil.sources import second_moments
+from eigenveil.mechanisms import LAWS
+from eigenveil.tables.open import second_moments
 release(LAWS["matrix_laplace"](epsilon=1.0, n_features=3), second_moments(np.eye(3), RowBound(1.0)))
 """
 FIT = """

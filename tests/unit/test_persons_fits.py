@@ -20,13 +20,12 @@ from eigenveil import (
     load_release,
     release,
 )
-from eigenveil.caveats import IDENTIFIER_CAVEAT, ORDER_CAVEAT
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, PrivacyWarning
-from eigenveil.guarantee import Unit
-from eigenveil.laws import LAWS
-from eigenveil.rows.weighted import Weighted
-from eigenveil.schema import Column
-from eigenveil.sources import open_table
+from eigenveil.guarantee import IDENTIFIER_CAVEAT, ORDER_CAVEAT, Unit
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.units import Weighted
+from eigenveil.tables.open import open_table
+from eigenveil.tables.schema import Column
 from tests.helpers import refused
 
 NAMES = ["a", "b", "c"]

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.schema import Column, Schema
-from eigenveil.sources import collect, open_table, open_with_engine
+from eigenveil.tables.open import collect, open_table, open_with_engine
+from eigenveil.tables.schema import Column, Schema
 from helpers import refused
 from persons_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, N, Persons, by_hand
 

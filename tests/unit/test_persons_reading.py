@@ -8,13 +8,12 @@ import scipy.sparse
 
 from eigenveil import Release, RowBound, SecondMoments, load_release, release
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
-from eigenveil.row_rule import RowRule
-from eigenveil.rows.column_counts import ColumnCounts
-from eigenveil.rows.norm_counts import RowSizes
-from eigenveil.rows.sums import SumsByNorm
-from eigenveil.rows.weighted import Weighted
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.counts import ColumnCounts, RowSizes
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.moments.sums import SumsByNorm
+from eigenveil.moments.units import Weighted
+from eigenveil.sampling.randomness import seeded_generator
 from helpers import refused
 from made_persons import blocks_of
 

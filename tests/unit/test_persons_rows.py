@@ -10,15 +10,14 @@ import pytest
 import scipy.sparse
 
 from eigenveil import RowBound, SecondMoments
-from eigenveil import moments as moments_module
 from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Relation, Unit
-from eigenveil.row_rule import RowRule
-from eigenveil.rows import in_batches, product_sums, shortening
-from eigenveil.rows.persons import Blocks
-from eigenveil.rows.units import Units
-from eigenveil.rows.weighted import Weighted
+from eigenveil.moments import numpy_kernels, units
+from eigenveil.moments import second_moments as moments_module
+from eigenveil.moments import sums as product_sums
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.moments.units import Blocks, Units, Weighted
 from helpers import refused
 from made_persons import WEIGHTS, blocks_of, small_blocks, visits
 
@@ -74,7 +73,7 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_control_rows_that_are_clipped_one_by_one_are_caught(weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.rows.bound.persons_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
+    monkeypatch.setattr("eigenveil.moments.bound.persons_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
     monkeypatch.setattr(RowBound, "single_bits", property(lambda self: self.bits))
     bound = RowBound(4.0, 2, person_weight=weight)
     _, traces = added_by_each(bound, blocks_of([np.array([[4.0, 0.0], [3.0, 0.0]])]))
@@ -153,7 +152,7 @@ def test_any_order_and_any_batch_give_the_same_bits(bound):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_person_who_comes_twice_is_refused(bound, cores, monkeypatch):
-    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
+    monkeypatch.setattr(units, "available_cores", lambda: cores)
     persons = visits()
     january, february = collected(bound, persons[:20]), collected(bound, persons[19:], first=19)
     with refused(InvalidDataError) as caught:
@@ -182,7 +181,7 @@ def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkey
         for entries, cores in ((5, 1), (60, 3), (2**19, 2)):
             monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)
             monkeypatch.setattr(product_sums, "_SMALLEST_PART", 5)
-            monkeypatch.setattr(in_batches, "available_cores", lambda cores=cores: cores)
+            monkeypatch.setattr(units, "available_cores", lambda cores=cores: cores)
             assert SecondMoments(bound, 5).update(Blocks(rows, batch.starts, batch.keys)) == wanted
 
 
@@ -275,7 +274,7 @@ def test_squares_of_more_rows_than_one_limb_holds_are_rounded_once():
     starts = np.array([0, 5, 2**21 + 1])
     whole = squared.astype(np.int64).tolist()
     sums = [float(sum(whole[low:high])) for low, high in itertools.pairwise([*starts, len(whole)])]
-    assert shortening._sums(squared, starts).tolist() == sums
+    assert numpy_kernels._sums(squared, starts).tolist() == sums
 
 
 @pytest.mark.filterwarnings("error")

@@ -12,16 +12,13 @@ from scipy.stats import chisquare
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.rows import chosen_rows as chosen_module
-from eigenveil.rows.bound import integer_rows
-from eigenveil.rows.chosen_rows import ChosenRows, chosen_rows
-from eigenveil.rows.column_counts import ColumnCounts
-from eigenveil.rows.mapped import MappedSizes, integer_map, mapped_bound
-from eigenveil.rows.mixing import MixedRing
-from eigenveil.rows.norm_counts import _QUARTERS, LADDER, RowSizes, norm_rungs
-from eigenveil.rows.persons import Blocks
-from eigenveil.rows.sums import SumsByNorm
-from eigenveil.rows.units import Units
+from eigenveil.moments import comparisons as chosen_module
+from eigenveil.moments.bound import integer_rows
+from eigenveil.moments.comparisons import ChosenRows, MixedRing, chosen_rows
+from eigenveil.moments.counts import _QUARTERS, LADDER, ColumnCounts, RowSizes, norm_rungs
+from eigenveil.moments.mapped import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.sums import SumsByNorm
+from eigenveil.moments.units import Blocks, Units
 from helpers import refused
 from made_persons import WEIGHTS, blocks_of, small_blocks, visits
 from statistical.constants import ALPHA

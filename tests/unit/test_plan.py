@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.guarantee import Numerics, Relation
-from eigenveil.laws import LAWS, choose_law
-from eigenveil.schema import Column, Schema
+from eigenveil.mechanisms import LAWS, choose_law
+from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import plan, power_law
 from eigenveil.theory.forecast import Scenario
 from eigenveil.theory.plan_figure import plan_figure

@@ -8,8 +8,8 @@ import pytest
 
 from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.origin import Request, SparseRequest
-from eigenveil.report.shown import read
+from eigenveil.releases.origin import Request, SparseRequest
+from eigenveil.report.facts import read
 from helpers import refused
 from made_releases import directions_by_hand, drawn, with_origin
 

@@ -14,10 +14,10 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess, exact
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.estimators import stages, staging
+from eigenveil.estimators import fit, split
 from eigenveil.guarantee import Relation
-from eigenveil.laws.gaussian import Gaussian
-from eigenveil.laws.portions import Budget, Portion, at_share, averaged, bisections
+from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged, bisections
+from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess import preconditioning
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
@@ -134,8 +134,8 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
         monkeypatch.setattr(preconditioning.Map, "keeps_promise", lambda *_: False)
     if "center" in parameters and "stages" not in parameters:
         monkeypatch.setattr(PrivatePCA, "_maps", False)
-    monkeypatch.setattr(staging, "SMALL_STEP", 0.0 if "far" in name else np.inf)
-    monkeypatch.setattr(stages, "SMALL_ERROR", np.inf if "near" in name else 0.0)
+    monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if "far" in name else np.inf)
+    monkeypatch.setattr(split, "SMALL_ERROR", np.inf if "near" in name else 0.0)
     recorder = Recorder(monkeypatch)
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="rows")
     model = PrivatePCA(2, epsilon=EPSILON, delta=DELTA, norm_bound=4.0, ledger=ledger, **parameters).fit(STEEP)
@@ -151,7 +151,7 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
 
 
 def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
-    monkeypatch.setattr(staging, "SMALL_STEP", 0.0)  # two means, and three searches
+    monkeypatch.setattr(fit, "SMALL_STEP", 0.0)  # two means, and three searches
     recorder = Recorder(monkeypatch)
     PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, norm_bound=4.0).fit(STEEP)
     shares = np.array(recorder.costs) / naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE)) ** 2
@@ -196,7 +196,7 @@ def test_averages_of_two_releases_are_exact_integers_of_one_share():
 def test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise(first, second):
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
     laws = [at_share(whole, share) for share in (first, second)]
-    total = stages._ROOM - 1  # of the rows of a fit, all as long as they may be
+    total = split._ROOM - 1  # of the rows of a fit, all as long as they may be
     law, integers, divisor = averaged([(law, {"trace": np.array(total)}) for law in laws])
     assert int(integers["trace"]) == divisor * total  # nothing is cut off
     weights = [

@@ -7,9 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eigenveil.samplers import products
-from eigenveil.samplers.certified import Interval, exp_interval, rounding_of_sum
-from eigenveil.samplers.products import conventional_blas, is_conventional, weighted_grams
+from eigenveil.sampling import certified
+from eigenveil.sampling.certified import (
+    Interval,
+    conventional_blas,
+    exp_interval,
+    is_conventional,
+    rounding_of_sum,
+    weighted_grams,
+)
 
 
 def strassen(rows):
@@ -46,8 +52,8 @@ def test_other_products_are_caught(flawed):
 @pytest.mark.parametrize(("d", "columns"), [(6, 6), (9, 4), (20, 20)])
 def test_products_keep_their_bound(monkeypatch, blas, d, columns):
     """Blocks of few rows, on threads and not, and triangles of fewer columns than rows."""
-    monkeypatch.setattr(products, "conventional_blas", lambda: blas)
-    monkeypatch.setattr(products, "_BLOCK", 4)
+    monkeypatch.setattr(certified, "conventional_blas", lambda: blas)
+    monkeypatch.setattr(certified, "_BLOCK", 4)
     rng, weights = np.random.default_rng(1), [0.3, -1.7]
     triangles = [np.tril(rng.normal(size=(d, columns))) for _ in weights]
     total, longest = weighted_grams(triangles, weights)
@@ -92,9 +98,9 @@ def test_exp_and_log_are_good_to_four_units():
 
 def test_products_without_blas_are_the_same(monkeypatch):
     first, second = np.arange(12.0).reshape(3, 4), np.arange(8.0).reshape(4, 2)
-    monkeypatch.setattr(products, "conventional_blas", lambda: False)
-    assert np.array_equal(products.plain_product(first, second), first @ second)
-    assert np.array_equal(products.plain_product(first, second[:, 0]), first @ second[:, 0])
+    monkeypatch.setattr(certified, "conventional_blas", lambda: False)
+    assert np.array_equal(certified.plain_product(first, second), first @ second)
+    assert np.array_equal(certified.plain_product(first, second[:, 0]), first @ second[:, 0])
 
 
 @pytest.mark.parametrize("exponent", [-(10**6), -(10**12), -(10**30)])

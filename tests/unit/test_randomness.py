@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.randomness import (
+from eigenveil.sampling.randomness import (
     SecureGenerator,
     generator_from,
     is_secure,

@@ -21,11 +21,11 @@ from eigenveil import (
     load_release,
 )
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from eigenveil.estimators import ranging
+from eigenveil.estimators import ranges
 from eigenveil.metrics import captured_variance
-from eigenveil.origin import ComponentsRequest, Origin, Request
-from eigenveil.schema import Column
-from eigenveil.sources import open_table
+from eigenveil.releases.origin import ComponentsRequest, Origin, Request
+from eigenveil.tables.open import open_table
+from eigenveil.tables.schema import Column
 from helpers import refused, scales
 
 # Beside one column of millions, a second component in raw units is noise alone.
@@ -283,7 +283,7 @@ def test_a_regression_with_nothing_public():
 def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     frame = raw(3_999)
-    assert ranging.rows_for_ranges(3, 4) == 400
+    assert ranges.rows_for_ranges(3, 4) == 400
     for attempt in (
         lambda: PrivateCovariance(ledger=ledger).fit(frame),
         lambda: PrivateRidge(target="year", ledger=ledger).fit(frame),

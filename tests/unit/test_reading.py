@@ -19,9 +19,9 @@ from eigenveil import (
     release,
 )
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.laws import LAWS
-from eigenveil.randomness import seeded_generator
-from eigenveil.schema import Column
+from eigenveil.mechanisms import LAWS
+from eigenveil.sampling.randomness import seeded_generator
+from eigenveil.tables.schema import Column
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format_2"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
@@ -180,9 +180,9 @@ def test_moments_made_of_pairs_cannot_be_relabelled(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
-    from eigenveil import scaled_reading, variance_reading
-    from eigenveil.laws.matrix_laplace import MatrixLaplace
-    from eigenveil.releases import Release
+    from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
+    from eigenveil.releases import matrix, spectrum
+    from eigenveil.releases.record import Release
 
     seen = {"law": 0, "decomposition": 0, "release": 0}
 
@@ -195,7 +195,7 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
 
     monkeypatch.setattr(MatrixLaplace, "__init__", counted("law", MatrixLaplace.__init__))
     monkeypatch.setattr(Release, "__post_init__", counted("release", Release.__post_init__))
-    for module in (scaled_reading, variance_reading):
+    for module in (matrix, spectrum):
         monkeypatch.setattr(module, "sorted_eigh", counted("decomposition", module.sorted_eigh))
     model = PrivatePCA(2, norm_bound=20.0, center=False)
     plan = model.plan(4)

@@ -9,7 +9,7 @@ import yaml
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Schema
 from eigenveil.report import registry_record, write_registry
 from eigenveil.report.registry import BLANK
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 from helpers import invoked
 from made_releases import drawn, local_release, table
 

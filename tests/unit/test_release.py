@@ -13,9 +13,9 @@ import pytest
 from eigenveil import Guarantee, PrivatePCA, Relation, Release, load_release
 from eigenveil.errors import InvalidParameterError, ReleaseFileError
 from eigenveil.guarantee import Numerics
-from eigenveil.origin import Origin
-from eigenveil.release_file import release_bytes
-from eigenveil.row_rule import RowRule
+from eigenveil.moments.row_rule import RowRule
+from eigenveil.releases.file import release_bytes
+from eigenveil.releases.origin import Origin
 
 PARAMETERS = {"epsilon": 1.0, "n_features": 4, "n_components": 2, "relation": "add_remove"}
 
@@ -97,7 +97,7 @@ def test_appended_bytes_are_refused(release, tmp_path):
 
 def rewritten(release, change) -> bytes:
     """Return the file of a release whose header was changed and whose digest is right."""
-    from eigenveil.release_file import _COMMENT_LENGTH, _comment_for
+    from eigenveil.releases.file import _COMMENT_LENGTH, _comment_for
 
     content = io.BytesIO(release_bytes(release.integers, release.unit, release.guarantee, release.origin))
     buffer = io.BytesIO()

@@ -18,17 +18,14 @@ from typer.testing import CliRunner
 
 from eigenveil import Guarantee, PrivacyLedger, Relation, Release, RowBound
 from eigenveil.cli.report import report
+from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
-from eigenveil.guarantee import Numerics
-from eigenveil.odds import chance, odds_factor
-from eigenveil.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.guarantee import Numerics, chance, odds_factor
+from eigenveil.moments.comparisons import Ring
+from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
-from eigenveil.report.drawing import LEVELS
-from eigenveil.report.guarantee_card import belief_range
-from eigenveil.report.markup import number
-from eigenveil.report.shown import read
-from eigenveil.rows.differences import Ring
-from eigenveil.with_error import LEGEND
+from eigenveil.report.facts import read
+from eigenveil.report.html import LEVELS, belief_range, number
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 

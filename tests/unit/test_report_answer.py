@@ -10,18 +10,16 @@ from typer.testing import CliRunner
 
 from eigenveil import Guarantee, PrivacyLedger, PrivateCovariance, PrivatePCA, Release, RowBound, Schema, score_map
 from eigenveil.cli import app
+from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
-from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
-from eigenveil.report.biplot import _spread
-from eigenveil.report.charts import ordered_features
-from eigenveil.report.drawing import LETTER, text_width, wrapped
+from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table
+from eigenveil.report.facts import _by_name, read
 from eigenveil.report.headline import headline, noise_banner
+from eigenveil.report.html import LETTER, text_width, wrapped
 from eigenveil.report.officer import QUESTIONS
-from eigenveil.report.shown import _by_name, read
-from eigenveil.report.strips import Strip, strip_table
-from eigenveil.schema import Column
-from eigenveil.with_error import for_readers, with_error
+from eigenveil.tables.schema import Column
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
 

@@ -7,22 +7,14 @@ import pytest
 
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
+from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
 from eigenveil.guarantee import Numerics, Relation
-from eigenveil.laws import LAWS, AdditiveLaw
-from eigenveil.laws.sampled import SamplingLaw, integer_directions
-from eigenveil.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.mechanisms import LAWS, AdditiveLaw
+from eigenveil.mechanisms.sampled import SamplingLaw, integer_directions
+from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
-from eigenveil.report.markup import fixed, number
-from eigenveil.report.shown import SHOWN_FEATURES, Shown, read
-from eigenveil.with_error import (
-    LEGEND,
-    MAY_BE_NOISE,
-    NOT_DETERMINED,
-    for_readers,
-    holds_zero,
-    marked,
-    with_error,
-)
+from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
+from eigenveil.report.html import fixed, number
 from made_releases import NAMES, PlainReports, drawn, local_release, quietly, table, with_origin
 
 CENTRED = RowBound(8.0, constant=8.0)

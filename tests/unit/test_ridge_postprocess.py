@@ -6,7 +6,7 @@ from sklearn.datasets import load_diabetes, load_wine
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.postprocess import ridge_from_covariance, shrink
-from eigenveil.postprocess.ridge import shrunk_mean
+from eigenveil.postprocess.regression import shrunk_mean
 from helpers import refused
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.collecting import with_ring_closed
-from eigenveil.estimators.parts import CollectsInParts
-from eigenveil.row_rule import RowRule
-from eigenveil.rows.differences import COMPARISONS, Ring
+from eigenveil.estimators.base import CollectsInParts
+from eigenveil.estimators.fit import with_ring_closed
+from eigenveil.moments.comparisons import COMPARISONS, Ring
+from eigenveil.moments.row_rule import RowRule
 from helpers import moments_on, refused
 
 KINDS = ("pairs", "signs")

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.rows import RowBound
+from eigenveil.moments import RowBound
 from helpers import refused
 
 BITS = (2, 3, 8, 16, 23, 24)

@@ -11,7 +11,7 @@ from eigenveil.accounting.calibration import DISCRETE_SHARE, exact, float_above,
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import BudgetError
 from eigenveil.guarantee import Guarantee
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
 
 GENERATOR = np.random.default_rng(20)
 EPSILONS = [0.1, 0.3, 0.7, 1.0, 1.1, *np.exp(GENERATOR.uniform(-7, 3.4, 200)).tolist()]

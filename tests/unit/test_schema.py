@@ -13,8 +13,8 @@ import pytest
 
 from eigenveil import Schema
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.schema import Column
-from eigenveil.sources import draft_schema
+from eigenveil.tables.open import draft_schema
+from eigenveil.tables.schema import Column
 from helpers import refused
 
 SCHEMA = Schema(

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, Schema, load_release
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.report import render_report
-from eigenveil.schema import Column
-from eigenveil.sources import open_table, second_moments
+from eigenveil.tables.open import open_table, second_moments
+from eigenveil.tables.schema import Column
 from helpers import refused, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -98,7 +98,7 @@ def test_every_kind_of_table_gives_the_same_rows(tmp_path):
 
 
 def test_batches_leave_no_trace(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.tables.batch_rows", lambda n_features: 7)
+    monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda n_features: 7)
     for kind, table in tables(tmp_path).items():
         blocks = list(open_table(table, schema=SCHEMA).batches())
         assert max(map(len, blocks)) == 7, kind

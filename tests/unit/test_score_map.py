@@ -20,14 +20,13 @@ from eigenveil import (
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, ReleaseFileError
 from eigenveil.estimators.score_map import plan_scores
 from eigenveil.guarantee import Relation, Unit
-from eigenveil.laws.counting import CountLaw, count_law
+from eigenveil.mechanisms.choices import CountLaw, count_law
+from eigenveil.moments.counts import ScoreCounts
+from eigenveil.moments.units import Blocks
 from eigenveil.postprocess.histogram import projected_counts
-from eigenveil.release_archive import header_of, members_of
-from eigenveil.release_file import archive_bytes
-from eigenveil.rows.persons import Blocks
-from eigenveil.rows.score_counts import ScoreCounts
-from eigenveil.schema import Column
-from eigenveil.score_grid import ScoreGrid
+from eigenveil.releases.file import archive_bytes, header_of, members_of
+from eigenveil.releases.score_map import ScoreGrid
+from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

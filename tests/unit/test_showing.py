@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.comparison import compare
+from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
-from eigenveil.laws import LAWS
-from eigenveil.with_error import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
+from eigenveil.mechanisms import LAWS
+from eigenveil.releases.compare import compare
 from made_releases import drawn, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # noise is what this is about

@@ -10,9 +10,10 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
-from eigenveil.sources import arrays, base, open_source, second_moments
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables import arrays, base
+from eigenveil.tables.open import open_source, second_moments
 
 BOUND = RowBound(3.0)
 NAMES = ("age", "height", "mass", "score")
@@ -280,7 +281,7 @@ def test_progress_on_demand_counts_the_rows(capsys):
 
 def test_nothing_is_imported_uninvited():
     code = (
-        "import sys, eigenveil.sources as s, eigenveil.rows as r\n"
+        "import sys, eigenveil.tables.open as s, eigenveil.moments as r\n"
         "s.second_moments([[1.0]], r.RowBound(1.0))\n"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'rich', 'narwhals'} & set(sys.modules)))"
     )

@@ -14,10 +14,10 @@ import scipy.sparse
 
 from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge
 from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound, in_batches
-from eigenveil.sources import open_source, open_with_engine, second_moments
-from eigenveil.sources.on_engine import raise_failure
+from eigenveil.moments import RowBound, units
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables.engines import raise_failure
+from eigenveil.tables.open import open_source, open_with_engine, second_moments
 from helpers import assert_one_sentence, refused
 
 dask = pytest.importorskip("dask", reason="needs eigenveil[dask]")
@@ -204,8 +204,8 @@ def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
     def no_pool(*args):
         raise AssertionError("a task of an engine must not start threads")
 
-    monkeypatch.setattr(in_batches, "ThreadPoolExecutor", no_pool)
-    monkeypatch.setattr(in_batches, "available_cores", lambda: 8)
+    monkeypatch.setattr(units, "ThreadPoolExecutor", no_pool)
+    monkeypatch.setattr(units, "available_cores", lambda: 8)
     rows = np.random.default_rng(1).normal(size=(120_000, 20))
     with pytest.raises(InvalidDataError):
         SecondMoments(BOUND, 20).update(rows)

@@ -8,8 +8,8 @@ import pytest
 
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.sources import open_source, open_table, second_moments
-from eigenveil.sources.encoder import Encoder
+from eigenveil.tables.encoder import Encoder
+from eigenveil.tables.open import open_source, open_table, second_moments
 from helpers import refused
 
 CATEGORIES = {"sex": ["F", "M"], "city": ["Rome", "New York, NY"]}
@@ -108,7 +108,7 @@ def test_every_kind_of_table_has_the_same_rule_for_what_is_missing(kind, columns
 
 
 def test_wide_blocks_of_text_are_cut(columns, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.tables.batch_rows", lambda n_features: 7)
+    monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda n_features: 7)
     source = open_table(tables("csv", columns, tmp_path), categories=CATEGORIES)
     blocks = list(source.batches())
     assert max(len(block) for block in blocks) == 7

@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
-from eigenveil.schema import Column, Schema
-from eigenveil.sources import base, json_lines, open_source, open_table, second_moments, text
-from eigenveil.sources.places import StandardInput
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables import base, json_lines
+from eigenveil.tables import delimited as text
+from eigenveil.tables.base import StandardInput
+from eigenveil.tables.open import open_source, open_table, second_moments
+from eigenveil.tables.schema import Column, Schema
 
 BOUND = RowBound(3.0)
 NAMES = ("age", "height", "mass", "score")
@@ -567,7 +569,7 @@ def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch):
         ".arrow": (tmp_path / "a.feather").read_bytes(),
     }
     for in_memory in (2**26, 100):
-        monkeypatch.setattr("eigenveil.sources.places._IN_MEMORY", in_memory)
+        monkeypatch.setattr("eigenveil.tables.base._IN_MEMORY", in_memory)
         for suffix, content in contents.items():
             place = piped(content)
             assert place.suffixes == suffix

@@ -19,10 +19,11 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.schema import Column, Schema
-from eigenveil.sources import base, json_lines, open_table, persons, spill, text
-from eigenveil.sources.identifiers import keys_of
-from eigenveil.sources.persons import PersonTable, Spill
+from eigenveil.tables import base, delimited, json_lines, privacy_units
+from eigenveil.tables.identifiers import keys_of
+from eigenveil.tables.open import open_table
+from eigenveil.tables.privacy_units import PersonTable, Spill
+from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence, refused
 from persons_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, persons_of
 
@@ -34,7 +35,7 @@ SMALL = 2**16
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 128 * D * 8)
-    monkeypatch.setattr(text, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr(delimited, "_CSV_BLOCK", 4096)
     monkeypatch.setattr(json_lines, "_BLOCK", 4096)
 
 
@@ -278,7 +279,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path)
             pass
 
     with monkeypatch.context() as patch:
-        patch.setattr(spill.tempfile, "TemporaryFile", Full)
+        patch.setattr(privacy_units.tempfile, "TemporaryFile", Full)
         with refused(InvalidDataError, SENTINEL) as info:
             list(source.batches())
     assert "TMPDIR" in str(info.value)
@@ -291,9 +292,9 @@ def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path)
 def test_a_clustered_file_streams_in_flat_memory(monkeypatch, tmp_path):
     """Batches come before the file ends, and none is larger than a batch and the last person before it."""
     read = []
-    original = persons._split
-    monkeypatch.setattr(persons, "_split", lambda *given: (read.append(1), original(*given))[1])
-    monkeypatch.setattr(persons, "Spill", None)
+    original = privacy_units._split
+    monkeypatch.setattr(privacy_units, "_split", lambda *given: (read.append(1), original(*given))[1])
+    monkeypatch.setattr(privacy_units, "Spill", None)
     source = open_table(written(tmp_path, ".parquet", CLUSTERED), person="id")
     largest = int(np.bincount(IDS).max())
     batches = source.batches()
@@ -517,4 +518,4 @@ def test_the_control_sees_a_person_in_two_batches():
     block = next(open_table(ROWS[:5], person=[1, 1, 2, 2, 2]).batches())
     with pytest.raises(AssertionError):
         persons_of([block, block])
-    assert_one_sentence(InvalidDataError(spill.TOO_MANY_ROWS))
+    assert_one_sentence(InvalidDataError(privacy_units.TOO_MANY_ROWS))

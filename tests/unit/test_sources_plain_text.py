@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import EigenveilError, EngineError, InvalidDataError
-from eigenveil.sources import arrow, files, open_table
-from eigenveil.sources.plain_text import PlainCsvFile, PlainTsvFile
-from eigenveil.sources.text import CsvFile, TsvFile
+from eigenveil.tables import base, files
+from eigenveil.tables.delimited import CsvFile, PlainCsvFile, PlainTsvFile, TsvFile
+from eigenveil.tables.open import open_table
 
 NUMBERS = np.random.default_rng(5).normal(size=(40, 3)) * 10.0 ** np.arange(-200, 100, 100)
 LONG = "age,mass,dose\n" + "".join(",".join(map(repr, row)) + "\n" for row in NUMBERS.tolist())
@@ -51,7 +51,7 @@ def test_the_same_numbers_as_with_pyarrow(name, tmp_path):
 
 
 def test_blocks_are_cut_between_rows_and_columns_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.text._CSV_BLOCK", 64)
+    monkeypatch.setattr("eigenveil.tables.delimited._CSV_BLOCK", 64)
     path = tmp_path / "table.tsv"
     path.write_text(LONG.replace(",", "\t"))
     _, rows = read(PlainTsvFile, path, None, ["dose", "age"])
@@ -77,7 +77,7 @@ def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
 
 @pytest.fixture
 def no_arrow(monkeypatch):
-    monkeypatch.setattr(arrow, "find_spec", lambda name: None)
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("no_arrow")

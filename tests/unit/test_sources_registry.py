@@ -9,12 +9,11 @@ from typer.testing import CliRunner
 from eigenveil.cli import app
 from eigenveil.cli.options import engine_names
 from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
-from eigenveil.rows import RowBound
-from eigenveil.sources import open_source, open_table, open_with_engine, second_moments
-from eigenveil.sources.base import FileReader
-from eigenveil.sources.engines import ENGINES
-from eigenveil.sources.files import FORMATS
-from eigenveil.sources.on_engine import Engine, EngineSource
+from eigenveil.moments import RowBound
+from eigenveil.tables.base import FileReader
+from eigenveil.tables.engines import Engine, EngineSource
+from eigenveil.tables.files import FORMATS
+from eigenveil.tables.open import ENGINES, open_source, open_table, open_with_engine, second_moments
 from helpers import refused
 
 BOUND = RowBound(5.0)

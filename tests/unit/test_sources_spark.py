@@ -17,14 +17,12 @@ import pytest
 import persons_by_hand
 from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EngineError, InvalidDataError
-from eigenveil.moments import SecondMoments
-from eigenveil.rows import RowBound
-from eigenveil.schema import Column, Schema
-from eigenveil.sources import collect, open_source, open_table, open_with_engine, second_moments
-from eigenveil.sources.on_engine import raise_failure
-from eigenveil.sources.on_spark import _arrays, _vectors
-from eigenveil.sources.persons_on_spark import blocks_of
-from eigenveil.sources.spark_files import spark_session
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables.engines import raise_failure
+from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
+from eigenveil.tables.schema import Column, Schema
+from eigenveil.tables.spark import _arrays, _vectors, blocks_of, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -381,7 +379,9 @@ def test_csv_files_with_columns_in_another_order_are_no_parts_of_one_table(spark
 
 def test_missing_java_is_one_sentence(tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
-    code = f"from eigenveil.sources import open_with_engine; open_with_engine([{str(tmp_path / 'a.csv')!r}], 'spark')"
+    code = (
+        f"from eigenveil.tables.open import open_with_engine; open_with_engine([{str(tmp_path / 'a.csv')!r}], 'spark')"
+    )
     (tmp_path / "no_java").mkdir()
     environment = {**os.environ, "JAVA_HOME": str(tmp_path / "no_java")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -10,8 +10,8 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, RowBound, Schema
 from eigenveil.errors import InvalidDataError
-from eigenveil.schema import Column
-from eigenveil.sources import TableSource, draft_schema, held, open_source, open_table, second_moments
+from eigenveil.tables.open import TableSource, draft_schema, held, open_source, open_table, second_moments
+from eigenveil.tables.schema import Column
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

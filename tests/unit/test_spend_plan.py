@@ -9,14 +9,14 @@ from sklearn.base import clone
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, Relation, gate
 from eigenveil.accounting.calibration import exact
-from eigenveil.caveats import ORDER_CAVEAT
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.estimators.collecting import whole_moments
-from eigenveil.estimators.opening import opened
-from eigenveil.estimators.public_facts import Features, prepared
-from eigenveil.estimators.stages import NORM_SEARCHES
-from eigenveil.laws import LAWS, choose_law
-from eigenveil.moments import SecondMoments
+from eigenveil.estimators.fit import whole_moments
+from eigenveil.estimators.inputs import opened
+from eigenveil.estimators.plan import Features, prepared
+from eigenveil.estimators.split import NORM_SEARCHES
+from eigenveil.guarantee import ORDER_CAVEAT
+from eigenveil.mechanisms import LAWS, choose_law
+from eigenveil.moments.second_moments import SecondMoments
 from helpers import scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose

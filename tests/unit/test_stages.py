@@ -8,10 +8,10 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators import stages as stages_module
-from eigenveil.estimators import staging
-from eigenveil.estimators.stages import MEAN_SHARES, MEANS, STAGES, Stages, stages_asked
-from eigenveil.laws.gaussian import Gaussian
+from eigenveil.estimators import fit
+from eigenveil.estimators import split as stages_module
+from eigenveil.estimators.split import MEAN_SHARES, MEANS, STAGES, Stages, stages_asked
+from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_map, first_look, forecast_loss
 from eigenveil.report import render_report
 from helpers import refused
@@ -189,7 +189,7 @@ class Counting:
 def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, parameters, rows, readings, moves):
     # A first mean that moves the rows by little is the only one; a second that moves them far asks for another bound.
     monkeypatch.setattr(stages_module, "SMALL_ERROR", np.inf if moves == "little" else 0.0)
-    monkeypatch.setattr(staging, "SMALL_STEP", 0.0 if moves == "each time" else np.inf)
+    monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if moves == "each time" else np.inf)
     if parameters.get("center"):
         monkeypatch.setattr(PrivatePCA, "_maps", False)  # which a bound that is forced to stay decides too
         readings += {"little": -1, "the first time": 0, "each time": 1}[moves]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil.postprocess.standardizing import DETERMINED_FROM, correlation_from_covariance
+from eigenveil.postprocess.correlations import DETERMINED_FROM, correlation_from_covariance
 
 
 def noise(sd):

@@ -8,11 +8,10 @@ import pytest
 from scipy import special
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.laws.local import best_local_law, local_law_from
-from eigenveil.laws.local.directions import DIRECTION_SCALE
-from eigenveil.laws.local.subspaces import normal_table, orthonormal, public_bases
 from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of
 from eigenveil.local.client import new_ids
+from eigenveil.mechanisms.local import best_local_law, local_law_from
+from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, normal_table, orthonormal, public_bases
 from helpers import refused
 
 IDS = new_ids(40, np.random.default_rng(0))
@@ -117,7 +116,7 @@ def test_blocks_of_bases_give_the_same_sums(monkeypatch):
     rows = np.trunc(np.random.default_rng(3).standard_normal((40, 9)) * 2000)
     payloads = law.perturb(rows, IDS, np.random.default_rng(4))
     sums, _ = law.fold(payloads, IDS)
-    monkeypatch.setattr("eigenveil.laws.local.one_bit._BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("eigenveil.mechanisms.local.one_bit._BLOCK_ENTRIES", 100)
     assert np.array_equal(law.perturb(rows, IDS, np.random.default_rng(4)), payloads)
     assert np.array_equal(law.fold(payloads, IDS)[0], sums)
 

@@ -7,10 +7,10 @@ import pytest
 
 from eigenveil import RowBound
 from eigenveil.errors import InvalidDataError
-from eigenveil.rows import numpy_passes, one_pass
-from eigenveil.rows.norm_counts import LADDER, RowSizes
-from eigenveil.rows.one_pass import NormSums
-from eigenveil.rows.sums import SumsByNorm
+from eigenveil.moments import kernels, numpy_kernels
+from eigenveil.moments.counts import LADDER, RowSizes
+from eigenveil.moments.kernels import NormSums
+from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
 
 RNG = np.random.default_rng(3)
@@ -35,8 +35,8 @@ def options(request):
 def way(request, monkeypatch):
     """Both ways, where there are two."""
     if request.param == "NumPy":
-        monkeypatch.setattr(one_pass, "_compiled", lambda: None)
-    elif one_pass._compiled() is None:
+        monkeypatch.setattr(kernels, "_compiled", lambda: None)
+    elif kernels._compiled() is None:
         pytest.skip("no compiled passes here")
 
 
@@ -95,13 +95,13 @@ def test_one_replaced_row_moves_the_sum_by_twice_the_bound_at_most(options, seed
 
 
 def test_both_ways_leave_the_same_rows_to_be_asked_again():
-    compiled = one_pass._compiled()
+    compiled = kernels._compiled()
     if compiled is None:
         pytest.skip("no compiled passes here")
     rows = np.vstack([ROWS, HARD, LADDER[100:140, None] * np.eye(1, 4)])  # many on a rung
     rungs = SumsByNorm(RowBound(1.0), 4)._rungs
     found = []
-    for passes in (compiled, numpy_passes):
+    for passes in (compiled, numpy_kernels):
         sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros((LADDER.size + 1, 4)))
         left = passes.add_by_norm(rows, None, np.array(1.0), 16, rungs, sums)
         assert 40 <= left.size < 60

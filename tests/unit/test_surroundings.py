@@ -129,7 +129,7 @@ def ridge(**options):
 
 
 def test_a_search_without_a_ledger_is_refused_before_a_row_is_read(monkeypatch):
-    monkeypatch.setattr("eigenveil.sources.tracked_batches", None)
+    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     with refused(InvalidParameterError) as info:
         cross_val_score(ridge(), X, Y, cv=2, error_score="raise")
     assert "ledger=" in str(info.value)

@@ -10,10 +10,10 @@ import pytest
 from eigenveil import PrivacyLedger, PrivatePCA, load_release
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import base
+from eigenveil.files import whole_file
 from eigenveil.guarantee import Guarantee
 from eigenveil.local import Aggregator, CollectionError, LocalProtocol, Refusal, encode_many
-from eigenveil.randomness import secure_generator
-from eigenveil.whole_file import whole_file
+from eigenveil.sampling.randomness import secure_generator
 from helpers import assert_one_sentence, in_child, start_child
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

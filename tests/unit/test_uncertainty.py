@@ -5,12 +5,11 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivateRidge, Release, RowBound
 from eigenveil.errors import InvalidParameterError
-from eigenveil.laws import LAWS
-from eigenveil.origin import ComponentsRequest
-from eigenveil.postprocess.entry_intervals import correlation_intervals, covariance_intervals, plain_error
-from eigenveil.postprocess.loading_errors import Rest, loading_errors
-from eigenveil.postprocess.regression_intervals import regression_intervals
-from eigenveil.postprocess.sign_intervals import sampling_variances
+from eigenveil.mechanisms import LAWS
+from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
+from eigenveil.postprocess.loadings import Rest, loading_errors
+from eigenveil.postprocess.regression import regression_intervals
+from eigenveil.releases.origin import ComponentsRequest
 from made_releases import drawn, with_origin
 
 SMALL = 1e-6

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from eigenveil import Guarantee, PrivacyLedger, Relation, RowBound, SecondMoments, gate, load_release, release
 from eigenveil.accounting.composition import compose
 from eigenveil.cli import app
-from eigenveil.comparison import compare
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.guarantee import Numerics, Unit
-from eigenveil.laws import LAWS
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments.units import Blocks
+from eigenveil.releases.compare import compare
 from eigenveil.report import write_report
-from eigenveil.rows.persons import Blocks
 from helpers import refused
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_format_2.ledger"

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from eigenveil import PrivateCovariance, PrivatePCA, Schema, load_release
 from eigenveil.errors import EigenveilError, InvalidParameterError
-from eigenveil.schema import Column
+from eigenveil.tables.schema import Column
 from helpers import assert_one_sentence, invoked, refused, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -325,7 +325,7 @@ release = load_release({str(path)!r})
 release.pca(1); release.lda("species"); release.cca(["a"], ["b"]); release.factor_analysis(1); release.sample(3)
 release.to_json(); release.to_sklearn(); release.compare(release)
 import sys
-private = ("eigenveil.rows", "eigenveil.moments", "eigenveil.sources")
+private = ("eigenveil.moments", "eigenveil.moments.second_moments", "eigenveil.tables.open")
 assert not [name for name in sys.modules if name.startswith(private)]
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

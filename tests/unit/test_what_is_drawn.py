@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from contract.catalogue import make
-from eigenveil.laws import central, gaussian, laplace, ppca
-from eigenveil.laws.local import LOCAL_LAWS
-from eigenveil.samplers import discrete
-from eigenveil.samplers.exact_bingham import ExactBingham
-from eigenveil.samplers.lazy_frobenius import LazyFrobenius
-from eigenveil.samplers.lazy_wishart import LazyBalancedDifference, LazyWishart, LazyWishartDifference
+from eigenveil.mechanisms import base, gaussian, laplace, ppca
+from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.sampling import discrete
+from eigenveil.sampling.exact_bingham import ExactBingham
+from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import SIGMAS
 
 GRID, D, EPSILON = 2**32, 4, 0.8
@@ -85,7 +84,7 @@ def scales(monkeypatch):
         return np.zeros(size, dtype=np.int64)
 
     for module, name in (
-        (gaussian, "discrete_gaussian"), (laplace, "discrete_laplace"), (central, "discrete_laplace"),
+        (gaussian, "discrete_gaussian"), (laplace, "discrete_laplace"), (base, "discrete_laplace"),
         (discrete, "discrete_gaussian"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, note)
@@ -175,5 +174,5 @@ def test_local_bits():
 
 
 def test_a_count_alone(scales):
-    central.noisy_count(100, Fraction(1, 5), np.random.default_rng(0))
+    base.noisy_count(100, Fraction(1, 5), np.random.default_rng(0))
     assert scales == pytest.approx([5 / GRID], rel=1e-12)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import CapacityError
-from eigenveil.laws import LAWS
-from eigenveil.moments import SecondMoments
+from eigenveil.mechanisms import LAWS
+from eigenveil.moments import RowBound
+from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.postprocess import spectrum
-from eigenveil.randomness import secure_generator, seeded_generator
-from eigenveil.rows import RowBound
-from eigenveil.samplers import symmetric as symmetric_module
-from eigenveil.samplers.symmetric import mirror_upper, symmetric
+from eigenveil.sampling import matrices as symmetric_module
+from eigenveil.sampling.matrices import mirror_upper, symmetric
+from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from helpers import refused
 
 

@@ -5,12 +5,13 @@ Names are loaded when they are asked for: a number of the calibration does not w
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 if TYPE_CHECKING:
     from .calibration import exact, zcdp_delta, zcdp_epsilon, zcdp_rho
     from .composition import compose
     from .ledger import LedgerEntry, PrivacyLedger
+
 
 __all__ = ["LedgerEntry", "PrivacyLedger", "compose", "exact", "zcdp_delta", "zcdp_epsilon", "zcdp_rho"]
 

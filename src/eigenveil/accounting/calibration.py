@@ -11,13 +11,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from ..errors import CapacityError, positive_number, probability_below_one
 from ..guarantee import Guarantee
-
-FloatArray = NDArray[np.float64]
+from ..numerics import FloatArray
 
 DISCRETE_SHARE = 0.01
 """The share of delta kept for the difference between real and discrete Gaussians; it costs 0.05 % of noise."""

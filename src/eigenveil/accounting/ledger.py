@@ -1,28 +1,307 @@
-"""`PrivacyLedger`: an append-only file of what was spent, shared by any number of processes.
+"""The file of a ledger: SQLite, written once, appended to, and chained by hash.
 
-A release records its spend in a committed transaction and only then samples. A process killed in between has
-spent budget for nothing, which is safe; the other order would be a release that nobody paid for.
+The head binds the limits, the relation, the unit, the composition and the name of the data set. Every entry holds the
+SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
+chain. A handle remembers which file it opened and the last hash it has seen: a file that was deleted, replaced or
+rolled back under it is refused, and a change of the working directory does not lead it to another one.
+
+What never changes meaning: what the hashes are taken over, and the words in the columns. A new meaning gets a new
+number of the format.
 """
 
+import hashlib
+import json
 import math
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Self
 
-from ..errors import (
-    BudgetError,
-    InvalidParameterError,
-    LedgerError,
-    one_of,
-    positive_number,
-    probability_below_one,
-)
+from ..display import notebook_grid, notebook_table
+from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
+from ..files import linked_into_place, sync_folder
 from ..guarantee import Guarantee, Relation, Unit
-from ..notebook import notebook_grid, notebook_table
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
-from .ledger_file import LedgerEntry, LedgerFile
+
+_FORMAT = 3
+_ROW_FORMAT = 2  # before there was a unit: all of it is about one row
+_UNCHAINED_FORMAT = 1  # of version 0.1
+_APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
+_WAIT_SECONDS = 60.0
+# A commit is the removal of the rollback journal: EXTRA brings that removal to the disk too before anything is drawn.
+_DURABLE = "PRAGMA synchronous = EXTRA"
+
+_SCHEMA = (
+    """CREATE TABLE ledger (
+        only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, epsilon TEXT NOT NULL,
+        delta TEXT NOT NULL, relation TEXT NOT NULL, composition TEXT NOT NULL, data_set TEXT NOT NULL,
+        created TEXT NOT NULL, nonce TEXT NOT NULL, unit TEXT NOT NULL, hash TEXT NOT NULL)""",
+    """CREATE TABLE spend (
+        entry INTEGER PRIMARY KEY AUTOINCREMENT, spent_at TEXT NOT NULL, what TEXT NOT NULL,
+        guarantee TEXT NOT NULL, hash TEXT NOT NULL)""",
+    *(
+        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+        for table in ("ledger", "spend")
+        for action in ("UPDATE", "DELETE")
+    ),
+    """CREATE TRIGGER spend_again BEFORE INSERT ON spend
+        WHEN EXISTS (SELECT 1 FROM spend WHERE entry = NEW.entry)
+        BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END""",
+    """CREATE TRIGGER ledger_again BEFORE INSERT ON ledger WHEN (SELECT count(*) FROM ledger) > 0
+        BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END""",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+)
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One recorded spend: its number, when (UTC), what for, the guarantee it paid for, and its link of the chain."""
+
+    entry: int
+    spent_at: str
+    what: str
+    guarantee: Guarantee
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class LedgerHead:
+    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart.
+
+    A ledger of format 2 names no unit, and is one of rows.
+    """
+
+    epsilon: str
+    delta: str
+    relation: str
+    composition: str
+    data_set: str
+    created: str
+    nonce: str
+    unit: str | None = None
+
+    @property
+    def written(self) -> list[object]:
+        """The number of the format, and what that format writes."""
+        values = [getattr(self, one.name) for one in fields(self)]
+        return [_ROW_FORMAT, *values[:-1]] if self.unit is None else [_FORMAT, *values]
+
+    @property
+    def hash(self) -> str:
+        """The first link of the chain."""
+        return _digest(self.written)
+
+
+def _digest(content: list[object]) -> str:
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+
+def entry_hash(before: str, entry: int, spent_at: str, what: str, guarantee: str) -> str:
+    """Return the link of an entry: over the link before it, and over everything that stands in its row."""
+    return _digest([before, entry, spent_at, what, guarantee])
+
+
+def now() -> str:
+    """Return the time as it is written."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class LedgerFile:
+    """An existing ledger file, open for reading and appending.
+
+    Parameters
+    ----------
+    path : Path
+        It must be there: `LedgerFile.create` makes one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: LedgerHead | None = None
+        self._seen: tuple[int, str] = (0, "")  # how many entries a chain had that was read, and its last link
+        try:
+            missing = not path.exists()
+        except OSError as error:
+            raise LedgerError(f"The ledger {path} cannot be read; give this user access to its folder.") from error
+        if missing:
+            raise LedgerError(
+                f"There is no ledger at {path}; make one with PrivacyLedger.create, or name another file."
+            )
+        self._file = path.resolve()  # which stays the same file wherever the process goes
+        self._opened = self._place()
+        with self._connection() as connection:
+            if _rows(connection, "PRAGMA quick_check")[0][0] != "ok":
+                raise LedgerError(f"The ledger {path} is damaged; restore it from a backup.")
+        self.entries()
+
+    @property
+    def head(self) -> LedgerHead:
+        """What was fixed when the ledger was made."""
+        assert self._known is not None
+        return self._known
+
+    @classmethod
+    def create(cls, path: Path, terms: Mapping[str, str]) -> None:
+        """Make a ledger file of these terms (a `LedgerHead` without time and nonce) where there is no file yet."""
+        # An emptied file is so not mistaken for a new one.
+        head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
+        row = (1, *head.written, head.hash)
+        try:
+            with linked_into_place(path) as draft, _connected(path, draft.absolute(), "rwc") as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"INSERT INTO ledger VALUES ({', '.join('?' * len(row))})", row)
+                connection.execute("COMMIT")
+        except FileExistsError as error:
+            raise LedgerError(f"{path} is already there; open it with PrivacyLedger(path), or name another.") from error
+        except OSError as error:
+            raise LedgerError(f"The ledger {path} cannot be made: {error.strerror}.") from error
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return all entries, oldest first, after a check of the whole chain."""
+        seen = self._seen  # before the file is looked at: another thread may spend meanwhile
+        with self._connection() as connection:
+            connection.execute("BEGIN")  # one state of the file for all that is compared
+            return self._read(connection, seen)
+
+    def append(self, guarantee: Guarantee, what: str, allow: Callable[[list[LedgerEntry]], None]) -> LedgerEntry:
+        """Check the chain, ask `allow` (which raises where it refuses), and commit one more entry."""
+        seen = self._seen
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # from here on, no other process or thread can spend
+            entries = self._read(connection, seen)
+            allow(entries)
+            content = (len(entries) + 1, now(), what, json.dumps(guarantee.to_dict()))
+            link = entry_hash(entries[-1].hash if entries else self.head.hash, *content)
+            connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
+            connection.execute("COMMIT")
+            sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
+        # A file that was moved away or replaced meanwhile has the entry, and the one at the path has not.
+        if self._place() != self._opened:
+            raise self._replaced()
+        self._seen = content[0], link
+        return LedgerEntry(*content[:3], guarantee, link)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        if self._place() != self._opened:
+            raise self._replaced()
+        with _connected(self.path, self._file, "rw") as connection:
+            yield connection
+
+    def _read(self, connection: sqlite3.Connection, seen: tuple[int, str]) -> list[LedgerEntry]:
+        """Read the file inside a transaction, check all of it, and remember how far it went."""
+        head = self._read_head(connection)
+        if self._known is not None and head != self._known:
+            raise self._replaced()
+        link, entries, links = head.hash, [], [head.hash]
+        try:
+            for row in _rows(connection, "SELECT * FROM spend ORDER BY entry"):
+                content = row["entry"], row["spent_at"], row["what"], row["guarantee"]
+                link = entry_hash(link, *content)
+                if row["entry"] != len(links) or row["hash"] != link:
+                    raise self._broken(f"entry {len(links)}")
+                guarantee = Guarantee.from_dict(json.loads(row["guarantee"]))
+                entries.append(LedgerEntry(*content[:3], guarantee, link))
+                links.append(link)
+        except (ValueError, LookupError, TypeError) as error:
+            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+        # SQLite counts the entries that were ever made in a table of its own, so the last ones are missed too.
+        made = _rows(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'spend'")
+        if len(entries) != (made[0][0] if made else 0):
+            raise self._broken("the last entry")
+        number, last = seen
+        if self._known is not None and (number >= len(links) or links[number] != last):
+            raise self._replaced()
+        self._known, self._seen = head, (len(entries), link)
+        return entries
+
+    def _read_head(self, connection: sqlite3.Connection) -> LedgerHead:
+        if _rows(connection, "PRAGMA application_id")[0][0] != _APPLICATION_ID:
+            raise LedgerError(f"The file {self.path} is not a ledger of eigenveil; name another file.")
+        rows = _rows(connection, "SELECT * FROM ledger")
+        row = rows[0] if len(rows) == 1 else None
+        found = None if row is None or "format" not in row.keys() else row["format"]  # noqa: SIM118
+        if found == _UNCHAINED_FORMAT:
+            raise LedgerError(
+                f"The ledger {self.path} is of version 0.1 and has no chain; make a new one with what is left of it."
+            )
+        if row is None or found not in (_ROW_FORMAT, _FORMAT):
+            raise LedgerError(f"The ledger {self.path} has a format that this version does not read.")
+        names = [one.name for one in fields(LedgerHead) if one.name != "unit" or found == _FORMAT]
+        try:
+            head = LedgerHead(**{name: row[name] for name in names})
+            intact = row["hash"] == head.hash
+        except (LookupError, TypeError) as error:
+            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+        if not intact:
+            raise self._broken("its head")
+        return head
+
+    def _place(self) -> tuple[int, int]:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError as error:
+            raise LedgerError(f"There is no ledger at {self.path} any more; restore it from a backup.") from error
+        except OSError as error:
+            raise LedgerError(f"The ledger {self.path} cannot be read; give this user access to its folder.") from error
+        return found.st_dev, found.st_ino
+
+    def _broken(self, where: str) -> LedgerError:
+        return LedgerError(
+            f"The chain of the ledger {self.path} breaks at {where}, so something was changed, removed or inserted; "
+            "restore it from a backup."
+        )
+
+    def _replaced(self) -> LedgerError:
+        return LedgerError(
+            f"The file {self.path} is not the ledger that was opened, or was set back to an earlier state; restore it "
+            "from a backup."
+        )
+
+
+@contextmanager
+def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a file; errors speak of the ledger at `path`."""
+    try:
+        # No implicit transactions: BEGIN and COMMIT stand where they matter.
+        uri = f"{file.as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
+            connection.execute(_DURABLE)
+            connection.row_factory = sqlite3.Row
+            yield connection  # what was not committed is rolled back
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
+        raise LedgerError(_explained(path, str(error))) from error
+
+
+def _rows(connection: sqlite3.Connection, statement: str) -> list[sqlite3.Row]:
+    """Return all rows of a statement, and end it.
+
+    Closing a connection waits for statements that are still at work: one that met damage, kept by nothing more than
+    the frames of its error, would leave the file open and locked.
+    """
+    with closing(connection.execute(statement)) as cursor:
+        return cursor.fetchall()
+
+
+def _explained(path: Path, text: str) -> str:
+    if "readonly" in text or "unable to open" in text:
+        return f"The ledger {path} cannot be written; give this user write access to it and its folder."
+    if "locked" in text:
+        return f"The ledger {path} is busy with another process; nothing was spent, try again."
+    if "full" in text or "I/O" in text or "Errno" in text:
+        return f"The disk of the ledger {path} is full or fails; nothing was drawn."
+    return f"The file {path} is not a readable ledger; restore it from a backup."
+
 
 __all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
 

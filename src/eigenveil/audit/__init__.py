@@ -3,13 +3,11 @@
 An audit makes its own data: it has no way to rows, moments or the gate.
 """
 
-from .ledger import LedgerAudit, audit_ledger
 from .lower_bound import Event, LowerBound, epsilon_lower_bound
 from .neighbours import Neighbours
-from .persons import PersonSubject, person_neighbours
-from .report import AuditReport
+from .report import AuditReport, LedgerAudit, audit_ledger
 from .run import audit
-from .subjects import EstimatorSubject, LawSubject, Subject
+from .subjects import EstimatorSubject, LawSubject, PersonSubject, Subject, person_neighbours
 
 __all__ = [
     "AuditReport",

@@ -1,11 +1,6 @@
-"""Statistics that look at the last bits of what left, not at its size: what a likelihood of real numbers cannot see.
+"""What one of the integers that leave is worth: asked here, and nowhere else in an audit."""
 
-Each is the number of integers that fit D less the number that fit D'. Take the sums of a candidate away from what was
-released, and ask whether the rest is noise that the code could have drawn: is it even more often than not, a float64, a
-float64 times a scale, the square of one, a sum with a float Laplace number? Noise on all integers, drawn exactly,
-answers alike for both. docs/how_to/audit.md says why trying them keeps an audit valid.
-"""
-
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,12 +9,204 @@ from numpy.typing import NDArray
 
 from ..accounting.calibration import exact, float_above
 from ..accounting.sensitivity import diagonal_l1
-from ..laws.additive import AdditiveLaw
-from ..laws.base import FloatArray, IntArray
-from ..laws.central import CentralLaw
-from .fingerprint import WIDEST, Fingerprint
-from .reachable import is_float, is_float_laplace, is_float_square, is_scaled_float, trailing_zeros
-from .units import Stacks, shift, unit
+from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.base import CentralLaw, Values
+from ..numerics import FloatArray, IntArray
+
+Stacks = Mapping[str, NDArray[Any]]
+"""The integers of many releases by name, one array a name, stacked along the first axis."""
+
+
+def shift(law: CentralLaw, grid: int, name: str) -> int:
+    """Return s where one of the integers `name` is worth 2^s units: of the grid, or of the grid of directions.
+
+    A law that leaves coarser or finer integers than these says so by `shifts(grid)`, which maps names to s.
+    """
+    return law.shifts(grid).get(name, 0)
+
+
+def unit(law: CentralLaw, grid: int, name: str) -> float:
+    """Return the value of one of the integers `name`, for rows of norm at most 1."""
+    return law.units(grid, 1 / grid)[name]
+
+
+def stacked(drawn: Sequence[Mapping[str, Any]]) -> Stacks:
+    """Return the arrays of many releases, stacked."""
+    return {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
+
+
+def numbers(law: CentralLaw, grid: int, integers: Stacks) -> Values:
+    """Return stacked integers as numbers, for rows of norm at most 1."""
+    return {name: stack * unit(law, grid, name) for name, stack in integers.items()}
+
+
+# Products of longdoubles are slow; wider matrices are left out.
+WIDEST = 256
+# Below what longdouble can tell.
+_NOTHING = 1e-22
+
+
+class Fingerprint:
+    """The eigenvectors of two data sets to the last bit, as the code of a law may have computed them.
+
+    Parameters
+    ----------
+    law : CentralLaw
+    grams : pair of ndarray
+        The integer second moments of D and D'.
+    grid : int
+    """
+
+    def __init__(self, law: CentralLaw, grams: tuple[IntArray, IntArray], grid: int) -> None:
+        self.unit = np.longdouble(unit(law, grid, "directions"))
+        self.bases = [_bases(gram.astype(np.float64), law.strength, grid) for gram in grams]
+
+    def __call__(self, integers: Stacks) -> tuple[FloatArray, FloatArray]:
+        """Return log-odds of D against D' from the norms of directions, and from all their products."""
+        directions = integers["directions"].astype(np.longdouble) * self.unit
+        excess = _products(directions, directions) - np.eye(directions.shape[1], dtype=np.longdouble)
+        first, second = (_misses(directions, excess, bases) for bases in self.bases)
+        return second[0] - first[0], second[1] - first[1]
+
+
+def _bases(gram: FloatArray, strength: float | None, grid: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return eigenvectors and their E, for each way in which the exponent may have been computed."""
+    ways = [gram, gram / grid]
+    if strength is not None:
+        ways += [gram * (strength / grid), strength * (gram / grid)]
+    found = []
+    for matrix in ways:
+        basis = np.linalg.eigh((matrix + matrix.T) / 2)[1].astype(np.longdouble)
+        found.append((basis, basis.T @ basis - np.eye(len(basis), dtype=np.longdouble)))
+    return found
+
+
+def _misses(
+    directions: np.ndarray, excess: np.ndarray, bases: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the log of the least miss of a norm, and of the largest miss of a product, for the best basis."""
+    norms, products = [], []
+    for basis, own in bases:
+        inside = directions @ basis
+        miss = np.abs(excess - _products(inside @ own, inside))
+        # Only the first of several directions may have met the whole matrix, and they are sorted afterwards.
+        norms.append(np.einsum("nii->ni", miss).min(axis=1))
+        products.append(miss.max(axis=(1, 2)))
+    least, largest = (np.log(np.min(part, axis=0) + _NOTHING).astype(np.float64) for part in (norms, products))
+    return least, largest
+
+
+def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.asarray(left @ right.swapaxes(1, 2))
+
+
+BoolArray = NDArray[np.bool_]
+
+# Trailing zeros are counted up to here: a random integer has more with probability 2^-16.
+_MOST_ZEROS = 16
+# Below this the steps of products and squares of float64 are finer than half a unit, and nothing is missed.
+_ALL_REACHED = 2**50
+_ULPS = 4
+# Uniform numbers tried on either side of the one that an integer asks for.
+_NEARBY = 3
+
+
+def trailing_zeros(integers: IntArray) -> IntArray:
+    """Return how often two divides each integer, 16 at most.
+
+    Examples
+    --------
+    >>> trailing_zeros(np.array([1, -2, 12, 0])).tolist()
+    [0, 1, 2, 16]
+    """
+    bits = np.asarray(integers, dtype=np.int64).view(np.uint64)
+    lowest = bits & (~bits + np.uint64(1))
+    return np.minimum(np.bitwise_count(lowest - np.uint64(1)), _MOST_ZEROS).astype(np.int64)
+
+
+def is_float(integers: IntArray) -> BoolArray:
+    """Return whether each integer is a float64: all up to 2^53, the even ones up to 2^54, and so on.
+
+    Examples
+    --------
+    >>> is_float(np.array([2**53 - 1, 2**53 + 1, 2**53 + 2])).tolist()
+    [True, False, True]
+    """
+    return np.asarray(integers.astype(np.float64).astype(np.int64) == integers)
+
+
+def is_scaled_float(integers: IntArray, scale: float) -> BoolArray:
+    """Return whether each integer is a float64 times `scale`, rounded: a product skips floats near the upper end.
+
+    Examples
+    --------
+    >>> near = np.arange(2**53 - 8, 2**53 - 2)
+    >>> is_scaled_float(near, 1.75).tolist()
+    [True, False, True, False, True, False]
+    """
+    found = np.abs(integers) < _ALL_REACHED
+    asked = integers[~found]
+    quotient = asked / scale
+    hit = np.zeros(asked.shape, dtype=bool)
+    for factor in (quotient, np.nextafter(quotient, -np.inf), np.nextafter(quotient, np.inf)):
+        hit |= np.rint(factor * scale).astype(np.int64) == asked
+    found[~found] = hit
+    return found
+
+
+def is_float_square(integers: IntArray) -> BoolArray:
+    """Return whether each integer is the square of a float64, with any last bits that a float64 does not have.
+
+    Examples
+    --------
+    >>> is_float_square(np.array([9, -1, 6**22, 6**22 + 20])).tolist()
+    [True, False, True, False]
+    """
+    root = np.sqrt(np.maximum(integers, 0).astype(np.longdouble)).astype(np.float64)
+    found = (integers >= 0) & (integers < _ALL_REACHED)
+    for ulps in range(-_ULPS, _ULPS + 1):
+        factor = root + ulps * np.spacing(root)
+        square = factor * factor
+        miss = (integers.astype(np.longdouble) - square).astype(np.float64)
+        half = np.maximum(1.0, np.spacing(square)) / 2
+        # A tie at half a unit may have been rounded either way; last bits drawn at random end below half a spacing.
+        found |= (integers >= 0) & (miss >= -half) & np.where(half > 0.5, miss < half, miss <= half)
+    return np.asarray(found)
+
+
+def is_float_laplace(integers: IntArray, centre: FloatArray, scale: float) -> BoolArray:
+    """Return whether each integer is centre + L rounded, L a Laplace number made of a uniform one of 53 bits.
+
+    NumPy's Laplace numbers are scale log(2U) and -scale log(2 - U - U) for U a multiple of 2^-53. Around their scale
+    these steps are as wide as the spacing of float64, so that a sum on a grid as fine has values that no U reaches
+    (Mironov 2012).
+
+    Examples
+    --------
+    >>> generator, scale = np.random.default_rng(0), 2.0**55
+    >>> drawn = np.rint(3.0 + generator.laplace(0.0, scale, 1000)).astype(np.int64)
+    >>> float(is_float_laplace(drawn, np.full(1000, 3.0), scale).mean())
+    1.0
+    >>> bool(is_float_laplace(drawn, np.full(1000, 2.0**40 + 1), scale).mean() < 0.7)
+    True
+    """
+    noise = (integers - centre.astype(np.longdouble)).astype(np.float64)
+    wanted = np.exp(-np.abs(noise) / scale) * 2.0**52
+    width = np.maximum(1.0, np.spacing(np.abs(integers.astype(np.float64))))
+    found = np.asarray(wanted * width > _NEARBY * scale)
+    asked = ~found
+    at, above, target = centre[asked], noise[asked] > 0, integers[asked]
+    nearest = np.rint(np.where(above, 2.0**53 - wanted[asked], wanted[asked]))
+    hit = np.zeros(target.shape, dtype=bool)
+    for offset in range(-_NEARBY, _NEARBY + 1):
+        uniform = np.clip(nearest + offset, 1.0, 2.0**53 - 1) * 2.0**-53
+        size = -scale * np.log(np.where(above, 2.0 - uniform - uniform, uniform + uniform))
+        # The logarithm of NumPy's arrays may differ in the last place from that of its random numbers.
+        for one in (size, np.nextafter(size, 0.0), np.nextafter(size, np.inf)):
+            hit |= np.rint(at + np.where(above, one, -one)).astype(np.int64) == target
+    found[asked] = hit
+    return found
+
 
 PARITY = "parity of the released integers"
 PARITY_BESIDE = "parity of the released integers beside the diagonal"

@@ -7,15 +7,18 @@ choice, gives p and q. docs/how_to/audit.md has the proof.
 """
 
 import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
-
-FloatArray = NDArray[np.float64]
+from ..mechanisms.base import CentralLaw, Values
+from ..numerics import FloatArray
 
 # Thresholds tried in the half that chooses: every quantile of a fine grid, finer towards both ends.
 _CANDIDATES = 500
@@ -198,3 +201,148 @@ def _scores(values: ArrayLike) -> FloatArray:
     if np.isnan(scores).any():
         raise InvalidDataError("A score is NaN; make the statistic return a number for every output.")
     return scores
+
+
+Data = tuple[FloatArray, int]
+"""The second moment C of a data set, for rows of norm at most 1, and its number of rows."""
+
+
+def log_likelihood_ratio(law: CentralLaw, values: Values, first: Data, second: Data) -> FloatArray | None:
+    """Return log p(values | first) - log p(values | second), up to a constant; None where the law does not know it."""
+    densities = [law.log_likelihood(values, *data) for data in (first, second)]
+    if densities[0] is None or densities[1] is None:
+        return None
+    return ratio(densities[0], densities[1])
+
+
+def ratio(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the difference of log densities; 0 where rounding made an output impossible on both.
+
+    Examples
+    --------
+    >>> ratio(np.array([1.0, 0.0, -np.inf]), np.array([3.0, -np.inf, -np.inf]))
+    array([-2., inf,  0.])
+    """
+    with np.errstate(invalid="ignore"):
+        difference = first - second
+    return np.asarray(np.where(np.isnan(difference), 0.0, difference))
+
+
+def features(values: Values) -> FloatArray:
+    """Return what a learned statistic sees of releases: matrices, projectors and numbers, and their logarithms."""
+    columns = []
+    for name, stack in sorted(values.items()):
+        seen = stack[:, None] if stack.ndim == 1 else stack
+        if name == "directions":  # a direction has no sign
+            seen = np.einsum("nki,nkj->nij", seen, seen)
+        if seen.ndim == 3 and seen.shape[1] == seen.shape[2]:
+            rows, cols = np.triu_indices(seen.shape[1])
+            seen = seen[:, rows, cols]
+        columns.append(seen.reshape(len(seen), -1))
+    table = np.hstack(columns)
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(np.abs(table)), math.log(1e-300))
+    return np.hstack([table, logs])
+
+
+def learned_score(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return a function that tells outputs of D (high) from outputs of D' (low), learned on these draws.
+
+    It must then be used on other draws. Features without variance on both samples carry nothing and are dropped by
+    the standardization; a separable sample is no problem, since the regression is penalized.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    table = np.vstack([first, second])
+    labels = np.repeat([1, 0], [len(first), len(second)])
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a rough direction is a valid one
+        model.fit(table, labels)
+
+    def score(outputs: FloatArray) -> FloatArray:
+        return np.asarray(model.decision_function(outputs))
+
+    return score
+
+
+Score = Callable[[FloatArray], FloatArray]
+
+
+class Choice:
+    """The statistics that a pair of data sets can be judged by, from draws of the search.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The last columns of the scores, each a statistic by itself. What stands before them is the main one, or features
+        to learn it from on half of these draws.
+    first, second : ndarray
+        What the subject returned on D and on D'.
+    """
+
+    def __init__(self, names: tuple[str, ...], first: FloatArray, second: FloatArray) -> None:
+        self.names = names
+        tables = _main(first, len(names)), _main(second, len(names))
+        self.learned: Score | None = None
+        if tables[0].ndim > 1:
+            halves = len(first) // 2, len(second) // 2
+            self.learned = learned_score(tables[0][: halves[0]], tables[1][: halves[1]])
+            first, second = first[halves[0] :], second[halves[1] :]
+        self.samples = first, second
+
+    def rank(self, n_pairs: int, *, extra: bool, **limits: Any) -> float:
+        """Return how telling the pair is by its best statistic; not a valid bound.
+
+        An extra pair is there for the named statistics. Its main one, on more or fewer draws than those of other pairs,
+        does not compare with theirs.
+        """
+        ranked = self._ranked(*self.samples, n_pairs, **limits)
+        return max((value for value, *_ in ranked[extra:]), default=-math.inf)
+
+    def choose(self, first: FloatArray, second: FloatArray, **limits: Any) -> tuple[str | None, Score, Event]:
+        """Return the name of the best statistic on new draws (None for the main one), how to get it, and its event."""
+        _, name, score, event = max(self._ranked(first, second, 1, **limits), key=lambda entry: entry[0])
+        return name, score, event
+
+    def _ranked(
+        self, first: FloatArray, second: FloatArray, n_pairs: int, **limits: Any
+    ) -> list[tuple[float, str | None, Score, Event]]:
+        value, event = ranked_event(self._main(first), self._main(second), **limits)
+        ranked: list[tuple[float, str | None, Score, Event]] = [(value, None, self._main, event)]
+        # Where many statistics are tried, the best of them looks good by luck: those beside the main one must show
+        # anything at all at the confidence of all together.
+        n_tests = 1 + n_pairs * len(self.names)
+        for i, name in enumerate(self.names):
+            score = _Column(i - len(self.names))
+            one, two = score(first), score(second)
+            if np.ptp(one) or np.ptp(two) or one[0] != two[0]:
+                value, event = ranked_event(one, two, n_tests=n_tests, **limits)
+                if value > 0:
+                    ranked.append((value, name, score, event))
+        return ranked
+
+    def _main(self, scores: FloatArray) -> FloatArray:
+        main = _main(scores, len(self.names))
+        return main if self.learned is None else self.learned(main)
+
+
+class _Column:
+    """One column of the scores."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        return scores[:, self.column]
+
+
+def _main(scores: FloatArray, n_names: int) -> FloatArray:
+    """Return what stands before the named columns: one number for each draw, or a table of features."""
+    if n_names == 0:
+        return scores
+    main = scores[:, : scores.shape[1] - n_names]
+    return main[:, 0] if main.shape[1] == 1 else main

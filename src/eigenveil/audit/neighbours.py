@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..guarantee import Relation
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ..numerics import FloatArray, IntArray
 
 # In units of one over the strength of a sampler: how far the other eigenvalues lie below the two that are tied.
 _FAR = 16.0

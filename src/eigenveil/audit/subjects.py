@@ -1,26 +1,26 @@
-"""What can be audited: anything that names its neighbouring data sets and draws scores on them."""
+"""The epsilons that are stated at a delta, by who states them: what an audit compares with."""
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
 from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
-from ..guarantee import Relation
-from ..laws.additive import AdditiveLaw
-from ..laws.base import IN_UNITS_OF_C, FloatArray
-from ..laws.central import CentralLaw
-from ..laws.local import LOCAL_LAWS
-from ..laws.table import LAWS
-from ..local.protocol import LocalProtocol
-from .claims import guarantee_claims, law_claims
-from .last_bits import STATISTICS, LastBits
-from .likelihood import features, log_likelihood_ratio
-from .local import LocalSubject
+from ..guarantee import Guarantee, Relation
+from ..local.protocol import LocalProtocol, law_of
+from ..local.wire import ID_BYTES
+from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.base import IN_UNITS_OF_C, CentralLaw, Law
+from ..mechanisms.local import LOCAL_LAWS
+from ..mechanisms.table import LAWS
+from ..numerics import FloatArray, IntArray
+from .last_bits import STATISTICS, LastBits, numbers, shift, stacked
+from .lower_bound import features, log_likelihood_ratio
 from .neighbours import (
-    IntArray,
     Neighbours,
     added_row_neighbours,
     estimator_neighbours,
@@ -29,7 +29,69 @@ from .neighbours import (
     random_neighbours,
     tied_neighbours,
 )
-from .units import numbers, shift, stacked
+
+
+def law_claims(law: Law, delta: float) -> dict[str, float]:
+    """Return what a law states by its privacy curve, and what the paper behind it does where that differs.
+
+    Examples
+    --------
+    >>> from eigenveil.mechanisms import LAWS
+    >>> law_claims(LAWS["laplace"](epsilon=1.0, n_features=2, calibration="paper"), 0.0)
+    {'guarantee': 0.55901..., 'published': 1.0}
+    """
+    return {"guarantee": law.epsilon_at(delta), **_published(law.guarantee(), delta)}
+
+
+def guarantee_claims(guarantee: Guarantee, delta: float) -> dict[str, float]:
+    """Return what a guarantee states by itself, where no law is at hand to ask for its curve."""
+    return {"guarantee": guaranteed_epsilon(guarantee, delta), **_published(guarantee, delta)}
+
+
+def _published(guarantee: Guarantee, delta: float) -> dict[str, float]:
+    return {} if guarantee.claimed is None else {"published": implied_epsilon(*guarantee.claimed, delta)}
+
+
+class LocalSubject:
+    """A local protocol: what one report says, on integer rows that the audit makes up.
+
+    Rows are in units of the norm bound; shift and scale, which are public, play no part.
+
+    Parameters
+    ----------
+    protocol : LocalProtocol
+    """
+
+    def __init__(self, protocol: LocalProtocol) -> None:
+        self.protocol = protocol
+        self.name = f"local:{protocol.law}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields of the protocol."""
+        kind = type(law_of(self.protocol))
+        return {**asdict(self.protocol), "class": f"{kind.__module__}.{kind.__qualname__}"}
+
+    def claims(self, delta: float) -> Mapping[str, float]:
+        """Return what a report's guarantee states at this delta, and what the paper does."""
+        return law_claims(law_of(self.protocol), delta)
+
+    def neighbours(self) -> Sequence[Neighbours]:
+        """Return tables of a single row, of norm 1 or 0."""
+        return one_row_neighbours(self.protocol.n_features)
+
+    def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
+        """Make n reports of the row and return their log-likelihood ratios, or their features where not known."""
+        law = law_of(self.protocol)
+        rows = [data.integer_rows(which, law.row_bits)[:1] for which in (0, 1)]
+        ids = np.frombuffer(generator.bytes(ID_BYTES * n), dtype=np.uint8).reshape(n, ID_BYTES)
+        payloads = law.perturb(np.repeat(rows[side], n, axis=0), ids, generator)
+        first, second = (law.log_likelihood(payloads, ids, row[0]) for row in rows)
+        if first is not None and second is not None:
+            return first - second
+        folded = [law.fold(payloads[i : i + 1], ids[i : i + 1]) for i in range(n)]
+        sums, ones = (np.array(part, dtype=np.float64) for part in zip(*folded, strict=True))
+        return features({"sums": sums, "ones": ones})
+
 
 # Zero rows under add/remove, times epsilon: so many that the noisy count is hardly ever cut off at one.
 _BASE_ROWS = 120
@@ -275,3 +337,92 @@ def _named(name: str, parameters: dict[str, Any]) -> Subject:
     if name in LAWS:
         return LawSubject(LAWS[name](**parameters))
     return LocalSubject(LocalProtocol(law=name.removeprefix(LOCAL), **parameters))
+
+
+Collect = Callable[[FloatArray, IntArray], tuple[IntArray, int, int]]
+"""From rows, and whose each of them is, to the Gram matrix, the largest trace that a person may add to it, and n."""
+
+ROWS_OF_ONE = 50
+"""Rows of the person who is replaced."""
+
+
+def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_others: int = 3) -> list[Neighbours]:
+    """Return tables in which one person with many rows is replaced by another, or is added.
+
+    Their rows are of norm 1, or so long that whoever shortens them one by one leaves each at the bound: the sum of
+    squares then grows with the number of rows, and so does what a release tells about that person.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    relation : Relation
+    n_rows : int
+        Rows of the person who is replaced.
+    n_others : int
+        Persons beside them, of one row each.
+
+    Examples
+    --------
+    >>> pair = person_neighbours(2, Relation.REPLACE)[0]
+    >>> pair.name, [np.unique(one).size for one in pair.persons]
+    ('a person of 50 rows turned', [4, 4])
+    """
+    others, one, last = np.zeros((n_others, d)), np.eye(d)[:1], np.eye(d)[-1:]
+    many, long = np.repeat(one, n_rows, axis=0), 1e3 * np.repeat(one, n_rows, axis=0)
+    around = np.random.default_rng(d).standard_normal((n_rows, d))
+    around *= 1e3 / np.linalg.norm(around, axis=1, keepdims=True)
+
+    def pair(name: str, first: FloatArray, second: FloatArray) -> Neighbours:
+        def owners(own: FloatArray) -> IntArray:
+            return np.repeat(np.arange(n_others + 1), [1] * n_others + [len(own)])
+
+        tables = np.vstack([others, first]), np.vstack([others, second])
+        return Neighbours(name, *tables, persons=(owners(first), owners(second)))
+
+    if relation is Relation.REPLACE:
+        return [
+            pair(f"a person of {n_rows} rows turned", many, many @ np.roll(np.eye(d), 1, axis=1)),
+            pair(f"a person of {n_rows} long rows turned", long, long @ np.roll(np.eye(d), 1, axis=1)),
+            pair(f"a person of {n_rows} rows all around replaced by one of one row", around, 0 * last),
+        ]
+    nobody = np.zeros((0, d))
+    return [
+        pair(f"a person of {n_rows} rows added", nobody, many),
+        pair(f"a person of {n_rows} long rows added", nobody, long),
+        pair(f"a person of {n_rows} zero rows added, whom only a count shows", nobody, 0 * many),
+    ]
+
+
+class PersonSubject(LawSubject):
+    """A central law behind the code that makes one statistic of all rows of all persons.
+
+    Parameters
+    ----------
+    law : CentralLaw
+    collect : callable
+        Takes rows and whose each of them is, as integers; returns the int64 Gram matrix, the largest trace that one
+        person may add to it, and n. It is the code under audit: an audit has no way to rows and moments of its own.
+    neighbours : sequence of Neighbours, optional
+        With `persons`; by default those of `person_neighbours`.
+    """
+
+    def __init__(self, law: CentralLaw, collect: Collect, neighbours: Sequence[Neighbours] | None = None) -> None:
+        super().__init__(law, last_bits=False)
+        self.collect = collect
+        self._neighbours = person_neighbours(law.n_features, law.relation) if neighbours is None else list(neighbours)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the law, and the code before it."""
+        return {**super().parameters(), "collect": getattr(self.collect, "__qualname__", repr(self.collect))}
+
+    def neighbours(self) -> Sequence[Neighbours]:
+        """Return tables in which one person with many rows is replaced or added."""
+        return self._neighbours
+
+    def collected(self, data: Neighbours) -> tuple[tuple[IntArray, IntArray], tuple[int, int], int]:
+        """Return the Gram matrices of both tables, their numbers of persons, and the largest trace of one person."""
+        (first, grid, n_first), (second, _, n_second) = (
+            self.collect(data.rows(side), data.owners(side)) for side in (0, 1)
+        )
+        return (first, second), (n_first, n_second), grid

@@ -5,10 +5,11 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 if TYPE_CHECKING:
     from .commands import app
+
 
 __all__ = ["COMMANDS", "app", "main", "overview"]
 
@@ -82,8 +83,8 @@ def main() -> None:
         print(overview(min(shutil.get_terminal_size().columns, _WIDEST)))
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
     from .commands import app
-    from .common import run
-    from .signals import HeldSignals
+    from .options import run
+    from .terminal import HeldSignals
 
     with HeldSignals():
         run(app)

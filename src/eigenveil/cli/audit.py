@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .common import Relation, note_console, output_console
+from .options import Relation, note_console, output_console
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
+
 
 VIOLATION_EXIT_CODE = 3
 
@@ -110,7 +111,7 @@ def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:
     """Return what is audited; a report of the local model has no grid, and no bits beside those that it is made of."""
     from ..audit import LawSubject
     from ..audit.subjects import subject_for
-    from ..laws import LAWS
+    from ..mechanisms import LAWS
 
     return LawSubject(LAWS[name](**parameters), **options) if name in LAWS else subject_for(name, parameters)
 
@@ -127,7 +128,7 @@ def _parameters(
     """Return the arguments that a law of this kind takes; those not given are left to its defaults."""
     from ..audit.subjects import names
     from ..errors import InvalidParameterError, one_of
-    from ..laws import LAWS
+    from ..mechanisms import LAWS
 
     one_of("name", name, names())
     shared = {"epsilon": epsilon, "delta": delta, "n_features": features}

@@ -4,23 +4,22 @@ from typing import Annotated
 
 import typer
 
-from ..version import __version__
+from .. import __version__
 from .audit import audit
-from .common import Debug, LargestFile
 from .demo import demo
 from .export import export, sample
 from .federation import federation_app
-from .fitting import covariance, pca, sparse_pca
-from .laws import laws
+from .fitting import covariance, pca, ridge, sparse_pca
 from .ledger import ledger_app
 from .local import local_app
+from .mechanisms import laws
+from .options import Debug, LargestFile
 from .plan import plan
 from .report import report
-from .ridge import ridge
 from .schema import schema
 from .scores import scores
 from .show import compare, show
-from .wording import Command
+from .terminal import Command
 
 app = typer.Typer(
     help="Differentially private PCA with guarantees you can defend.",

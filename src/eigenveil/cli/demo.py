@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from eigenveil.with_error import around, marked, with_error
-
-from .common import AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
+from ..display import around, marked, with_error
 from .fitting import told_notes
+from .options import AsJson, Force, Quiet, check_output, output_console, plain, print_json, print_legend, whole_file
 from .spending import guarantee_fields
-from .values import plain, print_legend
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 # Ten measurements of a nucleus, as means over a sample; the other twenty columns are their errors and extremes.
 _COLUMNS = 10
@@ -38,9 +37,9 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report."""
-    from eigenveil.errors import InvalidParameterError
-    from eigenveil.estimators import PrivatePCA
-    from eigenveil.report import write_report
+    from ..errors import InvalidParameterError
+    from ..estimators import PrivatePCA
+    from ..report import write_report
 
     try:
         output.mkdir(parents=True, exist_ok=True)

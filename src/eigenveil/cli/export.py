@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from eigenveil.errors import InvalidParameterError, NoiseWarning
-
-from .common import Force, Quiet, check_output, note_console, opened_release, whole_file
+from ..errors import InvalidParameterError, NoiseWarning
+from .options import Force, Quiet, check_output, note_console, opened_release, whole_file
 
 File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
 

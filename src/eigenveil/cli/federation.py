@@ -6,17 +6,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from eigenveil.errors import InvalidParameterError
-
-from .common import AsJson, Force, Quiet, Relation, check_output, note_console, output_console, print_json, whole_file
+from ..errors import InvalidParameterError
 from .fitting import Data, number_of_components
-from .options import Decimal, Delimiter, Encoding, Weight, engine_names
-from .progress import one_bar
+from .options import (
+    AsJson,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Force,
+    Quiet,
+    Relation,
+    Weight,
+    check_output,
+    engine_names,
+    note_console,
+    output_console,
+    print_json,
+    whole_file,
+)
 from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
 from .tables import expand, open_declared, text_format
+from .terminal import one_bar
 
 if TYPE_CHECKING:
-    from eigenveil.federation import Round
+    from ..federation import Round
+
 
 federation_app = typer.Typer(
     help="One release of several custodians who share no rows.",
@@ -25,7 +39,7 @@ federation_app = typer.Typer(
 
 
 def _law_names(incomplete: str) -> list[str]:
-    from eigenveil.laws.federated import FEDERATED_LAWS
+    from ..mechanisms.federated import FEDERATED_LAWS
 
     return [name for name in ("auto", *FEDERATED_LAWS) if name.startswith(incomplete)]
 
@@ -69,8 +83,8 @@ def invite(
     quiet: Quiet = False,
 ) -> None:
     """Draft a round: what is asked, what it costs, and which sites are invited. Nothing of it is private."""
-    from eigenveil.federation import Round
-    from eigenveil.federation import invite as drafted
+    from ..federation import Round
+    from ..federation import invite as drafted
 
     check_output(output, force)
     if again is not None:
@@ -80,8 +94,8 @@ def invite(
     else:
         if schema is None or epsilon is None or not site:
             raise InvalidParameterError("A round needs --schema, --epsilon and a --site for each of the sites.")
-        from eigenveil.estimators import PrivatePCA
-        from eigenveil.schema import Schema
+        from ..estimators import PrivatePCA
+        from ..tables.schema import Schema
 
         model = PrivatePCA(
             components,
@@ -110,7 +124,7 @@ def join(
     quiet: Quiet = False,
 ) -> None:
     """Make fresh keys for one round, and add the public ones to its draft."""
-    from eigenveil.federation import Round, SiteKeys
+    from ..federation import Round, SiteKeys
 
     check_output(output, force, [key])
     invited = Round.load(draft)
@@ -133,7 +147,7 @@ def close(
     quiet: Quiet = False,
 ) -> None:
     """Close a round with the sites that joined; its fingerprint binds all of it."""
-    from eigenveil.federation import Round
+    from ..federation import Round
 
     check_output(output, force, drafts)
     first, *others = map(Round.load, drafts)
@@ -163,8 +177,8 @@ def contribute(
     quiet: Quiet = False,
 ) -> None:
     """Add up the rows of this site, add its noise, mask and sign: one file, which tells nothing by itself."""
-    from eigenveil.federation import Round, SiteKeys
-    from eigenveil.federation import contribute as contributed
+    from ..federation import Round, SiteKeys
+    from ..federation import contribute as contributed
 
     paths = expand(data)
     check_output(output, force, [*paths, agreed, key])
@@ -202,8 +216,8 @@ def combine(
     quiet: Quiet = False,
 ) -> None:
     """Check the contributions of all sites and add them up: the release. It costs nothing."""
-    from eigenveil.federation import Round
-    from eigenveil.federation import combine as combined
+    from ..federation import Round
+    from ..federation import combine as combined
 
     check_output(output, force, [agreed, *contributions])
     release = combined(Round.load(agreed), contributions)
@@ -229,7 +243,7 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Collect contributions over HTTP, and write the release when all are there. Put TLS in front of it."""
-    from eigenveil.federation import Coordinator, Round
+    from ..federation import Coordinator, Round
 
     coordinator = Coordinator(Round.load(agreed), folder)
     with coordinator.server(host, port) as server:
@@ -247,7 +261,7 @@ def send(
     quiet: Quiet = False,
 ) -> None:
     """Send a contribution to a coordinator; sent twice it counts once."""
-    from eigenveil.federation import send as sent
+    from ..federation import send as sent
 
     sent(contribution, address)
     note_console(quiet).print("The coordinator has it.")

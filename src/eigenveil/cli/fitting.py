@@ -6,16 +6,28 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
-
-from .common import check_output, note_console, output_console, print_json
-from .options import FitOptions, with_options
-from .progress import one_bar
-from .signals import HeldSignals
+from ..errors import InvalidParameterError, NoiseWarning, PrivacyWarning
+from .options import (
+    FitOptions,
+    RidgeOptions,
+    check_output,
+    component_fields,
+    covariance_fields,
+    feature_names,
+    note_console,
+    opened_release,
+    output_console,
+    print_components,
+    print_features,
+    print_json,
+    print_legend,
+    print_regression,
+    regression_fields,
+    with_options,
+)
 from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
-from .values import component_fields, covariance_fields, print_components, print_features, print_legend
-from .wording import in_own_options
+from .terminal import HeldSignals, in_own_options, one_bar
 
 Data = Annotated[
     list[str],
@@ -63,7 +75,7 @@ def pca(
 ) -> None:
     """Release principal components of a table."""
     table = open_data(data, options)
-    from eigenveil.estimators import PrivatePCA  # seconds of import time, after the files were found
+    from ..estimators import PrivatePCA
 
     model = PrivatePCA(components, rows=rows, **estimator_parameters(PrivatePCA, table, options))
     notes = fit_and_save(model, table, options)
@@ -84,7 +96,7 @@ def sparse_pca(
 ) -> None:
     """Release principal components that use few features."""
     table = open_data(data, options)
-    from eigenveil.estimators import PrivateSparsePCA  # seconds of import time, after the files were found
+    from ..estimators import PrivateSparsePCA
 
     parameters = estimator_parameters(PrivateSparsePCA, table, options)
     model = PrivateSparsePCA(components, penalty=penalty, rows=rows, **parameters)
@@ -105,7 +117,7 @@ def _show_components(command: str, model: Any, table: Table, options: FitOptions
 def covariance(data: Data, options: FitOptions, rows: Rows = "auto") -> None:
     """Release the covariance of a table, or with --no-center its second moment, for others to use freely."""
     table = open_data(data, options)
-    from eigenveil.estimators import PrivateCovariance  # seconds of import time, after the files were found
+    from ..estimators import PrivateCovariance
 
     model = PrivateCovariance(rows=rows, **estimator_parameters(PrivateCovariance, table, options))
     notes = fit_and_save(model, table, options)
@@ -205,3 +217,65 @@ def _print_promise(model: Any, options: FitOptions) -> None:
     for caveat in model.guarantee_.caveats:
         console.print(f"Caveat: {caveat}", soft_wrap=True)
     console.print(f"Written to {options.output}; `eigenveil show {options.output}` shows it again.", soft_wrap=True)
+
+
+@with_options(RidgeOptions)
+def ridge(
+    data: Data,
+    options: RidgeOptions,
+    target: Annotated[str, typer.Option(help="Column to predict: a name, or a position where there are no names.")],
+    alpha: Annotated[
+        float | None, typer.Option(help="Regularization on the scale of one row; by default it follows from the noise.")
+    ] = None,
+) -> None:
+    """Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost."""
+    if data[0].lower().endswith(".npz"):
+        _ridge_from_release(data, options, target, alpha)
+        return
+    table = open_data(data, options, target)
+    chosen = _target(target, table)
+    from ..estimators import PrivateRidge
+
+    model = PrivateRidge(alpha, target=chosen, **estimator_parameters(PrivateRidge, table, options))
+    notes = fit_and_save(model, table, options)
+    if notes is not None:
+        _show(model.release_, model.release_.regression, options, facts("ridge", model, options, notes))
+
+
+def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:
+    if len(data) > 1 or options.epsilon is not None:
+        raise InvalidParameterError("A regression from a release takes that one file, and costs no epsilon.")
+    release = opened_release(data[0])
+    names = feature_names(release)
+    if target not in names:
+        raise InvalidParameterError(f"There is no feature {target!r} in {data[0]}.")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = release.regress(names.index(target), alpha=alpha)
+    known = {
+        "command": "ridge",
+        "release": data[0],
+        "guarantee": guarantee_fields(release.guarantee),
+        "law": release.origin.law,
+        **count_fields(release.guarantee, release.n_rows),
+        "warnings": told_notes(caught, options.quiet),
+    }
+    _show(release, fit, options, known)
+
+
+def _target(target: str, table: Table) -> str | int:
+    if target not in table.names:
+        raise InvalidParameterError(f"There is no column {target!r} to predict.")
+    return target if table.source.feature_names is not None else int(target)
+
+
+def _show(release: Any, fit: Any, options: FitOptions, known: dict[str, Any]) -> None:
+    names = feature_names(release)
+    if options.as_json:
+        print_json({**known, "target": names[fit.target], **regression_fields(fit, names)})
+    elif not options.quiet:
+        console = output_console()
+        print_regression(console, fit, names)
+        print_legend(console, release)
+        console.print(f"Guarantee: {known['guarantee']['text']}", soft_wrap=True)
+        console.print(f"Release: {known['release']}", soft_wrap=True)

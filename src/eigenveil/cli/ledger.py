@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from eigenveil.errors import InvalidParameterError
-
-from .common import AsJson, Quiet, Relation, output_console, print_json
+from ..errors import InvalidParameterError
+from .options import AsJson, Quiet, Relation, output_console, print_json
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
 ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)
@@ -35,7 +34,7 @@ def create(
     quiet: Quiet = False,
 ) -> None:
     """Make a ledger with a limit; it can never be changed."""
-    from eigenveil.accounting.ledger import PrivacyLedger
+    from ..accounting.ledger import PrivacyLedger
 
     if file.exists():
         raise InvalidParameterError(f"{file} is already there; name another file.")
@@ -87,7 +86,7 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Tell whether a release would still fit, and spend nothing; the exit code is 1 where it would not."""
-    from eigenveil.guarantee import Guarantee
+    from ..guarantee import Guarantee
 
     ledger = _open(file)
     planned = Guarantee(epsilon, delta, ledger.relation, unit=ledger.unit)
@@ -109,7 +108,7 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(fields)
     elif not quiet:
-        from eigenveil.guarantee import Unit
+        from ..guarantee import Unit
 
         table = Table(title=f"Ledger {fields['path']}", show_header=False)
         table.add_row("data set", fields["data_set"])

@@ -13,24 +13,15 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from eigenveil.bounded_file import open_regular
-from eigenveil.cli.common import (
-    AsJson,
-    Force,
-    Quiet,
-    check_output,
-    note_console,
-    output_console,
-    print_json,
-    visible,
-    whole_file,
-)
-from eigenveil.cli.spending import ask, guarantee_fields, somebody_answers
-from eigenveil.cli.standard_input import standard_input
-from eigenveil.errors import InvalidDataError, InvalidParameterError
+from ..errors import InvalidDataError, InvalidParameterError
+from ..files import open_regular
+from .options import AsJson, Force, Quiet, check_output, note_console, output_console, print_json, visible, whole_file
+from .spending import ask, guarantee_fields, somebody_answers
+from .terminal import standard_input
 
 if TYPE_CHECKING:
-    from eigenveil.local.server import Aggregator
+    from ..local.server import Aggregator
+
 
 local_app = typer.Typer(
     help="Private PCA without a trusted collector: clients encode, a server aggregates.",
@@ -41,7 +32,7 @@ STANDARD = Path("-")
 
 
 def _law_names(incomplete: str) -> list[str]:
-    from eigenveil.laws.local import LOCAL_LAWS
+    from ..mechanisms.local import LOCAL_LAWS
 
     return [name for name in ("auto", *LOCAL_LAWS) if name.startswith(incomplete)]
 
@@ -69,7 +60,7 @@ def params(
     quiet: Quiet = False,
 ) -> None:
     """Write the public protocol of a collection, and show what it costs and what it gives."""
-    from eigenveil.local.protocol import LocalProtocol, law_of
+    from ..local.protocol import LocalProtocol, law_of
 
     protocol = LocalProtocol(
         features,
@@ -128,9 +119,9 @@ def encode(
     """Turn rows into private reports, one line each. Encoding a row again spends its budget again."""
     import numpy as np
 
-    from eigenveil.local.client import encode_many
-    from eigenveil.local.protocol import LocalProtocol
-    from eigenveil.local.wire import to_line
+    from ..local.client import encode_many
+    from ..local.protocol import LocalProtocol
+    from ..local.wire import to_line
 
     agreed = LocalProtocol.load(protocol)
     if output != STANDARD:
@@ -160,8 +151,8 @@ def aggregate(
     quiet: Quiet = False,
 ) -> None:
     """Add up reports, and write the release. Bad reports are counted by reason and never stop the collection."""
-    from eigenveil.local.protocol import LocalProtocol
-    from eigenveil.local.server import Aggregator
+    from ..local.protocol import LocalProtocol
+    from ..local.server import Aggregator
 
     if protocol is None and state is None:
         raise InvalidParameterError("Give --protocol, or --state with a collection that has one.")

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from eigenveil.bounded_file import read_bounded
-from eigenveil.errors import MOST_FEATURES, InvalidParameterError, integer_between
-
-from .common import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
+from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
+from ..files import read_bounded
 from .fitting import number_of_components
+from .options import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
 
 if TYPE_CHECKING:
-    from eigenveil.theory import Plan
+    from ..theory import Plan
+
 
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -82,8 +82,8 @@ def plan(
         check_output(plot, force, option="--plot")
     declared = _declared(features, schema)
     width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
-    from eigenveil import PrivatePCA
-    from eigenveil.estimators.forecasting import forecast
+    from .. import PrivatePCA
+    from ..estimators.forecast import forecast
 
     # What a bound is does not matter, only how long rows are beside it, and that is `energy`.
     known: dict[str, dict[str, Any]] = {
@@ -126,7 +126,7 @@ def plan(
 
 
 def _show(answer: "Plan") -> None:
-    from eigenveil.theory.plan_words import against_table, parts
+    from ..theory.plan_words import against_table, parts
 
     console = output_console()
     for part in parts(answer):
@@ -141,7 +141,7 @@ def _show(answer: "Plan") -> None:
 
 def _against(answer: "Plan") -> dict[str, Any]:
     """Return the same for JSON; what is refused has its reason."""
-    from eigenveil.theory import Forecast
+    from ..theory import Forecast
 
     def plain(name: str, found: Any) -> list[dict[str, Any]]:
         return [
@@ -159,7 +159,7 @@ def _declared(features: int | None, schema: Path | None) -> Any:
         raise InvalidParameterError("Give either --features or --schema, which tells how many there are.")
     if schema is None:
         return None
-    from eigenveil.schema import Schema
+    from ..tables.schema import Schema
 
     declared = Schema.load(schema)
     declared.check_complete()
@@ -174,7 +174,7 @@ def _about_persons(person: str) -> str:
 
 
 def _eigenvalues(text: str, n_features: int) -> Any:
-    from eigenveil.theory import power_law
+    from ..theory import power_law
 
     kind, colon, exponent = text.partition(":")
     if kind == "power" and colon:
@@ -197,7 +197,7 @@ def _numbers(text: str, what: str) -> list[float]:
 
 
 def _write(answer: "Plan", path: Path, progress: bool) -> None:
-    from eigenveil.theory.plan_figure import plan_figure
+    from ..theory.plan_figure import plan_figure
 
     figure = plan_figure(answer, progress=progress)
     with whole_file(path) as file:

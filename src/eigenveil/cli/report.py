@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from eigenveil.errors import LedgerError
-
-from .common import Force, LargestFile, check_output, say
+from ..errors import LedgerError
+from .options import Force, LargestFile, check_output, say
 
 
 def report(
@@ -30,8 +29,8 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Write a report on a release: its answer with errors, then what a data-protection officer asks."""
-    from eigenveil.accounting.ledger import PrivacyLedger
-    from eigenveil.report import write_registry, write_report
+    from ..accounting.ledger import PrivacyLedger
+    from ..report import write_registry, write_report
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from eigenveil.errors import InvalidParameterError
-
-from .common import AsJson, Force, Quiet, check_output, output_console, print_json
-from .options import Decimal, Delimiter, Encoding
+from ..errors import InvalidParameterError
+from .options import AsJson, Decimal, Delimiter, Encoding, Force, Quiet, check_output, output_console, print_json
 from .tables import STANDARD, expand, read_from, split_list, text_format
 
 if TYPE_CHECKING:
-    from eigenveil.schema import Schema
+    from ..tables.schema import Schema
 
 
 def schema(
@@ -37,8 +35,8 @@ def schema(
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from the names and types of a table, never from a value; or show a schema file."""
-    from eigenveil.schema import Schema
-    from eigenveil.sources import draft_schema
+    from ..tables.open import draft_schema
+    from ..tables.schema import Schema
 
     if Path(data[0]).suffix in (".yaml", ".yml"):
         if len(data) > 1 or output is not None or columns is not None:

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from eigenveil.errors import InvalidParameterError
-from eigenveil.figure_style import new_figure, styled
-
-from .common import (
+from ..errors import InvalidParameterError
+from ..figure_style import new_figure, styled
+from .options import (
     AsJson,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Quiet,
     RelationName,
@@ -20,8 +22,7 @@ from .common import (
     output_console,
     print_json,
 )
-from .common import whole_file as written
-from .options import Decimal, Delimiter, Encoding
+from .options import whole_file as written
 from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
 
 
@@ -76,8 +77,7 @@ def scores(
     quiet: Quiet = False,
 ) -> None:
     """Release a private map of scores: how many rows lie in each cell of two released components."""
-    from eigenveil.estimators.score_map import opened_rows, plan_scores, score_map
-
+    from ..estimators.score_map import opened_rows, plan_scores, score_map
     from .tables import expand, read_from, text_format
 
     loaded = opened_release(release)
@@ -122,7 +122,7 @@ def scores(
     cloud = score_map(source, loaded, ledger=book, **given)
     cloud.save(output)
     if plot is not None:
-        from eigenveil import plots
+        from .. import plots
 
         figure = plots.score_map(cloud)
         with written(plot) as file:

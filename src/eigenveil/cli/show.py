@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from .common import AsJson, Quiet, opened_release, output_console, print_json
-from .spending import count_fields, guarantee_fields
-from .values import (
+from .options import (
+    AsJson,
+    Quiet,
     component_fields,
     covariance_fields,
+    opened_release,
+    output_console,
     plain,
     print_components,
     print_features,
+    print_json,
     print_legend,
     print_regression,
     regression_fields,
 )
+from .spending import count_fields, guarantee_fields
 
 if TYPE_CHECKING:
-    from eigenveil.releases import Release
+    from ..releases.record import Release
+
 
 File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
 _SHOWN_COEFFICIENTS = 20
@@ -28,7 +33,7 @@ _SHOWN_COEFFICIENTS = 20
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing."""
-    from eigenveil.report.shown import SHOWN_COMPONENTS, read
+    from ..report.facts import SHOWN_COMPONENTS, read
 
     opened = opened_release(release)
     shown = read(opened)
@@ -54,7 +59,7 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
 
 def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Compare two releases of the same features: directions, matrices, and what both promise together."""
-    from eigenveil.comparison import compare as compared
+    from ..releases.compare import compare as compared
 
     releases = opened_release(first), opened_release(second)
     found = compared(*releases)

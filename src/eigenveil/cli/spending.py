@@ -1,24 +1,41 @@
-"""Before a command spends: what it will spend, computed without data, and the question whether it may."""
+"""The ledger of a command that fits; loaded when a command opens one."""
 
 import sys
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
 
-from eigenveil.errors import InvalidParameterError
-
-from .common import REFUSED, note_console
-from .options import FitOptions
+from ..accounting.ledger import LedgerEntry, PrivacyLedger
+from ..errors import InvalidParameterError
+from ..guarantee import Guarantee
+from .options import REFUSED, FitOptions, note_console
+from .terminal import HeldSignals
 
 if TYPE_CHECKING:
-    from eigenveil.accounting.ledger import PrivacyLedger
-    from eigenveil.estimators.spend_plan import SpendPlan
-    from eigenveil.guarantee import Guarantee
+    from ..estimators.plan import SpendPlan
 
-    from .charging import ChargedLedger
+
+class ChargedLedger(PrivacyLedger):
+    """A ledger at whose charge `signals` begin to wait; see `HeldSignals`."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(path)
+        self.signals = HeldSignals()
+
+    def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
+        """Record a spend, with signals held from before it on."""
+        self.signals.hold()
+        try:
+            made = super().spend(guarantee, what)
+        except Exception:
+            self.signals.let_go()  # nothing was spent
+            raise
+        self.signals.entry = made.entry
+        return made
 
 
 # Those of `row_rule`, which loads NumPy.
@@ -34,7 +51,6 @@ def open_ledger(path: Path | None) -> "ChargedLedger | None":
     """Open the ledger that was named; it must be there."""
     if path is None:
         return None
-    from .charging import ChargedLedger
 
     if not path.exists():
         raise InvalidParameterError(
@@ -127,8 +143,8 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
 
 
 def _spent_after(ledger: "PrivacyLedger", planned: "Guarantee") -> tuple[float, float]:
-    from eigenveil.accounting.calibration import decimal_above, exact, zcdp_epsilon
-    from eigenveil.accounting.composition import concentrated_rho
+    from ..accounting.calibration import decimal_above, exact, zcdp_epsilon
+    from ..accounting.composition import concentrated_rho
 
     guarantees = [*(entry.guarantee for entry in ledger.entries()), planned]
     if ledger.composition == "zcdp":  # which the ledger has checked: every one of them has a rho
@@ -155,8 +171,8 @@ def _few(plan: "SpendPlan") -> tuple[int | None, str | None]:
 def _show(
     plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None
 ) -> None:
-    from eigenveil.estimators.preparation import CHOICES
-    from eigenveil.estimators.surroundings import delta_of_a_unit
+    from ..estimators.pipelines import delta_of_a_unit
+    from ..estimators.preparation import CHOICES
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))

@@ -6,11 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from eigenveil.errors import InvalidDataError, InvalidParameterError
-
-from .common import note_console
-from .options import FitOptions
-from .standard_input import standard_input
+from ..errors import InvalidDataError, InvalidParameterError
+from .options import FitOptions, note_console
+from .terminal import standard_input
 
 STANDARD = "-"
 
@@ -40,8 +38,8 @@ def open_declared(
     paths: list[str], declared: dict[str, Any], written: dict[str, Any], engine: str | None, quiet: bool
 ) -> Table:
     """Open files, here or on an engine, of which this was declared, and which are written so."""
-    from eigenveil.sources import open_table, open_with_engine
-    from eigenveil.sources.declared import Declared
+    from ..tables.declared import Declared
+    from ..tables.open import open_table, open_with_engine
 
     files: Any = read_from(paths, quiet) if engine is None else None
     if engine is not None:
@@ -52,7 +50,7 @@ def open_declared(
 
 def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
     """Return the places to read: paths, and for a dash what comes from standard input."""
-    from eigenveil.sources.places import StandardInput
+    from ..tables.base import StandardInput
 
     if paths.count(STANDARD) > 1:
         raise InvalidParameterError("Standard input can be read once; give one dash.")
@@ -84,7 +82,7 @@ def text_format(delimiter: str | None, decimal: str | None, encoding: str | None
 
 def _by_schema(options: FitOptions) -> dict[str, Any]:
     """Return the schema of the table, which no other option may contradict."""
-    from eigenveil.schema import Schema
+    from ..tables.schema import Schema
 
     for name in ("columns", "categories", "missing", "bounds", "person"):
         if getattr(options, name) is not None:
@@ -95,7 +93,7 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
 
 def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str, Any]:
     """Return the columns, categories, missing number and persons that were given one by one."""
-    from eigenveil.sources.files import has_numbered_columns
+    from ..tables.files import has_numbered_columns
 
     declared: dict[str, Any] = {}
     columns: list[Any] | None = split_list(options.columns)

@@ -1,8 +1,11 @@
-"""What the estimators share: from parameters and rows to one paid release."""
+"""What a notebook shows of an estimator: of a fit what was released, before it what scikit-learn shows."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+import functools
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,27 +14,161 @@ from .. import gate
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError
 from ..guarantee import Relation
-from ..laws import CentralLaw
-from ..laws.portions import Budget
-from ..moments import SecondMoments
-from ..origin import Request
-from ..randomness import generator_from
-from ..releases import Release
-from ..row_rule import RowRule
-from ..schema import Schema
-from ..sources import Source
-from .asked import has_own_units, told
-from .collecting import with_ring_closed
-from .face import Faced
-from .one_at_a_time import note_paid, one_fit_at_a_time
-from .opening import opened
-from .parts import CollectsInParts
-from .planning import planned
-from .public_facts import Features, check_passes, check_prepared_alike, prepared, prepared_for_many
-from .ranging import CORRELATIONS_FROM, COVARIANCE_FROM, warn_of_features_without_range
-from .spend_plan import SpendPlan, asked_by
-from .staging import StagedFit
-from .surroundings import check_delta, check_surroundings
+from ..mechanisms import CentralLaw
+from ..mechanisms.budget import Budget
+from ..moments.comparisons import MixedRing
+from ..moments.row_rule import RowRule
+from ..moments.second_moments import SecondMoments
+from ..releases.origin import Request
+from ..releases.record import Release
+from ..sampling.randomness import generator_from
+from ..tables.open import Source
+from ..tables.schema import Schema
+from .fit import StagedFit, collected_moments, with_ring_closed
+from .inputs import available_where, opened
+from .pipelines import check_delta, check_surroundings
+from .plan import (
+    Features,
+    SpendPlan,
+    asked_by,
+    check_passes,
+    check_prepared_alike,
+    planned,
+    prepared,
+    prepared_for_many,
+    prepared_once,
+    rows_pass_once,
+)
+from .preparation import has_own_units, told
+from .ranges import CORRELATIONS_FROM, COVARIANCE_FROM, warn_of_features_without_range
+from .split import check_read_once, stages_asked
+
+
+class Faced:
+    """Base of estimators with a face of their own."""
+
+    release_: "Release"
+
+    def _html_repr(self) -> str:
+        # scikit-learn asks for it, and heeds its own setting of what is displayed.
+        if not hasattr(self, "release_"):
+            return str(super()._html_repr())  # type: ignore[misc]
+        from ..report.notebook import fit_face
+
+        return fit_face(type(self).__name__, self.release_)
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+@dataclass
+class _Work:
+    thread: int
+    entry: int | None = None
+
+
+# By process and estimator: a lock in the estimator itself could not be pickled, and a forked child has no such thread.
+_at_work: dict[tuple[int, int], _Work] = {}
+_guard = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_guard.release)
+
+
+def one_fit_at_a_time(method: _Method) -> _Method:
+    """Let a method that fits refuse a second thread before anything is spent: each would overwrite the other's release.
+
+    An error after the spend gets a note with the entry of the ledger.
+    """
+
+    @functools.wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        key = os.getpid(), id(self)
+        with _guard:
+            work, outer = _at_work.get(key), key in _at_work
+            if work is None:
+                work = _at_work[key] = _Work(threading.get_ident())
+        if work.thread != threading.get_ident():
+            raise InvalidParameterError(
+                f"This {type(self).__name__} is being fitted in another thread; nothing was spent, give every thread "
+                "an estimator of its own, as sklearn.base.clone makes them."
+            )
+        try:
+            return method(self, *args, **options)
+        except BaseException as error:
+            if work.entry is not None and not outer and _entry_of_release(self) != work.entry:
+                error.add_note(f"Entry {work.entry} of the ledger has been paid for, and no release came of it.")
+            raise
+        finally:
+            if not outer:
+                del _at_work[key]
+
+    return alone  # type: ignore[return-value]
+
+
+def note_paid(estimator: Any, entry: int | None) -> None:
+    """Remember the entry of the ledger that the fit at work has paid for."""
+    work = _at_work.get((os.getpid(), id(estimator)))
+    if work is not None:
+        work.entry = entry
+
+
+def _entry_of_release(estimator: Any) -> int | None:
+    release = getattr(estimator, "release_", None)
+    entry: int | None = None if release is None else release.origin.ledger_entry
+    return entry
+
+
+class CollectsInParts:
+    """Base of `MomentsEstimator`: `partial_fit`, and what it holds until it is spent."""
+
+    _ring: MixedRing
+    _collected: SecondMoments
+    relation: str
+    stages: int | str
+
+    @available_where(rows_pass_once)
+    @one_fit_at_a_time
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Collect rows and spend nothing; `fit_moments()` then draws the release and spends.
+
+        There only where nothing about the rows is found privately, which takes another pass: with a public `norm_bound`
+        or `bounds`, or with rows that are compared.
+        """
+        del y
+        Relation.parse(self.relation)
+        check_read_once(stages_asked(self.stages))
+        source = opened(self, X)
+        collected: SecondMoments | None = getattr(self, "_collected", None)
+        if collected is not None and source.n_features != collected.n_features:
+            raise InvalidDataError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting "
+                f"{collected.n_features} features as input."
+            )
+        # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
+        # cannot count a row twice, which would double what one person changes.
+        preparation = prepared_once(self, Features.of(source))
+        ring = MixedRing(preparation.bound) if collected is None else self._ring.branch()
+        added = collected_moments(source, preparation, ring)
+        self.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
+        whole, schema = added if collected is None else collected + added, Features.of(source).schema
+        self.__dict__.update(_collected=whole, _ring=ring, _collected_schema=schema)
+        return self
+
+    def _forget_collected(self) -> None:
+        for name in ("_ring", "_collected", "_collected_schema"):
+            self.__dict__.pop(name, None)
+
+    def __getstate__(self) -> Any:
+        # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
+        if "_collected" in self.__dict__ or "_ring" in self.__dict__:
+            raise InvalidDataError(
+                f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
+                "fit_moments first, or fit."
+            )
+        return super().__getstate__()
 
 
 class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
@@ -89,7 +226,7 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         Parameters
         ----------
         n_features : int or Source
-            Width of a row; or an opened table (`eigenveil.sources.open_table`), of whose rows none is read.
+            Width of a row; or an opened table (`eigenveil.tables.open.open_table`), of whose rows none is read.
         n_rows : int, optional
             Number of rows, where it is known and public; without it the plan tells how the law depends on it.
         """
@@ -123,7 +260,7 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix, data frame, Dask or Spark collection, path or list of paths
-            The private rows; see `eigenveil.sources.open_source`.
+            The private rows; see `eigenveil.tables.open.open_source`.
         y : ignored
             For scikit-learn's pipelines.
         plan : SpendPlan, optional

@@ -8,13 +8,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError
-from ..releases import Release
-from ..uncertainty import HIDDEN_ROWS
-from .checking import checked_array
-from .face import Faced
-from .readable import of_rows
+from ..numerics import FloatArray
+from ..releases.intervals import HIDDEN_ROWS
+from ..releases.record import Release
+from .base import Faced
+from .inputs import checked_array, of_rows
 
-FloatArray = NDArray[np.float64]
 _Told = TypeVar("_Told")
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..regressing import Regression
-from ..releases import Release
+from ..numerics import FloatArray
+from ..releases.record import Release
+from ..releases.regression import Regression
 from .base import MomentsEstimator
-from .preparation import FloatArray
 
 
 class PrivateCovariance(MomentsEstimator):

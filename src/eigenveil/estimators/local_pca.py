@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..errors import InvalidParameterError, integer_between
+from ..local.client import simulated_totals
 from ..local.protocol import LocalProtocol
-from ..local.release import components_request, released
-from ..local.simulation import simulated_totals
-from ..origin import ComponentsRequest, SparseRequest
-from ..randomness import generator_from
-from .checking import checked_rows
+from ..local.server import components_request, released
+from ..releases.origin import ComponentsRequest, SparseRequest
+from ..sampling.randomness import generator_from
 from .components import ComponentsMixin
+from .inputs import checked_rows
 
 
 class LocalPCA(ComponentsMixin, BaseEstimator):

@@ -7,18 +7,17 @@ import numpy as np
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidParameterError, integer_between, one_of
-from ..laws import CentralLaw
-from ..origin import ComponentsRequest, Request
+from ..mechanisms import CentralLaw
+from ..moments.row_rule import RowRule
 from ..postprocess.above_noise import ABOVE_NOISE
-from ..reading import NO_UNITS
-from ..releases import Release
-from ..row_rule import RowRule
-from ..schema import Schema
-from .asked import told
+from ..releases.origin import ComponentsRequest, Request
+from ..releases.reading import NO_UNITS
+from ..releases.record import Release
+from ..tables.schema import Schema
 from .base import MomentsEstimator
 from .components import ComponentsMixin
-from .opening import opened
-from .readable import check_read_again
+from .inputs import check_read_again, opened
+from .preparation import told
 
 
 class PrivatePCA(ComponentsMixin, MomentsEstimator):
@@ -74,7 +73,7 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         Components about the mean; False takes them about the origin, as the papers do. Where rows are clipped, the mean
         is part of the same release; with a delta above 0 and rows enough it is measured first and taken off.
     law : str
-        ``"auto"`` or a name from `eigenveil.laws.LAWS`.
+        ``"auto"`` or a name from `eigenveil.mechanisms.LAWS`.
     law_options : dict, optional
         Further keyword arguments of the law.
     relation : {"replace", "add_remove"}

@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the rule of the rows, and what finding it out will cost."""
+"""What an estimator is asked for by its parameters: what is true or false, and in whose units."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,17 +7,37 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..accounting.calibration import decimal_below
-from ..errors import InvalidParameterError, positive_number
+from ..errors import InvalidParameterError, positive_number, truth_value
 from ..guarantee import Guarantee, Numerics, Relation
-from ..row_rule import COMPARED
-from ..rows import RowBound
-from ..rows.differences import COMPARISONS
-from ..rows.norm_counts import LADDER
+from ..moments import RowBound
+from ..moments.comparisons import COMPARISONS
+from ..moments.counts import LADDER
+from ..moments.row_rule import COMPARED
+from ..numerics import FloatArray
+from ..tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
+TRUTH_VALUES = {"standardize": "; give public sizes by a schema", "center": "; give a public middle by bounds"}
+"""Parameters that are true or false, with what to do for who means numbers."""
+
+
+def told(estimator: Any, name: str) -> bool:
+    """Return a parameter that is true or false, or refuse it."""
+    return truth_value(name, getattr(estimator, name), TRUTH_VALUES[name])
+
+
+def has_own_units(estimator: Any, schema: Schema | None) -> bool:
+    """Return whether public ranges bound rows alone, and what is asked for is asked of features in their own units.
+
+    Not of matrices in the units of the features anyway, nor of correlations. About the origin with a norm of mapped
+    features, those are what is asked for: a law may draw their directions, and no matrix.
+    """
+    if estimator._lengths or told(estimator, "standardize"):
+        return False
+    ranges = estimator.bounds is not None or getattr(schema, "bounds", None) is not None
+    return ranges and (told(estimator, "center") or estimator.norm_bound is None)
+
 
 NORM_SHARE = Fraction(1, 10)
 """Share of epsilon for a privately chosen norm bound."""

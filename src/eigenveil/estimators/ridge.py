@@ -12,19 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
 from ..guarantee import Relation
-from ..laws import CentralLaw
-from ..origin import RegressionRequest, Request
-from ..releases import Release
-from ..row_rule import RowRule
-from ..schema import Schema
-from ..sources import Source
-from .availability import available_where
+from ..mechanisms import CentralLaw
+from ..moments.row_rule import RowRule
+from ..numerics import FloatArray
+from ..releases.origin import RegressionRequest, Request
+from ..releases.record import Release
+from ..tables.open import Source
+from ..tables.schema import Schema
 from .base import MomentsEstimator
-from .checking import checked_pair
-from .preparation import FloatArray
-from .public_facts import rows_pass_once
-from .readable import of_rows
-from .spend_plan import SpendPlan
+from .inputs import available_where, checked_pair, of_rows
+from .plan import SpendPlan, rows_pass_once
 
 # The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
 # half of the target's). It takes 0.04 of R² where the target fills its range evenly, 0.2 where its deviation is

@@ -9,13 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidParameterError, NoiseWarning, warn_caller
-from ..releases import Release
-from ..row_rule import RowRule
-from ..schema import Schema
+from ..moments.row_rule import RowRule
+from ..numerics import FloatArray
+from ..releases.record import Release
+from ..tables.schema import Schema
 from .base import MomentsEstimator
-from .opening import opened
-from .preparation import FloatArray
-from .readable import check_read_again, of_rows
+from .inputs import check_read_again, of_rows, opened
 
 # A variance below so many standard deviations of its noise is not told from none.
 _TOLD = 2.0

@@ -10,17 +10,16 @@ import numpy as np
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
+from ..gate import release_scores
 from ..guarantee import Guarantee, Relation, Unit
-from ..laws.counting import AUTO, CountLaw, count_law
-from ..randomness import generator_from
-from ..releases import Release
-from ..rows.score_counts import ScoreCounts
-from ..schema import Schema
-from ..score_gate import release_scores
-from ..score_grid import MOST_BINS, ScoreGrid, adaptive_bins
-from ..score_maps import ScoreMap
-from ..sources import Source, collect, is_source, open_table
-from .surroundings import check_delta
+from ..mechanisms.choices import AUTO, CountLaw, count_law
+from ..moments.counts import ScoreCounts
+from ..releases.record import Release
+from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
+from ..sampling.randomness import generator_from
+from ..tables.open import Source, collect, is_source, open_table
+from ..tables.schema import Schema
+from .pipelines import check_delta
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import integer_between
-from ..origin import Request, SparseRequest
-from ..releases import Release
-from ..schema import Schema
+from ..releases.origin import Request, SparseRequest
+from ..releases.record import Release
+from ..tables.schema import Schema
 from .pca import PrivatePCA
 
 

@@ -7,17 +7,16 @@ when they are asked for. Keys, signatures and masks are those of the package `cr
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 if TYPE_CHECKING:
     from .combining import combine
     from .coordinator import Coordinator, send
-    from .invitation import invite
-    from .keys import SiteKeys
-    from .rounds import Member, Round
-    from .site import contribute
+    from .rounds import Member, Round, SiteKeys
+    from .site import contribute, invite
     from .terms import FederationError, Terms
     from .wire import ContributionError, Objection
+
 
 __all__ = [
     "ContributionError",
@@ -42,11 +41,11 @@ _HOMES = {
     "Member": "rounds",
     "Objection": "wire",
     "Round": "rounds",
-    "SiteKeys": "keys",
+    "SiteKeys": "rounds",
     "Terms": "terms",
     "combine": "combining",
     "contribute": "site",
-    "invite": "invitation",
+    "invite": "site",
     "send": "coordinator",
 }
 

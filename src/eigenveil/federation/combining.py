@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import __version__
 from ..guarantee import Relation
-from ..laws.base import Integers
-from ..laws.federated.base import UNITS
-from ..origin import Collection, Origin
-from ..releases import Release
-from ..version import __version__
+from ..mechanisms.base import Integers
+from ..mechanisms.federated import UNITS
+from ..releases.origin import Collection, Origin
+from ..releases.record import Release
 from .rounds import Round
 from .terms import FederationError
 from .wire import Contribution, ContributionError, Objection, contribution_bytes, from_words, n_numbers, opened

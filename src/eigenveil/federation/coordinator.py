@@ -15,9 +15,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..bounded_file import read_bounded
 from ..errors import ReleaseFileError
-from ..whole_file import whole_file
+from ..files import read_bounded, whole_file
 from .combining import combine
 from .rounds import Round
 from .terms import FederationError

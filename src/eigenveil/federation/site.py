@@ -1,6 +1,8 @@
-"""What runs at a site: from its rows to one signed file that tells nothing by itself."""
+"""From the parameters of an estimator to the terms of a round: what a fit would do at one site, for several."""
 
 import os
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -9,19 +11,121 @@ from typing import Any
 import numpy as np
 
 from ..accounting.ledger import LedgerOrPath, opened_ledger
-from ..errors import InvalidDataError, InvalidParameterError
-from ..moments import SecondMoments
-from ..randomness import is_secure, secure_generator
-from ..rows import RowBound
-from ..site_gate import check_site, pay_for_share, site_share
-from ..sources import Source, collect, open_table
-from ..sources import is_source as is_opened
-from ..whole_file import whole_file
-from .keys import SiteKeys, used_once
-from .masks import mask
-from .rounds import Round
-from .terms import FederationError
+from ..errors import InvalidDataError, InvalidParameterError, positive_number, probability_below_one
+from ..estimators.inputs import checked_schema
+from ..estimators.plan import Features, prepared
+from ..estimators.preparation import CHOICES, INSTEAD, told
+from ..estimators.split import check_read_once, stages_asked
+from ..files import whole_file
+from ..gate import check_site, check_site_rule, pay_for_share, site_share
+from ..guarantee import Relation
+from ..mechanisms.federated import FEDERATED_LAWS
+from ..moments import RowBound
+from ..moments.second_moments import SecondMoments
+from ..releases.origin import ComponentsRequest, Request
+from ..sampling.randomness import is_secure, secure_generator
+from ..tables.open import Source, collect, open_table
+from ..tables.open import is_source as is_opened
+from .rounds import Round, SiteKeys, mask, used_once
+from .terms import FederationError, Terms
 from .wire import n_numbers, sealed, to_words
+
+
+def invite(
+    estimator: Any,
+    sites: Sequence[str],
+    *,
+    n_colluding: int = 1,
+    quorum: int | None = None,
+    purpose: str = "",
+    deadline: str | None = None,
+) -> Round:
+    """Return the draft of a round, for the sites to join.
+
+    Parameters
+    ----------
+    estimator : PrivatePCA, PrivateCovariance, ...
+        What is asked for, and what it may cost: with a schema, and with public ranges or a public norm_bound.
+    sites : sequence of str
+        Public names.
+    n_colluding : int
+        Against how many sites, together with whoever combines, the promise holds. With 0 it does not hold against the
+        sites themselves, each of which knows its own noise.
+    quorum : int, optional
+        With fewer sites there is no round; all of them by default.
+    purpose : str
+        A public name.
+    deadline : str, optional
+        An ISO time with its zone.
+
+    Examples
+    --------
+    >>> from eigenveil import PrivatePCA, Schema
+    >>> schema = Schema.from_dict({"version": 1, "columns": {"age": {"range": [0, 120]}, "mass": {"range": [0, 200]}}})
+    >>> draft = invite(PrivatePCA(1, epsilon=1.0, delta=1e-6, schema=schema), ["north", "south", "east"])
+    >>> draft.terms.law, draft.missing
+    ('matrix_laplace', ('north', 'south', 'east'))
+    """
+    schema = checked_schema(estimator.schema)
+    if schema is None:
+        raise InvalidParameterError("A round needs a schema, so that all sites read the same columns; give one.")
+    check_read_once(stages_asked(estimator.stages))
+    preparation = prepared(estimator, Features.of(schema.n_features, estimator))
+    private = preparation.choices(Fraction(1), Relation.parse(estimator.relation))
+    if private and not preparation.bound.compares:
+        name = next(iter(private))
+        raise InvalidParameterError(
+            f"Several sites cannot choose {CHOICES[name]} privately before they release together; give {INSTEAD[name]}."
+        )
+    estimator.plan(schema.n_features)  # refuses what a fit would
+    rule = preparation.bound.rule
+    terms = Terms(
+        schema=schema,
+        rows=rule,
+        **_law(estimator, schema.n_features + (rule.constant is not None), len(sites), n_colluding),
+        epsilon=positive_number("epsilon", estimator.epsilon),
+        relation=Relation.parse(estimator.relation).value,
+        invited=tuple(sites),
+        n_colluding=n_colluding,
+        quorum=len(sites) if quorum is None else quorum,
+        request=_request(estimator, preparation.own_units),
+        purpose=purpose,
+        deadline=deadline,
+    )
+    check_site_rule(terms.law_for(len(sites)), rule)
+    check_site_rule(terms.law_for(terms.quorum), rule)
+    return Round(terms)
+
+
+def _law(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
+    """Return the law that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+    delta = probability_below_one("delta", estimator.delta)
+    if estimator.law != "auto":
+        if estimator.law not in FEDERATED_LAWS:
+            listed = " or ".join(FEDERATED_LAWS)
+            raise InvalidParameterError(f"Sites share the noise of {listed}; choose one of them, or auto.")
+        return {"law": estimator.law, "delta": delta}
+    usable = {
+        name: law(
+            epsilon=estimator.epsilon,
+            delta=delta if law.needs_delta else 0.0,
+            n_features=width,
+            relation=estimator.relation,
+            n_sites=n_sites,
+            n_colluding=n_colluding,
+        )
+        for name, law in FEDERATED_LAWS.items()
+        if delta > 0 or not law.needs_delta
+    }
+    best = min(usable, key=lambda name: usable[name].off_diagonal_sd)
+    return {"law": best, "delta": usable[best].delta}
+
+
+def _request(estimator: Any, own_units: bool) -> Request:
+    options = {"correlation": told(estimator, "standardize"), "own_units": own_units}
+    if "n_components" not in estimator.get_params():
+        return Request(**options)
+    return ComponentsRequest(estimator.n_components, **options)
 
 
 def contribute(
@@ -47,7 +151,7 @@ def contribute(
     keys : path
         The private keys that joined.
     data : array, data frame, path, ... or SecondMoments
-        The rows of this site, as `eigenveil.sources.open_table` takes them, or their moments by the rule of the round.
+        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the round.
     output : path
         The contribution file.
     ledger : PrivacyLedger or path, optional

@@ -13,11 +13,10 @@ from typing import Any, Self
 
 from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of
 from ..guarantee import Guarantee, Relation
-from ..laws.federated.base import FederatedLaw
-from ..laws.federated.table import FEDERATED_LAWS
-from ..origin import REQUESTS, ComponentsRequest, Request
-from ..row_rule import RowRule
-from ..schema import Schema
+from ..mechanisms.federated import FEDERATED_LAWS, FederatedLaw
+from ..moments.row_rule import RowRule
+from ..releases.origin import REQUESTS, ComponentsRequest, Request
+from ..tables.schema import Schema
 
 MOST_SITES = 1000
 _LONGEST_NAME = 100
@@ -39,7 +38,7 @@ class Terms:
     rows : RowRule
         How rows become integers; nothing of it is found privately.
     law : str
-        Name of the central law whose noise the sites share: a key of `eigenveil.laws.federated.FEDERATED_LAWS`.
+        Name of the central law whose noise the sites share: a key of `eigenveil.mechanisms.federated.FEDERATED_LAWS`.
     epsilon, delta : float
         What the release costs everybody in the data.
     relation : {"replace", "add_remove"}

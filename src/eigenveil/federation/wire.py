@@ -10,11 +10,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from ..laws.base import Integers
-from ..laws.federated.base import FederatedLaw
+from ..mechanisms.base import Integers
+from ..mechanisms.federated import FederatedLaw
 from .crypto import SIGNATURE_BYTES, signed, verified
-from .masks import Words
-from .rounds import Round
+from .rounds import Round, Words
 from .terms import FederationError
 
 MAGIC = b"EVF1"

@@ -1,22 +1,22 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
 `LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
-laws behind them are `eigenveil.laws.local`. Names are loaded when they are asked for, so a client that only encodes
+laws behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only encodes
 never loads the server.
 """
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 if TYPE_CHECKING:
-    from .client import encode, encode_many
-    from .collection_file import CollectionError
+    from .client import encode, encode_many, simulate
     from .protocol import LocalProtocol, law_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
-    from .simulation import simulate
+    from .store import CollectionError
     from .wire import Refusal
+
 
 __all__ = [
     "Aggregator",
@@ -34,7 +34,7 @@ __all__ = [
 # No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
     "Aggregator": "server",
-    "CollectionError": "collection_file",
+    "CollectionError": "store",
     "LocalProtocol": "protocol",
     "Refusal": "wire",
     "Tally": "server",
@@ -42,7 +42,7 @@ _HOMES = {
     "encode_many": "client",
     "law_of": "protocol",
     "shuffled_guarantee": "shuffler",
-    "simulate": "simulation",
+    "simulate": "client",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -12,12 +12,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from ..bounded_file import parsed_json, read_bounded
 from ..errors import InvalidParameterError
+from ..files import parsed_json, read_bounded
 from ..guarantee import Guarantee
-from ..laws.local.base import PARAMETERS, LocalLaw
-from ..laws.local.table import best_local_law, local_law_from
-from ..row_rule import RowRule
+from ..mechanisms.local.base import PARAMETERS, LocalLaw
+from ..mechanisms.local.table import best_local_law, local_law_from
+from ..moments.row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 
 FORMAT = 2

@@ -1,8 +1,9 @@
 """`Aggregator`: what runs on the server. It adds reports, refuses what it must, and never stops for a bad one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from os import PathLike
 from types import TracebackType
@@ -10,14 +11,14 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from ..bounded_file import open_regular
-from ..errors import InvalidDataError
-from ..laws.local.base import Totals
-from ..releases import Release
-from .collection_file import CollectionError
-from .protocol import LocalProtocol, law_of
-from .release import components_request, released
-from .store import Store
+from .. import __version__
+from ..errors import InvalidDataError, integer_between
+from ..files import open_regular
+from ..mechanisms.local.base import Totals
+from ..releases.origin import Collection, ComponentsRequest, Origin, Request
+from ..releases.record import Release
+from .protocol import LocalProtocol, law_of, row_rule_of
+from .store import CollectionError, Store
 from .wire import Refusal, read_lines, unpack
 
 # One transaction holds at most this many reports, and at most this many bytes of them.
@@ -204,3 +205,62 @@ class Aggregator:
 
     def __repr__(self) -> str:
         return f"Aggregator({self.protocol.law}, {self.n_reports} reports, {self._store.path or 'temporary'})"
+
+
+def released(
+    protocol: LocalProtocol,
+    totals: Totals,
+    request: Request,
+    *,
+    refused: Mapping[str, int] | None = None,
+    simulated: bool = False,
+    estimator: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Release:
+    """Return the release of a collection; everything here is post-processing of private reports.
+
+    Parameters
+    ----------
+    protocol : LocalProtocol
+    totals : Totals
+        Of at least one report.
+    request : Request
+        What the release is for.
+    refused : mapping, optional
+        Counts of refused reports.
+    simulated : bool
+        Whether one process held all rows and played all clients.
+    estimator : str, optional
+        The estimator that asked.
+    feature_names : tuple of str, optional
+        Public names of the features.
+    """
+    if totals.n_reports == 0:
+        raise InvalidDataError("There are no accepted reports to release anything from.")
+    guarantee = protocol.guarantee().with_caveat(
+        "Local model: the promise is made to every person for their one report, and holds against the server too; "
+        "whoever reports twice spends twice."
+    )
+    if totals.n_seeded:
+        guarantee = guarantee.marked_reproducible()
+    origin = Origin(
+        law=protocol.law,
+        parameters=protocol.to_dict(),
+        rows=row_rule_of(protocol),
+        n_rows=totals.n_reports,
+        feature_names=feature_names,
+        model="local",
+        estimator=estimator,
+        request=request,
+        collection=Collection(protocol.fingerprint, dict(refused or {}), simulated),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        package_version=__version__,
+    )
+    integers = {"sums": totals.sums, "ones": np.array(totals.ones)}
+    return Release(integers, dict.fromkeys(integers, 1.0), guarantee, origin)
+
+
+def components_request(n_components: int | None, n_features: int) -> ComponentsRequest:
+    """Return the request for so many components, all by default; a number that cannot be is refused."""
+    k = n_features if n_components is None else n_components
+    return ComponentsRequest(integer_between("n_components", k, 1, n_features))

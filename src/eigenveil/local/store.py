@@ -1,28 +1,162 @@
-"""The state of a collection in SQLite: totals, counts, and the identifiers of counted reports.
+"""The file of a collection: its tables, and the seal over what stands in them.
 
-A report's identifier and its contribution to the totals are committed in one transaction, so after a crash it is
-counted once or not at all, and sending it again is always safe.
+The seal is the SHA-256 over the protocol, the totals, the counts of refused reports, and the sum of all identifiers.
+Their number is that of the reports. It finds damage; whoever may write the file can also write a seal.
 
-The seal of `collection_file` is compared whenever the totals are read, and the identifiers are counted and added up
-again when a collection is opened, merged or released. So damage is found before it changes a release.
+What never changes meaning: what the seal is taken over, and the words in the columns. A new meaning gets a new number
+of the format.
 """
 
+import hashlib
+import json
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import EigenveilError
-from ..laws.local.base import Totals
-from ..whole_file import sync_folder
-from . import collection_file as content
-from .collection_file import CollectionError, State, rows
+from ..files import linked_into_place, sync_folder
+from ..mechanisms.local.base import Totals
 from .protocol import LocalProtocol, law_of
+from .wire import ID_BYTES
+
+FORMAT = 2
+APPLICATION_ID = 0x65766C63  # "evlc": tells a collection from any other SQLite file
+WAIT_SECONDS = 60.0
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; it quotes a damaged file, whose text need not be UTF-8."""
+_SCHEMA = (
+    """CREATE TABLE collection (
+        only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, protocol TEXT NOT NULL,
+        n_reports INTEGER NOT NULL, n_seeded INTEGER NOT NULL, ones INTEGER NOT NULL, sums BLOB NOT NULL)""",
+    "CREATE TABLE report (id BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE refused (reason TEXT PRIMARY KEY, count INTEGER NOT NULL)",
+    """CREATE TABLE seal (
+        only INTEGER PRIMARY KEY CHECK (only = 1), nonce TEXT NOT NULL, ids TEXT NOT NULL, hash TEXT NOT NULL)""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+# A rollback journal, as of a ledger: what was acknowledged stands in the file itself, and in no log beside it that
+# could be deleted. Its removal must be on the disk too, which is what EXTRA adds.
+_DURABLE = "PRAGMA synchronous = EXTRA"
+
+
+class CollectionError(EigenveilError):
+    """A collection file cannot be used, or two collections cannot be merged."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything in a collection but the identifiers themselves, as it stands in the file."""
+
+    format: int
+    protocol: str
+    n_reports: int
+    n_seeded: int
+    ones: int
+    sums: bytes
+    nonce: str
+    ids: str
+    refused: list[tuple[str, int]]
+    seal: str
+
+    @property
+    def hash(self) -> str:
+        """What the seal must be."""
+        sums = hashlib.sha256(self.sums).hexdigest()
+        content = [*list(vars(self).values())[:5], sums, self.nonce, self.ids, self.refused]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def rows(connection: sqlite3.Connection, statement: str, *values: object) -> list[Any]:
+    """Run a statement to its end, and return its rows."""
+    with closing(connection.execute(statement, values)) as cursor:
+        return cursor.fetchall()
+
+
+def connected(file: Path | None, mode: str = "rw") -> sqlite3.Connection:
+    """Open a database that any thread may use, one after the other; without a file, a temporary one."""
+    # "" is SQLite's name for a temporary database that spills to disk when it grows.
+    name = "" if file is None else f"{file.as_uri()}?mode={mode}"
+    connection = sqlite3.connect(
+        name, uri=bool(name), timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute(_DURABLE)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make(file: Path, protocol: LocalProtocol) -> None:
+    """Make the file of an empty collection, unless somebody else has just made one."""
+    try:
+        with linked_into_place(file) as draft, closing(connected(draft, "rwc")) as connection:
+            fill(connection, protocol)
+    except FileExistsError:
+        pass
+    except (OSError, sqlite3.Error) as error:
+        raise CollectionError(f"The collection {file} cannot be made; name a folder that can be written.") from error
+
+
+def fill(connection: sqlite3.Connection, protocol: LocalProtocol) -> None:
+    """Write the state of an empty collection into an empty database."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    sums = Totals.empty(law_of(protocol).n_matrices, protocol.n_features).sums.tobytes()
+    rows(connection, "INSERT INTO collection VALUES (1, ?, ?, 0, 0, 0, ?)", FORMAT, protocol.to_json(), sums)
+    # A random number tells this collection from all others.
+    rows(connection, "INSERT INTO seal VALUES (1, ?, '', '')", secrets.token_hex(16))
+    seal(connection, 0)
+    connection.execute("COMMIT")
+
+
+def seal(connection: sqlite3.Connection, ids: int) -> None:
+    """Seal the state as it stands now; `ids` is the sum of all identifiers."""
+    rows(connection, "UPDATE seal SET ids = ?", f"{ids:0{2 * ID_BYTES}x}")
+    rows(connection, "UPDATE seal SET hash = ?", read_state(connection).hash)
+
+
+def read_state(connection: sqlite3.Connection) -> State:
+    """Return what stands in the file, or raise ValueError where it is not one state."""
+    (head,) = list[tuple[Any, Any, Any, Any, Any, Any]](
+        rows(connection, "SELECT format, protocol, n_reports, n_seeded, ones, sums FROM collection")
+    )
+    ((nonce, ids, found),) = rows(connection, "SELECT nonce, ids, hash FROM seal")
+    refused = rows(connection, "SELECT reason, count FROM refused ORDER BY reason")
+    return State(*head, nonce, ids, refused, found)
+
+
+def identifiers(connection: sqlite3.Connection) -> Iterator[bytes]:
+    """Yield the identifiers of all counted reports, a few at a time."""
+    with closing(connection.execute("SELECT id FROM report")) as cursor:
+        while block := cursor.fetchmany(4096):
+            yield from (identifier for (identifier,) in block)
+
+
+def added(ids: int, identifier: bytes) -> int:
+    """Return the sum of identifiers with one more."""
+    return (ids + int.from_bytes(identifier)) % (1 << 8 * ID_BYTES)
+
+
+def summed_ids(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the number and the sum of all identifiers, or raise ValueError where one is not in its place."""
+    count, ids, before = 0, 0, b""
+    for identifier in identifiers(connection):
+        # In any other order a search would miss some of them, which could then count again.
+        if not isinstance(identifier, bytes) or len(identifier) != ID_BYTES or identifier <= before:
+            raise ValueError("identifiers stand in order")
+        count, ids, before = count + 1, added(ids, identifier), identifier
+    return count, ids
 
 
 class Store:
@@ -47,11 +181,11 @@ class Store:
         if self._file is not None and not self._file.exists():
             if protocol is None:
                 raise CollectionError(f"There is no collection at {self.path}; give a protocol to start one.")
-            content.make(self._file, protocol)
+            make(self._file, protocol)
         self._check_place()
         try:
-            self.connection = content.connected(self._file)
-        except content.UNREADABLE as error:
+            self.connection = connected(self._file)
+        except UNREADABLE as error:
             raise self._unopened() from error
         try:
             self.protocol = self._opened(protocol)
@@ -63,13 +197,13 @@ class Store:
         """Check everything there is, and return the protocol in the file."""
         try:
             if self._file is None and protocol is not None:
-                content.fill(self.connection, protocol)
+                fill(self.connection, protocol)
             # Looked at before anything is written: another program's database stays as it is.
-            if rows(self.connection, "PRAGMA application_id") != [(content.APPLICATION_ID,)]:
+            if rows(self.connection, "PRAGMA application_id") != [(APPLICATION_ID,)]:
                 raise CollectionError(f"The file {self.path} is not a collection of eigenveil.")
             if self._file is not None:  # which earlier versions kept in a write-ahead log
                 rows(self.connection, "PRAGMA journal_mode = DELETE")
-        except content.UNREADABLE as error:
+        except UNREADABLE as error:
             raise self._unopened() from error
         found = self._read_protocol()
         if protocol is not None and protocol != found:
@@ -80,7 +214,7 @@ class Store:
     def _read_protocol(self) -> LocalProtocol:
         with self.snapshot():
             found = rows(self.connection, "SELECT format, protocol FROM collection")
-        if len(found) != 1 or found[0][0] != content.FORMAT:
+        if len(found) != 1 or found[0][0] != FORMAT:
             raise CollectionError(f"The collection {self.path} has a format that this version does not read.")
         try:
             return LocalProtocol.from_json(found[0][1])
@@ -93,7 +227,7 @@ class Store:
         with self._written():
             self._ids = int(self._state().ids, 16)
             yield
-            content.seal(self.connection, self._ids)
+            seal(self.connection, self._ids)
         self._check_place()  # a file that was moved away meanwhile has the batch, and the one at the path has not
 
     @contextmanager
@@ -105,7 +239,7 @@ class Store:
                 self.connection.execute("COMMIT")
                 if self._file is not None:
                     sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
-            except (*content.UNREADABLE, OSError) as error:
+            except (*UNREADABLE, OSError) as error:
                 raise CollectionError(
                     f"The collection {self.path} could not be written; send this batch again, and it counts once."
                 ) from error
@@ -122,7 +256,7 @@ class Store:
             try:
                 self.connection.execute("BEGIN")
                 yield
-            except content.UNREADABLE as error:
+            except UNREADABLE as error:
                 raise self._damaged() from error
             finally:
                 self._roll_back()
@@ -137,7 +271,7 @@ class Store:
         """Keep other threads out, and refuse other processes and other files."""
         if os.getpid() != self._process:
             raise CollectionError("The collection was opened by another process; open it again in this one.")
-        if not self._lock.acquire(timeout=content.WAIT_SECONDS):
+        if not self._lock.acquire(timeout=WAIT_SECONDS):
             raise CollectionError(f"The collection {self.path} is busy in another thread; nothing was counted.")
         try:
             self._check_place()
@@ -163,7 +297,7 @@ class Store:
     def _state(self) -> State:
         """Return what stands in the file, if its seal is right and it is what was opened."""
         with self._intact():
-            state = content.read_state(self.connection)
+            state = read_state(self.connection)
             if state.seal != state.hash:
                 raise self._damaged()
         if (self._nonce and state.nonce != self._nonce) or state.n_reports < self._least:
@@ -186,7 +320,7 @@ class Store:
         """Refuse a collection whose identifiers are not all those that were counted, each in its place."""
         with self.snapshot(), self._intact():
             state = self._state()
-            if (state.n_reports, int(state.ids, 16)) != content.summed_ids(self.connection):
+            if (state.n_reports, int(state.ids, 16)) != summed_ids(self.connection):
                 raise self._damaged()
 
     def totals(self) -> Totals:
@@ -207,12 +341,12 @@ class Store:
         """Record an identifier, and return whether it is new; inside a transaction."""
         new = self.connection.execute("INSERT OR IGNORE INTO report VALUES (?)", (identifier,)).rowcount == 1
         if new:
-            self._ids = content.added(self._ids, identifier)
+            self._ids = added(self._ids, identifier)
         return new
 
     def identifiers(self) -> Iterator[bytes]:
         """Yield the identifiers of all counted reports, a few at a time; inside a snapshot."""
-        return content.identifiers(self.connection)
+        return identifiers(self.connection)
 
     def refused(self) -> dict[str, int]:
         """Return how many reports were refused, by reason."""

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..laws.local.base import ByteArray
+from ..mechanisms.local.base import ByteArray
 
 MAGIC = b"EVL1"
 TAG_BYTES = 8

@@ -5,15 +5,16 @@ Names are loaded when they are asked for: who asks for the facts of a law does n
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 if TYPE_CHECKING:
     from .above_noise import n_above_noise
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
-    from .ridge import RidgeFit, ridge_from_covariance
+    from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import NoiseDraw, Shrunk, noise_edge, project_psd, shrink
     from .spectrum import sorted_eigh, top_components
+
 
 __all__ = [
     "NoiseDraw",
@@ -34,7 +35,7 @@ __all__ = [
 
 _HOMES = {
     "NoiseDraw": "shrinkage",
-    "RidgeFit": "ridge",
+    "RidgeFit": "regression",
     "Shrunk": "shrinkage",
     "SparseComponents": "fantope",
     "eigenvalue_intervals": "intervals",
@@ -42,7 +43,7 @@ _HOMES = {
     "n_above_noise": "above_noise",
     "noise_edge": "shrinkage",
     "project_psd": "shrinkage",
-    "ridge_from_covariance": "ridge",
+    "ridge_from_covariance": "regression",
     "screened_components": "fantope",
     "shrink": "shrinkage",
     "sorted_eigh": "spectrum",

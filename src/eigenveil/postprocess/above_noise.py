@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..cores import one_blas_thread
 from ..errors import InvalidParameterError
-from .shrinkage import SIMULATION_SEED, FloatArray, NoiseDraw
+from ..numerics import FloatArray, one_blas_thread
+from .shrinkage import SIMULATION_SEED, NoiseDraw
 from .spectrum import largest_eigenvalue
 
 ABOVE_NOISE = "above_noise"

@@ -10,10 +10,9 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
+from ..numerics import FloatArray
 from .shrinkage import released_matrix
 from .spectrum import sorted_eigh
-
-FloatArray = NDArray[np.float64]
 
 # From this size on, Lanczos for the few eigenvalues that matter beats the full solver.
 PARTIAL_FROM = 400

@@ -1,9 +1,8 @@
 """Noisy counts as a histogram: nothing negative, and the total that is known."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from ..numerics import FloatArray
 
 
 def projected_counts(counts: FloatArray, total: float) -> FloatArray:

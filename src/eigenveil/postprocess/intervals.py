@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from ..cores import one_blas_thread
 from ..errors import InvalidParameterError, integer_between
-from .shrinkage import SIMULATION_SEED, WORK, FloatArray, NoiseDraw, released_matrix
+from ..numerics import FloatArray, one_blas_thread
+from .shrinkage import SIMULATION_SEED, WORK, NoiseDraw, released_matrix
 from .spectrum import sorted_eigh
 
 # Shares of 1 - level: the upper end, the lower end, and the bound on the next eigenvalue it leans on.

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
+from ..numerics import FloatArray
 
-FloatArray = NDArray[np.float64]
 _TINY = 2.0**-40
 """Variances below this share of the largest are rounding."""
 

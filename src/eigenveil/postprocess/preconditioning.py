@@ -11,11 +11,9 @@ import operator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..numerics import FloatArray
 from .spectrum import sorted_eigenvalues, sorted_eigh, surely_below
-
-FloatArray = NDArray[np.float64]
 
 POWERS = (0.25, 0.5, 0.75, 1.0)
 """Exponents g that are considered, beside 0: no map."""

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
-from ..cores import one_blas_thread
 from ..errors import InvalidDataError
+from ..numerics import FloatArray, one_blas_thread
 from .spectrum import sorted_eigh
 
-FloatArray = NDArray[np.float64]
 NoiseDraw = Callable[[np.random.Generator], FloatArray]
 
 # Simulations of a public law: with a fixed seed the same release always gives the same answer.

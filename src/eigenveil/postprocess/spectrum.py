@@ -5,11 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
-from ..cores import one_blas_thread
-
-FloatArray = NDArray[np.float64]
+from ..numerics import FloatArray, one_blas_thread
 
 # From this width on, products with vectors are cheaper than a reduction of the matrix; measured in
 # benchmarks/scaling.py. Even the edge of pure noise at d = 20,000 takes far fewer restarts.

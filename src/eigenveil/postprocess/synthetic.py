@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from ..numerics import FloatArray
+
 # Variances below this share of the largest are rounding.
 _TINY = 2.0**-30
 

@@ -6,10 +6,10 @@ a row: docs/explanation/uncertainty.md. So hundreds of eigenvalues stand for tho
 
 import numpy as np
 
-from ..cores import one_blas_thread
+from ..numerics import FloatArray, one_blas_thread
 from .above_noise import edge_quantile
-from .noise_along import simulation
-from .shrinkage import FloatArray, Shrunk, compose, debiased_and_along, decreasing, towards
+from .shrinkage import Shrunk, compose, debiased_and_along, decreasing, towards
+from .variances import simulation
 
 SIZE = 400
 """How many eigenvalues stand for a wider spectrum."""

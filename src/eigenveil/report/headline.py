@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..releases import Release
-from ..with_error import for_readers, holds_zero, with_error
+from ..display import for_readers, holds_zero, with_error
+from ..releases.record import Release
 from .charts import interval_of
-from .markup import Html, element
-from .shown import Shown
+from .facts import Shown
+from .html import Html, element
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NAMED = 3

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import __version__
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..releases import MAX_BYTES, Release, load_release
-from ..score_maps import ScoreMap, load_score_map
-from ..version import __version__
-from ..whole_file import whole_file
-from . import origin_sections, value_sections
-from .guarantee_card import banner
+from ..files import whole_file
+from ..numerics import FloatArray
+from ..releases.record import MAX_BYTES, Release, load_release
+from ..releases.score_map import ScoreMap, load_score_map
+from . import sections
+from .facts import read
 from .headline import headline, noise_banner
-from .markup import Html, element
-from .officer import officer
-from .shown import FloatArray, read
+from .html import Html, banner, element
+from .officer import facts, officer, subtitle, use
 
 # Directions of a map are rounded to fewer bits than those of a release.
 _SAME = 1e-4
@@ -91,9 +91,9 @@ def render_report(
         "div",
         element("p", name, class_="eyebrow"),
         element("h1", headline(shown, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
-        element("p", origin_sections.subtitle(content), class_="soft"),
+        element("p", subtitle(content), class_="soft"),
     )
-    means = value_sections.means(shown)  # which is part of the answer where a matrix is
+    means = sections.means(shown)  # which is part of the answer where a matrix is
     # First the answer, whatever was asked for; then what an officer asks, in the officer's order.
     body = element(
         "div",
@@ -102,18 +102,18 @@ def render_report(
             "main",
             banner(content.guarantee),
             noise_banner(shown),
-            value_sections.regression(shown),
-            value_sections.correlations(shown),
+            sections.regression(shown),
+            sections.correlations(shown),
             means if shown.correlations is not None else None,
-            value_sections.spectrum(shown),
-            value_sections.plane(shown, cloud),
-            value_sections.loadings(shown),
-            value_sections.scores(cloud),
+            sections.spectrum(shown),
+            sections.plane(shown, cloud),
+            sections.loadings(shown),
+            sections.scores(cloud),
             means if shown.correlations is None else None,
-            value_sections.notes(shown),
+            sections.notes(shown),
             officer(content, ledger, cloud),
-            origin_sections.facts(content),
-            origin_sections.use(content, file_name, digest),
+            facts(content),
+            use(content, file_name, digest),
             id="main",
         ),
         element(

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
+from ..files import whole_file
 from ..guarantee import Guarantee, Numerics, Relation
-from ..releases import MAX_BYTES, Release, load_release
-from ..whole_file import whole_file
+from ..releases.record import MAX_BYTES, Release, load_release
 
 BLANK = "TO BE FILLED IN"
 _HEAD = f"""\

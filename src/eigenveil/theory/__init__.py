@@ -1,7 +1,7 @@
 """Know before you spend: bounds, and plans from public numbers."""
 
 from . import bounds
-from .bounds import *  # noqa: F403  # the names are those of `bounds.__all__`
+from .bounds import *
 from .expected import Forecast
 from .plan import Plan, plan
 from .spectra import power_law

@@ -11,14 +11,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..randomness import seeded_generator
-from ..row_rule import RowRule
-from ..samplers.gibbs import haar_orthogonal
+from ..moments.row_rule import RowRule
+from ..numerics import FloatArray
+from ..sampling.matrix_bingham import haar_orthogonal
+from ..sampling.randomness import seeded_generator
 
-FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
 
 AXES, FEATURES, CORRELATION = "axes", "features", "correlation"

@@ -6,18 +6,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import CapacityError, EigenveilError
 from ..guarantee import Guarantee, Numerics, Relation
-from ..laws.central import CentralLaw
-from ..laws.table import LAWS
-from ..row_rule import RowRule
+from ..mechanisms.base import CentralLaw
+from ..mechanisms.table import LAWS
+from ..moments.row_rule import RowRule
 from .expected import Forecast, reported
 from .planned_fit import PlannedFit
 from .rehearsal import Rehearsal
-
-FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 10**12
 EPSILON_RANGE = (1e-3, 1e3)
@@ -30,7 +27,7 @@ class Scenario:
     """The public numbers that stay the same while n or epsilon vary.
 
     `fits` tells what a fit by a law would do with so many rows and this epsilon: that of an estimator
-    (`eigenveil.estimators.forecasting`), or by default a release with a public norm bound and without centering, of
+    (`eigenveil.estimators.forecast`), or by default a release with a public norm bound and without centering, of
     rows that have the assumed spectrum themselves. `n_components` is None where those above the noise are taken.
     """
 

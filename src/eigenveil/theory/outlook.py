@@ -5,14 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..laws.noise_facts import NoiseFacts
-from ..postprocess.along import variances_along
-from ..postprocess.noise_along import isotropic_noise
+from ..mechanisms.additive import NoiseFacts
+from ..numerics import FloatArray
 from ..postprocess.spectrum import sorted_eigh
-
-FloatArray = NDArray[np.float64]
+from ..postprocess.variances import isotropic_noise, variances_along
 
 # A loss below it is rounding, to either side.
 _ROUNDING = 1e-13

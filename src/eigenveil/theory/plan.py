@@ -17,8 +17,7 @@ from ..errors import (
     probability_below_one,
 )
 from ..guarantee import Relation
-from ..laws.choosing import choose_law
-from ..laws.table import LAWS
+from ..mechanisms.table import LAWS, choose_law
 from .expected import Forecast
 from .forecast import MOST_ROWS, Scenario
 from .plan_words import face, parts

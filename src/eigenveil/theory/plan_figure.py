@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..figure_style import GREY, INK, SILVER, new_figure, styled
-from ..laws.table import LAWS
+from ..mechanisms.table import LAWS
 from .expected import Forecast
 from .forecast import EPSILON_RANGE, MOST_ROWS
 from .plan import Plan, tracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _POINTS = 7
 _SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty times as much

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..notebook import notebook_grid, notebook_table
+from ..display import notebook_grid, notebook_table
 from .expected import Forecast
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from .plan import Plan
+
 
 # A component that is there in fewer of the fits is not shown.
 _SELDOM = 0.05

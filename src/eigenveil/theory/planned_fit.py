@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..guarantee import Guarantee
-from ..laws.central import CentralLaw
-from ..row_rule import RowRule
+from ..mechanisms.base import CentralLaw
+from ..moments.row_rule import RowRule
 from .assumed_rows import AXES, CORRELATION, FEATURES
 
 
@@ -75,7 +75,7 @@ class PlannedFit:
 
         Examples
         --------
-        >>> from eigenveil.laws import LAWS
+        >>> from eigenveil.mechanisms import LAWS
         >>> law = LAWS["matrix_laplace"](epsilon=1.0, n_features=3)
         >>> PlannedFit(law, RowRule(1.0), 100, law.guarantee()).in_words()
         'rows clipped to a public bound'

@@ -14,22 +14,20 @@ from numpy.typing import NDArray
 
 from ..accounting.sensitivity import sum_squared
 from ..guarantee import Numerics, Relation
-from ..laws.above_threshold import first_at_most
-from ..laws.additive import AdditiveLaw
-from ..laws.gaussian import Gaussian
-from ..laws.portions import Portion, at_share
-from ..postprocess.kendall import correlation_from_signs
+from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.budget import Portion, at_share
+from ..mechanisms.choices import first_at_most
+from ..mechanisms.gaussian import Gaussian
+from ..numerics import FloatArray
+from ..postprocess.correlations import correlation_from_covariance, correlation_from_signs
 from ..postprocess.preconditioning import map_after
 from ..postprocess.shrinkage import NoiseDraw
 from ..postprocess.spectrum import top_components
-from ..postprocess.standardizing import correlation_from_covariance
-from ..randomness import seeded_generator
-from ..samplers.gibbs import haar_orthogonal
+from ..sampling.matrix_bingham import haar_orthogonal
+from ..sampling.randomness import seeded_generator
 from .assumed_rows import AXES, CORRELATION, AssumedRows, assumed_rows, clipped, of_directions
 from .outlook import Outcome, noise_edges, outcome_of_directions, outcome_of_matrix
 from .planned_fit import PlannedFit
-
-FloatArray = NDArray[np.float64]
 
 # Rungs that a norm bound is looked for among: powers of 2^(1/8), in units of the root mean squared length of a row.
 _LADDER = 2.0 ** (np.arange(-240, 241) / 8)

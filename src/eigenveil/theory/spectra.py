@@ -1,11 +1,10 @@
 """Assumed spectra: what a plan knows of the data, from public sources or from a guess."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..errors import InvalidParameterError, integer_between, positive_number
-
-FloatArray = NDArray[np.float64]
+from ..numerics import FloatArray
 
 
 def power_law(n_features: int, exponent: float = 1.0) -> FloatArray:

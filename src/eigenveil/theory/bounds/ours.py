@@ -1,10 +1,4 @@
-"""Our own bounds, with every constant: rows that reach a correlation, the correlation of given rows, expected loss.
-
-In the eigenbasis of A the noise on C has the blocks P (k by k), Q (d-k by d-k) and R (d-k by k). The top-k
-subspace turns by angles theta with tan(2 theta) <= 2 |R|/(n gap + lambda_min(P) - lambda_max(Q)). The noise of
-`gaussian` and `matrix_laplace` looks the same in every basis, so the blocks have known laws:
-docs/explanation/theory.md.
-"""
+"""What the bounds share: two validators, and how large Gaussian and Wishart matrices get."""
 
 import math
 from collections.abc import Sequence
@@ -13,12 +7,49 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidParameterError, integer_between, one_of, positive_number
+from ...errors import InvalidParameterError, integer_between, one_of, positive_number, probability_below_one
 from ...guarantee import Relation
-from ...laws.additive import AdditiveLaw
-from ...laws.matrix_laplace import MatrixLaplace
-from ...laws.table import LAWS
-from .common import gap_below, largest_singular, open_unit, smallest_singular, tail
+from ...mechanisms.additive import AdditiveLaw
+from ...mechanisms.matrix_laplace import MatrixLaplace
+from ...mechanisms.table import LAWS
+
+
+def open_unit(name: str, value: object) -> float:
+    """Return `value` as a float if it lies strictly between 0 and 1."""
+    return positive_number(name, probability_below_one(name, value))
+
+
+def gap_below(gap: object, top_eigenvalue: object = 1.0) -> tuple[float, float]:
+    """Return the gap and the top eigenvalue of A, which rows of norm at most 1 keep in gap <= top <= 1."""
+    width, top = positive_number("gap", gap), positive_number("top_eigenvalue", top_eigenvalue)
+    if width > top or top > 1:
+        raise InvalidParameterError(
+            "gap must be at most top_eigenvalue, and top_eigenvalue at most 1; scale the rows to norm 1."
+        )
+    return width, top
+
+
+def largest_singular(rows: int, columns: int, t: float) -> float:
+    """Return what the largest singular value of a standard Gaussian matrix passes with chance exp(-t^2/2) at most.
+
+    sqrt(rows) + sqrt(columns) + t (Davidson and Szarek 2001, Theorem II.13). Of a vector it is the length, which
+    is 1-Lipschitz with mean at most sqrt(length), so that the square root of 1 is left out.
+    """
+    if min(rows, columns) == 1:
+        return math.sqrt(max(rows, columns)) + t
+    return math.sqrt(rows) + math.sqrt(columns) + t
+
+
+def smallest_singular(rows: int, columns: int, t: float) -> float:
+    """Return what the smallest singular value falls below with chance exp(-t^2/2) at most (same theorem), or 0."""
+    low, high = sorted((rows, columns))
+    return max(0.0, math.sqrt(high) - math.sqrt(low) - t)
+
+
+def tail(events: int, failure_probability: float) -> float:
+    """Return the t at which `events` bounds with chance exp(-t^2/2) each fail together at most that often."""
+    return math.sqrt(2 * math.log(events / failure_probability))
+
 
 _GAUSSIAN = ("gaussian", "mod_sulq")
 _BOUNDED = ("matrix_laplace", *_GAUSSIAN)

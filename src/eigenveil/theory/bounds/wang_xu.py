@@ -7,8 +7,7 @@ Eigenvalues are those of the covariance Sigma of rows with norm at most 1.
 import math
 
 from ...errors import InvalidParameterError, integer_between, positive_number
-from .common import open_unit, tail
-from .ours import gaussian_blocks
+from .ours import gaussian_blocks, open_unit, tail
 
 
 def _spectrum(top: float, kth: float, following: float) -> tuple[float, float, float]:

@@ -1,0 +1,303 @@
+"""Methods that are there for some parameters only, and say why where they are not."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, own_words
+from ..guarantee import Unit
+from ..numerics import FloatArray
+from ..tables.arrays import NO_MASKS, NOT_NUMBERS, WeightedTable
+from ..tables.engines import EngineSource
+from ..tables.open import Source, is_source, on_engine, open_table
+from ..tables.schema import Schema
+
+
+class Available:
+    """A method that an instance has where a check passes; else the check's `AttributeError` is what the caller sees.
+
+    scikit-learn's `available_if` hides the reason behind "has no attribute".
+
+    Examples
+    --------
+    >>> def small(model):
+    ...     if model.size > 1:
+    ...         raise AttributeError("grow needs a size of at most 1.")
+    >>> class Model:
+    ...     def __init__(self, size):
+    ...         self.size = size
+    ...     @available_where(small)
+    ...     def grow(self):
+    ...         return self.size + 1
+    >>> Model(1).grow(), hasattr(Model(2), "grow")
+    (2, False)
+    >>> Model(2).grow()
+    Traceback (most recent call last):
+        ...
+    AttributeError: grow needs a size of at most 1.
+    """
+
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], object]) -> None:
+        self._method, self._check = method, check
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self._method
+        self._check(instance)
+        return MethodType(self._method, instance)
+
+
+def available_where(check: Callable[[Any], object]) -> Callable[[Callable[..., Any]], Any]:
+    """Make a method available where `check`, called with the instance, raises no `AttributeError`."""
+
+    def decorate(method: Callable[..., Any]) -> Any:
+        return Available(method, check)
+
+    return decorate
+
+
+def opened(estimator: Any, data: Any, *, schema: Any = None, person: Any = None, sample_weight: Any = None) -> Source:
+    """Return the source of data, encoded by the schema of an estimator or of its `fit`, with its persons or weights."""
+    source = _opened(estimator, data, schema, person)
+    return source if sample_weight is None else WeightedTable(source, sample_weight)
+
+
+def _opened(estimator: Any, data: Any, schema: Any, person: Any) -> Source:
+    schema = checked_schema(_given_once("schema", estimator.schema, schema))
+    person = _person(estimator, person)
+    if is_source(data):
+        if schema is not None and getattr(data, "schema", None) != schema:
+            raise InvalidParameterError(
+                "The table was opened without the schema of the estimator; give it to one of them."
+            )
+        if person is not None and not getattr(data, "by_person", False):
+            raise InvalidParameterError("The table was opened without its persons; give person to open_table.")
+        return open_table(data)
+    try:
+        return open_table(data, schema=schema, person=person)
+    except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
+        # An estimator has no columns=; its caller opens the table.
+        error.args = (str(error).replace(" columns=", " sources.open_table(data, columns=...)"),)
+        raise
+
+
+def _given_once(name: str, of_estimator: Any, of_fit: Any) -> Any:
+    if of_estimator is not None and of_fit is not None and of_estimator != of_fit:
+        raise InvalidParameterError(f"fit was given another {name} than the estimator has; give it to one of them.")
+    return of_fit if of_estimator is None else of_estimator
+
+
+def person_column(estimator: Any) -> Any:
+    """Return the column that the parameter `person` names, or None; identifiers are no parameter."""
+    person = estimator.person
+    if person is None or isinstance(person, str):
+        return person
+    if isinstance(person, Integral) and not isinstance(person, bool | np.bool_):
+        return int(person)
+    # A parameter is printed, copied and pickled; identifiers of persons must not be.
+    raise InvalidParameterError("person is the column that tells persons apart; give a list of identifiers to fit.")
+
+
+def _person(estimator: Any, of_fit: Any) -> Any:
+    column = person_column(estimator)
+    if of_fit is None or column is None:
+        return column if of_fit is None else of_fit
+    if isinstance(of_fit, str | Integral):
+        return _given_once("person", column, of_fit)
+    raise InvalidParameterError("The estimator has a column of persons; leave the list of identifiers out of fit.")
+
+
+def names_persons(estimator: Any, schema: Schema | None) -> bool:
+    """Return whether persons are the unit by what is public before a table is opened."""
+    return person_column(estimator) is not None or (schema is not None and schema.person is not None)
+
+
+def checked_schema(schema: Any) -> Schema | None:
+    """Return the schema of an estimator, or refuse what cannot be read with it."""
+    if schema is None:
+        return None
+    if not isinstance(schema, Schema):
+        raise InvalidParameterError("schema must be a Schema; Schema.load reads one from a file.")
+    schema.check_complete()
+    return schema
+
+
+# What scikit-learn says, and what is said in its place. Of its text only a number of features or of dimensions is
+# kept; those are public.
+_SAID: tuple[tuple[str, str], ...] = (
+    (r"Input (?:X )?contains (?:NaN|infinity)", "Input X contains NaN or infinity; clean the data first."),
+    (r"Input y contains NaN", "Input y contains NaN; clean the data first."),
+    (r"Input y contains", "Input y contains infinity or a value too large for dtype('float64')."),
+    (r"Complex data not supported", "Complex data not supported; give real numbers."),
+    (
+        r"Expected 2D array, got (\d)D array",
+        "The data must be a table of rows, but have {} dimension(s); Reshape your data.",
+    ),
+    (r"Expected 2D array, got scalar", "The data must be a table of rows, but are one value; Reshape your data."),
+    (r"Found array with dim (\d)", "The data must be a table of rows, but have {} dimension(s); Reshape your data."),
+    (
+        r"Found array with (\d+) feature\(s\) \(shape=\(\d+, \d+\)\) while a minimum of (\d+)",
+        "The data have {0} feature(s) (shape=(, {0})) while a minimum of {1} is required.",
+    ),
+    (r"Found array with 0 sample", "The data have no rows; give at least one."),
+    (
+        r"Found input variables with inconsistent",
+        "X and y have different numbers of rows; give one target for each row.",
+    ),
+    (r"Sparse data was passed", "Sparse data was passed where dense data is required; use .toarray()."),
+    (r"y should be a 1d array", "y must be one column, a number for each row."),
+    (r"[\w ]*requires y to be passed", "The estimator requires y to be passed, but the target y is None."),
+)
+
+
+def checked_array(X: Any, **options: Any) -> Any:
+    """Return what `sklearn.utils.check_array` does."""
+    _refuse_what_sklearn_takes(X)
+    return _told(lambda: check_array(X, **options))
+
+
+def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Return what `sklearn.utils.check_X_y` does."""
+    _refuse_what_sklearn_takes(X)
+    _refuse_what_sklearn_takes(y)
+    rows, target = _told(lambda: check_X_y(X, y, **options))
+    return rows, target
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool = False, **options: Any) -> Any:
+    """Return what `sklearn.utils.validation.validate_data` does: its array, with names and width checked or kept."""
+    rows = checked_array(X, estimator=estimator, **options)
+    # Names and widths are public, and scikit-learn's words about them are what its users look for.
+    validate_data(estimator, X if hasattr(X, "columns") else rows, reset=reset, skip_check_array=True)
+    return rows
+
+
+def _refuse_what_sklearn_takes(data: Any) -> None:
+    """Refuse what the sources refuse and scikit-learn reads: what is under a mask, and dates as nanoseconds."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise InvalidDataError(NO_MASKS)
+    if isinstance(data, np.ndarray) and data.dtype.kind in "mM":
+        raise NotNumbersError(NOT_NUMBERS)
+
+
+@own_words
+def _told(check: Callable[[], Any]) -> Any:
+    try:
+        return check()
+    except Exception as error:
+        raise _in_our_words(error) from None
+
+
+def _in_our_words(error: Exception) -> InvalidDataError:
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    for pattern, sentence in _SAID:
+        found = re.match(pattern, text)
+        if found is not None:
+            return InvalidDataError(sentence.format(*found.groups()))
+    return NotNumbersError(NOT_NUMBERS)
+
+
+def of_rows(
+    estimator: Any,
+    X: Any,
+    schema: Schema | None,
+    function: Callable[[Any], FloatArray],
+    names: Sequence[str],
+    **options: Any,
+) -> Any:
+    """Return what a function makes of the rows of X: an array; or, where they are on an engine, its collection."""
+    rows = readable_rows(estimator, X, schema, **options)
+    return rows.mapped(function, names) if isinstance(rows, EngineSource) else function(rows)
+
+
+def readable_rows(estimator: Any, X: Any, schema: Schema | None, **options: Any) -> Any:
+    """Return the rows of X as a checked matrix of the features that a fitted estimator knows; or their engine's source.
+
+    Arrays and frames of numbers are what scikit-learn checks. Anything else that `fit` takes is read as it read it: by
+    the schema of the release, or by the names of the features.
+    """
+    if schema is None and _for_sklearn(X) and not on_engine(X):
+        return checked_rows(estimator, _without_persons(estimator, X), **options)
+    names = getattr(estimator, "feature_names_in_", None)
+    if is_source(X):
+        _check_rows_in_order(X)
+        source = open_table(X)
+    elif schema is None:
+        source = open_table(X, None if names is None else list(names), person=False)
+        kept = _features_beside(estimator, source.n_features)
+        source = source if kept is None else open_table(X, kept, person=False)
+    else:
+        source = open_table(X, schema=schema, person=False)  # every row by itself
+    if source.n_features != estimator.n_features_in_:
+        raise InvalidDataError(
+            f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if names is not None and source.feature_names is not None and source.feature_names != tuple(names):
+        raise InvalidDataError("The features of X are not those of the fit, in the same order; open the same columns.")
+    if isinstance(source, EngineSource):
+        return source
+    blocks = list(source.batches())
+    if not blocks:
+        raise InvalidDataError("The data have no rows; give at least one.")
+    stacked = scipy.sparse.vstack(blocks, format="csr") if scipy.sparse.issparse(blocks[0]) else np.vstack(blocks)
+    return checked_array(stacked, estimator=estimator, **options)
+
+
+def check_read_again(source: Any, given: Any) -> None:
+    """Refuse, before anything is spent, rows that cannot be projected once they have been fitted."""
+    if getattr(source, "reads_once", False) or getattr(source, "came_once", False):
+        raise InvalidDataError("These rows come once only, and fit_transform reads them twice; call fit.")
+    if is_source(given):
+        _check_rows_in_order(given)
+
+
+def _check_rows_in_order(source: Any) -> None:
+    if getattr(source, "by_person", False):
+        raise InvalidDataError(
+            "This table was opened person by person, and not in the order of its rows; open it with person=False."
+        )
+
+
+def _without_persons(estimator: Any, X: Any) -> Any:
+    """Return X without the column that tells persons apart, where it is there."""
+    person, columns = getattr(estimator, "person", None), getattr(X, "columns", None)
+    if columns is not None:
+        names = getattr(estimator, "feature_names_in_", columns)
+        others = [name for name in columns if name not in names]
+        others = [person] if person is not None and person in columns else others
+        # fit may have been told the column, or the release comes from a file; features are known by their names.
+        if len(others) != 1 or estimator.release_.origin.rows.unit is not Unit.PERSON:
+            return X
+        import narwhals as nw
+
+        return nw.from_native(X, eager_only=True).drop(others).to_native()
+    if not isinstance(person, Integral):
+        return X
+    rows = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    kept = _features_beside(estimator, rows.shape[1] if len(rows.shape) == 2 else 0)
+    return X if kept is None else rows[:, kept]
+
+
+def _features_beside(estimator: Any, width: int) -> list[int] | None:
+    """Return the positions of the features in rows of this width with the column of persons; None without it."""
+    person = getattr(estimator, "person", None)
+    if not isinstance(person, Integral) or width != estimator.n_features_in_ + 1:
+        return None
+    return [position for position in range(width) if position != person]
+
+
+def _for_sklearn(X: Any) -> bool:
+    """Tell what scikit-learn checks itself: arrays, sparse matrices, frames in memory, and nested lists of numbers."""
+    if isinstance(X, list | tuple):
+        return not any(isinstance(part, str | os.PathLike) for part in X)
+    return hasattr(X, "__array__") or scipy.sparse.issparse(X) or (np.isscalar(X) and not isinstance(X, str))

@@ -1,0 +1,175 @@
+"""Files that appear under their name only when all of them has been written, and stay there when the power goes."""
+
+import errno
+import json
+import math
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from .errors import EigenveilError
+
+
+@contextmanager
+def whole_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when all of it has been written.
+
+    A secret one is readable for its owner alone, from its first byte on.
+    """
+    draft = draft_of(path)
+    mode = 0o600 if secret else 0o666
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        _remove(draft)
+        raise
+    sync_folder(path)
+
+
+@contextmanager
+def linked_into_place(path: Path) -> Iterator[Path]:
+    """Give the name of a draft to make a file under, which then gets its own name where no file is.
+
+    Nobody ever sees half of it, and of several makers the first wins; the others meet `FileExistsError`. What is
+    written must have been synchronized inside.
+    """
+    draft = draft_of(path)
+    try:
+        yield draft
+        os.link(draft, path)
+    finally:
+        _remove(draft)
+    sync_folder(path)
+
+
+def draft_of(path: Path) -> Path:
+    """Return a name that no other process and no other thread has, in the same folder so that a rename is atomic."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.part")
+
+
+def _remove(draft: Path) -> None:
+    """Remove a draft; one that a failing disk keeps does no harm, and its removal is not what is told about."""
+    with suppress(OSError):
+        draft.unlink()
+
+
+def sync_folder(path: Path) -> None:
+    """Bring the names in the folder of `path` to the disk: a file that was synchronized can still lose its name."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except PermissionError:  # a folder that may be written and not read; and no folder can be opened on Windows
+        return
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that keeps names by itself
+            raise
+    finally:
+        os.close(folder)
+
+
+TEXT_BYTES = 2**22
+"""Most bytes of a small text: a schema, a protocol, a list of numbers."""
+_DEEPEST = 64
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def read_bounded(
+    path: str | PathLike[str], what: str, kind: type[EigenveilError], most_bytes: int = TEXT_BYTES
+) -> bytes:
+    """Return the content of a regular file, or raise `kind` with one sentence about `what` it is.
+
+    The size is asked before anything is read, and no more than that is.
+    """
+    try:
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno())
+            # No more than there was: room is made for all that is asked for.
+            content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
+    except OSError as error:
+        raise kind(f"{what} {os.fspath(path)} cannot be read: {error.strerror}.") from None
+    except ValueError:  # a name with a zero byte
+        raise kind(f"{what} cannot be read: its name is none that a file can have.") from None
+    if content is None or len(content) > found.st_size:
+        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
+    return content
+
+
+def open_regular(path: str | PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading, or raise `OSError` with words for `strerror`; a pipe is not waited for."""
+    # Opened without waiting, then asked what it is: a name can be made to stand for another file in between.
+    number = os.open(path, os.O_RDONLY | _NOT_WAITING)
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode):
+        return open(number, "rb")
+    os.close(number)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(None, "it is a folder")
+    raise OSError(None, "it is no regular file; copy what it says to one")
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Return what a JSON text says, or raise `ValueError`.
+
+    Numbers are finite, no key comes twice, lists and mappings are not nested deeper than 64, and every text can be
+    written again.
+
+    Examples
+    --------
+    >>> parsed_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    >>> parsed_json("[" * 100 + "]" * 100)
+    Traceback (most recent call last):
+        ...
+    ValueError: nested too deeply
+    """
+    try:
+        found = json.loads(
+            text.decode("utf-8") if isinstance(text, bytes) else text,
+            parse_constant=_refused,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    _check(found)
+    return found
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refused("infinity")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _check(found: Any) -> None:
+    waiting = [(found, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+        if isinstance(value, str):
+            value.encode("utf-8")  # half a surrogate pair cannot be written
+        elif isinstance(value, list):
+            waiting += [(one, depth + 1) for one in value]
+        elif isinstance(value, dict):
+            waiting += [(one, depth + 1) for pair in value.items() for one in pair]

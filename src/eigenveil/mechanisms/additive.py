@@ -1,0 +1,369 @@
+"""What is known in closed form of noise that has the same law in every basis: few numbers tell its second moments."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError
+from ..guarantee import Numerics, Relation
+from ..numerics import FloatArray, IntArray
+from ..postprocess.spectrum import top_components
+from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
+from .base import COUNT_SHARE, CentralLaw, Integers, Values
+
+if TYPE_CHECKING:
+    from .gaussian import Gaussian
+
+
+@dataclass(frozen=True)
+class NoiseFacts:
+    """Second moments of the noise that is left in a second moment C, and of the error of its number of rows.
+
+    For entries i, j, k, l of noise N that is invariant under rotations, E[n_ij n_kl] follows from two numbers.
+
+    Attributes
+    ----------
+    n_features : int
+        Width of the matrix.
+    off_variance : float
+        Variance beside the diagonal, in any basis.
+    trace_variance : float
+        Variance of the trace; that of an isotropic Gaussian matrix is 2 d `off_variance`.
+    count_variance, trace_with_count : float
+        Variance of the error of the number of rows, and its covariance with the trace of N.
+    excess : float
+        Fourth free cumulant of the spectrum over the square of the second: 0 for a semicircle.
+    diagonal_extra : float
+        What the variance of a diagonal entry has beyond that of noise invariant under rotations, which has none.
+    gaussian : bool
+        Whether the noise is Gaussian, so that Stein's identity is exact.
+    """
+
+    n_features: int
+    off_variance: float
+    trace_variance: float
+    count_variance: float = 0.0
+    trace_with_count: float = 0.0
+    excess: float = 0.0
+    diagonal_extra: float = 0.0
+    gaussian: bool = False
+
+    @property
+    def shared_variance(self) -> float:
+        """What the variance of u'Nu has beyond 2 `off_variance`, and so has the covariance of two such forms."""
+        d = self.n_features
+        return (self.trace_variance - 2 * d * self.off_variance - d * self.diagonal_extra) / d**2
+
+    @property
+    def diagonal_variance(self) -> float:
+        """Variance of an entry on the diagonal."""
+        return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
+
+    def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return a Gaussian matrix and an error of the count with these second moments: quicker than any law's own.
+
+        Examples
+        --------
+        >>> facts = NoiseFacts(3, off_variance=0.5, trace_variance=0.0)
+        >>> noise, miscounted = facts.draw(np.random.default_rng(0))
+        >>> bool(abs(np.trace(noise)) < 1e-12), miscounted == 0
+        (True, True)
+        """
+        d = self.n_features
+        noise = generator.standard_normal((d, d)) * math.sqrt(self.off_variance / 2)
+        noise += noise.T.copy()
+        first, second = generator.standard_normal(2)
+        trace = math.sqrt(self.trace_variance) * first
+        noise[np.diag_indices(d)] += (trace - np.trace(noise)) / d
+        slope = self.trace_with_count / self.trace_variance if self.trace_variance > 0 else 0.0
+        rest = max(0.0, self.count_variance - slope * self.trace_with_count)
+        return noise, float(slope * trace + math.sqrt(rest) * second)
+
+
+def independent_facts(d: int, beside: float, diagonal: float, count: float, gaussian: bool = False) -> NoiseFacts:
+    """Return the second moments of independent entries of these variances, and of an independent count.
+
+    Twice the variance on the diagonal makes Gaussian noise invariant under rotations.
+    """
+    extra = diagonal - 2 * beside
+    extra = 0.0 if abs(extra) < 1e-9 * diagonal else extra
+    return NoiseFacts(d, beside, d * diagonal, count_variance=count, diagonal_extra=extra, gaussian=gaussian)
+
+
+def gaussian_facts(law: "Gaussian") -> NoiseFacts:
+    """Return the second moments of isotropic Gaussian noise, with what one number more tells of the trace.
+
+    With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of it,
+    whose variance is V s^2, the share d/V is taken off: docs/explanation/gaussian.md. A free number of rows alone
+    tells nothing of the trace: V is infinite.
+    """
+    d, variance = law.n_features, law.noise_scale() ** 2
+    told = law.relation is Relation.REPLACE or law.count_share > 0
+    inverse = 1 / (d + 1 + law.count_sd**2 / variance) if told else 0.0
+    left = 1 - (d + 1) * inverse if law.relation is not Relation.REPLACE else 0.0
+    return NoiseFacts(
+        d,
+        variance / 2,
+        d * variance * (1 - d * inverse),
+        count_variance=(d + 1) * variance * left,
+        trace_with_count=d * variance * left,
+        gaussian=True,
+    )
+
+
+# Tails are simulated at no more than this width: they only get lighter with it.
+WIDEST = 24
+# Simulated entries of each kind, and draws of a matrix, at most.
+_ENTRIES, _DRAWS = 20_000, 1_000
+_SEED = 20160711
+
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """Simulated sizes of noise in units of its standard deviation, ascending: beside the diagonal and on it."""
+
+    beside: FloatArray
+    diagonal: FloatArray
+
+    def quantiles(self, level: float) -> tuple[float, float]:
+        """Return what noise beside the diagonal, and on it, stays within at this probability."""
+        return float(np.quantile(self.beside, level)), float(np.quantile(self.diagonal, level))
+
+    @property
+    def common_size(self) -> float:
+        """The relative variance of the size that entries share, if they are normal but for it: by their kurtosis."""
+        return max(0.0, float(np.mean(self.beside**4)) / 3 - 1)
+
+
+def simulated_tails(draw: Callable[[np.random.Generator], FloatArray], d: int) -> Tails:
+    """Return sizes of entries of simulated noise, d by d; for one number the diagonal serves for both."""
+    generator = np.random.default_rng(_SEED)
+    count = int(np.clip(_ENTRIES // d, 1, _DRAWS))
+    noise = np.stack([draw(generator) for _ in range(count)])
+    diagonal = np.abs(np.diagonal(noise, axis1=1, axis2=2)).ravel()
+    beside = np.abs(noise[:, *np.triu_indices(d, 1)]).ravel() if d > 1 else diagonal
+    return Tails(_in_deviations(beside), _in_deviations(diagonal))
+
+
+def _in_deviations(sizes: FloatArray) -> FloatArray:
+    return np.asarray(np.sort(sizes) / np.sqrt(np.mean(np.square(sizes))))
+
+
+TYPICAL_VARIANCE = Fraction(1, 4)
+"""A leading variance, for rows of norm at most 1, by which a free number of rows is compared with a paid one."""
+
+
+@cache
+def free_count_suffices(n_features: int) -> bool:
+    """Return whether n - tr C, which is free, tells the number of rows so well that none is paid for.
+
+    In units of what noise has where nothing is paid, a variance v that is divided by the number of rows then has error
+    1 - 2v + v^2 (d + 1), and 1/(1 - share) + v^2/share beside a paid count: docs/explanation/gaussian.md.
+
+    Examples
+    --------
+    >>> free_count_suffices(27), free_count_suffices(28)
+    (True, False)
+    """
+    v = TYPICAL_VARIANCE
+    return 1 - 2 * v + v**2 * (n_features + 1) <= 1 / (1 - COUNT_SHARE) + v**2 / COUNT_SHARE
+
+
+_SIMULATED_GRID = 2.0**32
+_ROWS_AT_ONCE = 64
+
+
+def diagonal_of(matrix: FloatArray) -> FloatArray:
+    """Return the diagonal as a view that can be written to."""
+    return np.asarray(np.einsum("ii->i", matrix))
+
+
+class AdditiveLaw(CentralLaw):
+    """Releases the integer second moment plus noise; directions are its eigenvectors."""
+
+    releases = "matrix"
+    adds_noise = True
+    simulates_up_to = 1000
+
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """Return the scale parameter of the noise on C, for rows of norm at most 1."""
+
+    @abstractmethod
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
+        """Return symmetric noise for C, times `grid`, the squared row norm on the grid.
+
+        int64 where the law is discrete: then it is what a release adds. Floats are a quick draw of the same law for
+        simulation and post-processing, and never meet data.
+        """
+
+    @property
+    @abstractmethod
+    def off_diagonal_sd(self) -> float:
+        """Standard deviation of an off-diagonal entry of the noise on C."""
+
+    @property
+    def equivalent_sd(self) -> float:
+        """That standard deviation itself."""
+        return self.off_diagonal_sd
+
+    @property
+    @abstractmethod
+    def noise_reach(self) -> float:
+        """A size in units of C that no entry of the noise passes in practice, to keep int64 from overflow."""
+
+    @property
+    def noise_mean(self) -> float:
+        """The noise has this multiple of the identity as its mean: 0 but for one-sided noise."""
+        return 0.0
+
+    @property
+    def rotation_invariant(self) -> bool:
+        """Whether the noise has the same law in every basis, as proofs about eigenvalues want it."""
+        return True
+
+    @property
+    def trace_variance(self) -> float:
+        """Variance of the trace of the noise on C; here that of an isotropic Gaussian matrix."""
+        return 2 * self.n_features * self.off_diagonal_sd**2
+
+    @property
+    def excess(self) -> float:
+        """Fourth free cumulant of the noise's spectrum over the square of the second: 0 for a semicircle."""
+        return 0.0
+
+    def noise_facts(self) -> NoiseFacts:
+        """Return them for noise that is invariant under rotations, or for independent entries that are all alike."""
+        count = 0.0
+        if self.count_share > 0:  # the variance of a discrete Laplace law
+            ratio = math.exp(-1 / float(self._count_scale))
+            count = 2 * ratio / (1 - ratio) ** 2
+        d, beside = self.n_features, self.off_diagonal_sd**2
+        if not self.rotation_invariant:
+            return independent_facts(d, beside, beside, count)
+        return NoiseFacts(d, beside, self.trace_variance, count_variance=count, excess=self.excess)
+
+    def noise_quantiles(self, level: float) -> tuple[float, float]:
+        """Return what noise beside the diagonal, and on it, stays within at this probability, in its deviations."""
+        return self._tails().quantiles(level)
+
+    @property
+    def common_size(self) -> float:
+        """The relative variance of the squared size that entries of a row have in common; 0 for independent ones."""
+        return self._tails().common_size if self.rotation_invariant else 0.0
+
+    def _tails(self) -> Tails:
+        parameters = self.parameters() | {"n_features": min(self.n_features, WIDEST), "n_components": 1}
+        return _tails(type(self), tuple(parameters.items()))
+
+    def log_density(self, noise: FloatArray) -> FloatArray | None:
+        """Return the log density of the noise on C, for a stack of matrices, up to a constant; None if not known."""
+        del noise
+        return None
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse noise that would overflow int64."""
+        self.check_count()
+        if self.noise_reach * grid >= 2.0**62:
+            raise CapacityError(
+                "The noise at this epsilon does not fit int64 on this grid; use fewer bits in the RowBound."
+            )
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw the integer noise, and add the integer second moment: the sum is exact."""
+        noise: NDArray[Any] = self.noise(generator, float(grid))
+        if noise.dtype != np.int64:
+            raise TypeError(
+                f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseLaw."
+            )
+        for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
+            part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
+            # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.
+            np.maximum(part, -FARTHEST - whole, out=part)
+            np.minimum(part, FARTHEST - whole, out=part)
+            part += whole
+        return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
+
+    def second_moment(self, values: Values, n_rows: int) -> FloatArray:
+        """Return the noisy second moment, less the mean of the noise."""
+        matrix = values["matrix"] / n_rows
+        diagonal_of(matrix)[:] -= self.noise_mean / n_rows
+        return np.asarray(matrix)
+
+    def noise_sd(self, n_rows: int) -> float:
+        """Return the standard deviation beside the diagonal of A."""
+        return self.off_diagonal_sd / n_rows
+
+    def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray | None:
+        """Return the log density of the noise that must have been added, and of the count."""
+        density = self.log_density(values["matrix"] - C)
+        return None if density is None else density + self.count_log_density(values, n_rows)
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        noise = self.noise(generator, _SIMULATED_GRID) / _SIMULATED_GRID
+        return np.asarray(noise - self.noise_mean * np.eye(self.n_features))
+
+    def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return such noise, and the independent noise of a paid count."""
+        count = float(self.count_noise(1, generator)) if self.count_share > 0 else 0.0
+        return self.simulated_noise(generator), count
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the top eigenvectors of the public matrix plus simulated noise."""
+        self.check_grid(int(_SIMULATED_GRID))
+        noisy = (second_moment + self.simulated_noise(generator) for _ in range(size))
+        return np.stack([top_components(matrix, self.n_components) for matrix in noisy])
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float]:
+        """Return the sum over i <= k < j of tau^2/(lambda_i - lambda_j), tau the noise on A beside the diagonal.
+
+        For independent entries in other bases than their own it is an upper bound. Without a gap it is infinite.
+        """
+        k, tau = self.n_components, self.off_diagonal_sd / n_rows
+        gaps = eigenvalues[:k, None] - eigenvalues[None, k:]
+        with np.errstate(divide="ignore"):
+            loss, ratio = tau**2 * np.sum(1 / gaps), 2 * tau * np.sqrt(eigenvalues.size) / gaps.min()
+        return float(loss), float(ratio)
+
+
+@lru_cache(maxsize=64)
+def _tails(kind: type[AdditiveLaw], parameters: tuple[tuple[str, Any], ...]) -> Tails:
+    law = kind(**dict(parameters))
+    return simulated_tails(law.simulated_noise, law.n_features)
+
+
+class RealNoiseLaw(AdditiveLaw):
+    """Adds real noise, and releases the sum rounded to a public grid: the rounding is certified, so the sum is exact.
+
+    What leaves is round((C + N)/2^s) in units of 2^s, a post-processing of C + N for the real N of the proof.
+    docs/explanation/exact_sampling.md has the bounds.
+    """
+
+    numerics = Numerics.EXACT
+
+    @abstractmethod
+    def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyMatrix:
+        """Return lazy noise for C, times `unit`."""
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return the shift of the matrix, by which its grid is a thousandth of the noise."""
+        return {"matrix": public_shift(self.off_diagonal_sd * grid)}
+
+    @property
+    def grid_width(self) -> float:
+        """The width of that grid in units of C, at most: a matrix that leaves is rounded to it."""
+        return self.off_diagonal_sd * 2.0**-COARSEST
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw lazy noise, and round its sum with the integer second moment."""
+        shift = self.shifts(grid)["matrix"]
+        noise = self.lazy_noise(Fraction(grid, 2**shift), generator)
+        return {"matrix": rounded_sum(gram, shift, noise), **self.draw_count(n_rows, grid, generator)}

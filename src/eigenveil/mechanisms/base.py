@@ -1,0 +1,421 @@
+"""What every law is, central or local: facts that it declares, a guarantee without data, a privacy curve."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from ..accounting.calibration import exact, float_above, guaranteed_epsilon
+from ..errors import (
+    MOST_FEATURES,
+    InvalidParameterError,
+    budget_delta,
+    budget_epsilon,
+    integer_between,
+    one_of,
+    truth_value,
+)
+from ..guarantee import Guarantee, Numerics, Relation
+from ..numerics import FloatArray, IntArray
+from ..sampling.discrete import discrete_laplace
+
+if TYPE_CHECKING:
+    from .additive import NoiseFacts
+
+
+Integers = Mapping[str, IntArray]
+"""What leaves, by name: "matrix", "trace", "directions", "quotients", "count", "slack"; locally "sums", "ones"."""
+Values = Mapping[str, FloatArray]
+"""The same as numbers, for rows of norm at most 1."""
+Releases = Literal["matrix", "directions", "subspace"]
+
+IN_UNITS_OF_C = frozenset({"matrix", "quotients", "trace", "slack"})
+"""What is counted in squared units of the rows; the rest has the same unit whatever the rows are."""
+
+
+class Law(ABC):
+    """A random law that turns private numbers into public ones, known by its parameters alone.
+
+    What a law can do is declared on it and never asked by its name.
+
+    Attributes
+    ----------
+    name : str
+        Its key in the table.
+    needs_delta : bool
+        Whether it is calibrated to a delta above 0; the others are pure.
+    releases : {"matrix", "directions", "subspace"}
+        What leaves: a second moment; directions with their variances, from which one is rebuilt; or a subspace alone.
+    numerics : Numerics
+        What the running code adds to the mathematics, at its worst over all parameters.
+    source : str
+        Who proposed it: paper and theorem.
+    use_when : str
+        One line for those who choose.
+    adds_noise : bool
+        Whether what leaves is the second moment plus noise that `simulated_noise` can draw again.
+    """
+
+    name: ClassVar[str]
+    needs_delta: ClassVar[bool] = False
+    releases: ClassVar[Releases]
+    numerics: ClassVar[Numerics]
+    source: ClassVar[str]
+    use_when: ClassVar[str]
+    adds_noise: ClassVar[bool] = False
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return what one release promises; a function of the parameters alone."""
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the least epsilon proved at another delta: by the privacy curve where a law knows its own."""
+        return guaranteed_epsilon(self.guarantee(), delta)
+
+    # What released values say.
+
+    def second_moment(self, values: Values, n_rows: int) -> FloatArray | None:
+        """Return A, the mean of x x' over rows of norm at most 1, as released values tell it; None for a subspace."""
+        del values, n_rows
+        return None
+
+    def estimated_rows(self, values: Values) -> float | None:
+        """Return the number of rows as a law tells it by more than a count; None where there is no more."""
+        del values
+        return None
+
+    def directions(self, values: Values) -> FloatArray | None:
+        """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
+        del values
+        return None
+
+    def variances(self, values: Values, n_rows: int) -> FloatArray | None:
+        """Return released variances of all directions for rows of norm 1, in their order; None where none left."""
+        del values, n_rows
+        return None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the first direction is the most important one."""
+        return self.releases != "subspace"
+
+    def noise_sd(self, n_rows: int) -> float | None:
+        """Return the standard deviation beside the diagonal of `second_moment`; None where it is not known."""
+        del n_rows
+        return None
+
+    @property
+    def rotation_invariant(self) -> bool:
+        """Whether its noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        return False
+
+    @property
+    def sharp_trace(self) -> bool:
+        """Whether its noise is much smaller on the trace than a sum over the diagonal would be."""
+        return False
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        raise NotImplementedError(f"{self.name} adds no noise.")
+
+    def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return such noise, and together with it the error of the number of rows that the sum is divided by."""
+        return self.simulated_noise(generator), 0.0
+
+    def noise_facts(self) -> "NoiseFacts | None":
+        """Return the second moments of `simulated_errors` in closed form; None where they are not known so."""
+        return None
+
+    def variance_reach(self, n_rows: int) -> float | None:
+        """Return how far noise takes one of `variances` in 95 of 100 times; None where they are no such variances."""
+        del n_rows
+        return None
+
+    @classmethod
+    def privacy(cls) -> str:
+        """Return the kind of promise in words, for tables."""
+        return "(epsilon, delta)" if cls.needs_delta else "epsilon"
+
+    @classmethod
+    def numerics_in_words(cls) -> str:
+        """Return `numerics`, and what it depends on, for tables."""
+        return cls.numerics.value
+
+
+COUNT_SHARE = Fraction(1, 20)
+"""Where the number of rows is private, this share of epsilon pays for a noisy count to divide by."""
+# Scales of the noise on a count that the sampler draws in int64.
+_COUNT_SCALES = Fraction(1, 2**20), Fraction(2**50)
+DIRECTION_UNIT = 2.0**-24
+"""Directions leave as integers of this unit."""
+
+
+def noisy_count(n_rows: int, epsilon: Fraction, generator: np.random.Generator) -> int:
+    """Return a private number of rows, at least 1, by discrete Laplace noise: pure epsilon under add/remove.
+
+    Examples
+    --------
+    >>> abs(noisy_count(1000, Fraction(10), np.random.default_rng(0)) - 1000) < 10
+    True
+    """
+    return max(1, n_rows + int(discrete_laplace(float_above(1 / epsilon), 1, generator)[0]))
+
+
+class CentralLaw(Law):
+    """A private way to release principal components, or the second moment they come from.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of one release.
+    delta : float
+        0 is pure differential privacy.
+    n_features : int
+        Width of a row, d.
+    n_components : int, optional
+        Number of directions to release, k; all of them by default.
+    relation : Relation or str
+        The neighbouring relation.
+    calibration : {"tight", "paper"}, optional
+        Our constants, or those of the paper that proposed the law; by default the first that the law has, ours where
+        there are two.
+    accept_inexact : bool
+        Says that whoever releases knows that the law, with these parameters, is not exact in its bits. Nothing is
+        released by an inexact law without it (see `check_accepted`); plans, simulations and audits do not need it.
+
+    Attributes
+    ----------
+    calibrations : tuple of str
+        The constants that there are.
+    unsound_calibrations : tuple of str
+        Those of them that do not give what was stated for them: a law is made with them only by who says
+        ``allow_unsound=True``.
+    baseline : bool
+        Whether it serves comparisons only, and is never recommended.
+    simulates_up_to : int
+        The width beyond which a simulation takes minutes.
+    needs_rank_one : bool
+        Whether the proof is for units that add one x x' each; the others hide any sum of such of the same trace.
+    """
+
+    calibrations: ClassVar[tuple[str, ...]] = ("tight",)
+    unsound_calibrations: ClassVar[tuple[str, ...]] = ()
+    baseline: ClassVar[bool] = False
+    simulates_up_to: ClassVar[int] = 10**9
+    needs_rank_one: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        n_features: int,
+        n_components: int | None = None,
+        relation: Relation | str = Relation.REPLACE,
+        calibration: str | None = None,
+        accept_inexact: bool = False,
+    ) -> None:
+        self.epsilon = budget_epsilon(epsilon)
+        self.delta = budget_delta(delta)
+        self.n_features = integer_between("n_features", n_features, 1, MOST_FEATURES)
+        k = self.n_features if n_components is None else n_components
+        self.n_components = integer_between("n_components", k, 1, self.n_features)
+        self.relation = Relation.parse(relation)
+        self.calibration = one_of(
+            "calibration", self.calibrations[0] if calibration is None else calibration, self.calibrations
+        )
+        self.accept_inexact = truth_value("accept_inexact", accept_inexact)
+        reason = self.refusal(self.delta, self.calibration)
+        if reason is not None:
+            raise InvalidParameterError(reason)
+
+    @classmethod
+    def uses_delta(cls, calibration: str) -> bool:
+        """Return whether the law with these constants is calibrated to a delta."""
+        del calibration
+        return cls.needs_delta
+
+    @classmethod
+    def refusal(cls, delta: float, calibration: str | None = None) -> str | None:
+        """Return in one sentence why the law cannot be made with this delta; None where it can."""
+        uses_delta = cls.uses_delta(calibration or cls.calibrations[0])
+        if uses_delta and delta == 0:
+            return f"{cls.name} needs a delta above 0; give one, or choose a pure law such as matrix_laplace."
+        if not uses_delta and delta > 0:
+            return f"{cls.name} is pure and has no use for delta = {delta:g}; set delta=0 or choose another law."
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters in JSON types; `law_from` makes the same law of them."""
+        accepted = {"accept_inexact": True} if self.accept_inexact else {}
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_features": self.n_features,
+            "n_components": self.n_components,
+            "relation": self.relation.value,
+            "calibration": self.calibration,
+            **accepted,
+        }
+
+    @property
+    def exact(self) -> bool:
+        """Whether the law of the released bits is the law of the proof, with these parameters."""
+        return self.guarantee().numerics is Numerics.EXACT
+
+    def check_accepted(self) -> None:
+        """Refuse to release by a law that is not exact, unless it was accepted as such."""
+        if not (self.exact or self.accept_inexact):
+            raise InvalidParameterError(
+                f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
+                "than its guarantee says; choose an exact law, or for research say accept_inexact=True (of an "
+                "estimator in law_options)."
+            )
+
+    @abstractmethod
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw what leaves.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (d, d), int64
+            The sum of what units add, each positive semidefinite and of trace at most `grid`: C times `grid`. A row
+            adds q q', a person the sum over their rows.
+        grid : int
+            The largest trace of what a unit adds: for a row the square of its largest norm.
+        n_rows : int
+            Number of units, so that of persons where these are; it leaves for free where the relation makes it public,
+            and is paid for elsewhere.
+        generator : numpy.random.Generator
+        """
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return, for names of what leaves, s: its integers count multiples of 2^s. Public, and 0 where not named."""
+        del grid
+        return {}
+
+    def units(self, grid: int, unit_squared: float) -> dict[str, float]:
+        """Return the value of one of every kind of integer that leaves.
+
+        Parameters
+        ----------
+        grid : int
+            As for `draw`.
+        unit_squared : float
+            The value of one unit of the integer second moment.
+        """
+        units = {"directions": DIRECTION_UNIT, "count": 1.0, **dict.fromkeys(IN_UNITS_OF_C, unit_squared)}
+        shifts = self.shifts(grid)
+        return {name: math.ldexp(unit, shifts.get(name, 0)) for name, unit in units.items()}
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse a grid that the law does not fit; public numbers alone, before any budget is spent."""
+        del grid
+
+    @property
+    def divisible(self) -> bool:
+        """Whether its cost adds up in squares, so that one budget pays for several measurements (`laws.portions`)."""
+        return False
+
+    # Where rows are private to the number.
+
+    @property
+    def count_share(self) -> Fraction:
+        """The share of the budget that pays for a noisy number of rows: none where that is public."""
+        return COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
+
+    @property
+    def matrix_epsilon(self) -> Fraction:
+        """What is left of epsilon for the matrix: all of it, or less the share of the count."""
+        return exact(self.epsilon) * (1 - self.count_share)
+
+    @property
+    def _count_scale(self) -> Fraction:
+        return 1 / (exact(self.epsilon) - self.matrix_epsilon)
+
+    def check_count(self) -> None:
+        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of laws that draw one."""
+        if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
+            raise InvalidParameterError(
+                f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
+                "or relation='replace'."
+            )
+
+    def count_noise(self, grid: int, generator: np.random.Generator) -> int:
+        """Return noise for a number of rows that is paid for, times `grid`."""
+        return grid * int(discrete_laplace(float_above(self._count_scale), 1, generator)[0])
+
+    def draw_count(self, n_rows: int, grid: int, generator: np.random.Generator) -> Integers:
+        """Return the noisy number of rows where it is paid for, and nothing elsewhere."""
+        if self.count_share == 0:
+            return {}
+        noisy = n_rows * grid + self.count_noise(grid, generator)
+        return {"count": np.array(max(1, (2 * noisy + grid) // (2 * grid)))}  # to the nearest, in integers
+
+    def count_log_density(self, values: Values, n_rows: int) -> FloatArray | float:
+        """Return the log density of released counts at a number of rows, up to a constant."""
+        if "count" not in values:
+            return 0.0
+        rate = float(exact(self.epsilon) - self.matrix_epsilon)
+        return np.asarray(-rate * np.abs(values["count"] - n_rows))
+
+    # What planning and audits ask.
+
+    @property
+    def strength(self) -> float | None:
+        """The factor of C in the exponent of a law that samples directions; None for the others.
+
+        Audits search data whose leading eigenvalues are tied up to its inverse, where such laws leak most.
+        """
+        return None
+
+    @property
+    def equivalent_sd(self) -> float:
+        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this law.
+
+        For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
+        """
+        return 0.0
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the directions of `size` releases on a *public* matrix C, shape (size, k, d), for planning.
+
+        C is assumed, a sum over rows of norm at most 1. Nothing is spent or recorded, so it must never be private.
+        """
+        raise InvalidParameterError(f"{self.name} has no simulation to plan with.")
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return the expected loss of captured variance to first order, and the noise in units of the gap.
+
+        `eigenvalues` are those of A, descending, with a gap after number k. None where no formula is known.
+        """
+        del eigenvalues, n_rows
+        return None
+
+    def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray | None:
+        """Return the log density of released values, stacked along the first axis, on data of second moment C.
+
+        Up to a constant; minus infinity where they are impossible; None where it is not known.
+        """
+        del values, C, n_rows
+        return None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # What was planned and paid for is what draws.
+        if name in self.__dict__:
+            raise AttributeError("A law cannot be changed; make another one.")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({fields})"
+
+
+@lru_cache(maxsize=256, typed=True)
+def made_once(kind: type[CentralLaw], **parameters: Any) -> CentralLaw:
+    """Return the law of these public parameters, which cannot be changed: of a fit and of the next one the same."""
+    return kind(**parameters)

@@ -1,0 +1,96 @@
+"""The two ends of every comparison: a random subspace, and no privacy at all."""
+
+import math
+
+import numpy as np
+
+from ..guarantee import Guarantee, Numerics, Relation
+from ..numerics import FloatArray, IntArray
+from ..postprocess.spectrum import top_components
+from .base import CentralLaw, Integers, Values
+from .sampled import integer_directions, orthonormal
+
+
+class RandomProjection(CentralLaw):
+    """A uniformly random subspace: perfectly private, and the utility that any law must beat.
+
+    Examples
+    --------
+    >>> RandomProjection(epsilon=1.0, n_features=3).guarantee().epsilon
+    0.0
+    """
+
+    name = "random_projection"
+    releases = "subspace"
+    numerics = Numerics.EXACT
+    source = "baseline"
+    use_when = "comparison: knows nothing"
+    baseline = True
+
+    def guarantee(self) -> Guarantee:
+        """Return epsilon 0: the data are not read."""
+        return Guarantee(0.0, 0.0, self.relation, Numerics.EXACT)
+
+    @classmethod
+    def privacy(cls) -> str:
+        """Return the kind of promise in words."""
+        return "epsilon = 0"
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw a subspace without a look at the data."""
+        del gram, grid, n_rows
+        return {"directions": integer_directions(self._subspace(generator))}
+
+    def directions(self, values: Values) -> FloatArray:
+        """Return the drawn directions as orthonormal rows."""
+        return orthonormal(values["directions"])
+
+    def _subspace(self, generator: np.random.Generator) -> FloatArray:
+        gaussian = generator.standard_normal((self.n_features, self.n_components))
+        return np.asarray(np.linalg.qr(gaussian)[0].T)
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return random subspaces."""
+        del second_moment
+        return np.stack([self._subspace(generator) for _ in range(size)])
+
+
+class NoPrivacy(CentralLaw):
+    """The exact second moment and its eigenvectors: not private, for comparisons on public data.
+
+    Examples
+    --------
+    >>> NoPrivacy(epsilon=1.0, n_features=3).guarantee().is_private
+    False
+    """
+
+    name = "none"
+    releases = "matrix"
+    numerics = Numerics.EXACT
+    source = "baseline"
+    use_when = "comparison on public data: hides nothing"
+    baseline = True
+
+    def guarantee(self) -> Guarantee:
+        """Return an infinite epsilon."""
+        return Guarantee(math.inf, 0.0, self.relation, Numerics.EXACT)
+
+    @classmethod
+    def privacy(cls) -> str:
+        """Return the kind of promise in words."""
+        return "none"
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Return the sums themselves, and the number of rows."""
+        del grid, generator
+        count = {"count": np.array(n_rows)} if self.relation is Relation.ADD_REMOVE else {}
+        return {"matrix": gram.copy(), **count}
+
+    def second_moment(self, values: Values, n_rows: int) -> FloatArray:
+        """Return the second moment."""
+        return np.asarray(values["matrix"] / max(1, n_rows))
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return the top eigenvectors, as often as asked for."""
+        del generator
+        return np.stack([top_components(second_moment, self.n_components)] * size)

@@ -1,0 +1,190 @@
+"""Private choice of a rung: the first of many counts that is small enough."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..accounting.calibration import DISCRETE_SHARE, decimal_above, exact, float_above, gaussian_mu
+from ..accounting.sensitivity import counts_l1, counts_squared
+from ..errors import CapacityError, InvalidParameterError, one_of, positive_number, probability_below_one
+from ..guarantee import Guarantee, Numerics, Relation, Unit
+from ..numerics import IntArray
+from ..sampling.discrete import discrete_laplace, geometric
+from ..sampling.matrices import FARTHEST
+from .budget import Portion
+
+# Scales that the sampler draws in int64. Below the first of them the noise is zero but for one draw in e^(2^20), and
+# more noise than needed is safe.
+_LEAST_SCALE, _LARGEST_SCALE = Fraction(1, 2**20), Fraction(2**50)
+
+
+def noise_scale(epsilon: Fraction) -> Fraction:
+    """Return the scale of the geometric noise on the threshold and on every count, or refuse an epsilon too small.
+
+    Examples
+    --------
+    >>> noise_scale(Fraction(1, 10))
+    Fraction(20, 1)
+    """
+    scale = 2 / epsilon
+    if scale > _LARGEST_SCALE:
+        raise CapacityError("The noise of a private choice at this epsilon does not fit int64; use a larger epsilon.")
+    return max(scale, _LEAST_SCALE)
+
+
+def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.random.Generator) -> int:
+    """Return the first place where a count, less noise, is at most `most`, less noise; the last place if there is none.
+
+    AboveThreshold (Dwork et al. 2009) with one-sided noise: the first i with ``counts[i] - v_i <= most - z``, where z
+    and all v_i are geometric, P(j) proportional to exp(-epsilon j / 2).
+
+    Formal guarantee
+    ----------------
+    Pure epsilon where one row moves all counts one way, each by at most 1, which holds for both relations where they
+    count the rows beyond a growing bound. Proof: docs/explanation/row_bound.md.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        The private counts, in the order in which they are asked.
+    most : int
+        A public number.
+    epsilon : Fraction
+        The cost of the choice.
+    generator : numpy.random.Generator
+
+    Examples
+    --------
+    >>> counts = np.array([5000, 5000, 3000, 40, 0, 0])
+    >>> first_at_most(counts, 500, Fraction(1), np.random.default_rng(0))
+    3
+    """
+    noise = geometric(float_above(noise_scale(epsilon)), counts.size, generator)
+    # One for the threshold, and one for every count but the last, whose place is what is left.
+    low_enough = counts[:-1] - noise[1:] <= most - noise[0]
+    return int(np.argmax(np.append(low_enough, True)))
+
+
+AUTO = "auto"
+KINDS = ("laplace", "gaussian")
+# Gaussian noise is drawn in units of this many to the count, where the discrete one is as good as the real one.
+_FINE = 2**30
+# Scales of Laplace noise that the sampler draws in int64.
+_SCALES = 2.0**-20, 2.0**40
+
+
+@dataclass(frozen=True)
+class CountLaw:
+    """Noise on counts: discrete Laplace, which is pure, or discrete Gaussian.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget; delta is 0 for Laplace noise.
+    relation : Relation
+    kind : {"laplace", "gaussian"}
+
+    Formal guarantee
+    ----------------
+    One unit is in at most one cell, so a replaced one moves the counts by at most 2 in l1 and the root of 2 in l2, one
+    that is added or removed by 1. Laplace noise of scale 2/epsilon or 1/epsilon is pure epsilon; Gaussian noise has the
+    exact (epsilon, delta) curve (Balle and Wang 2018, Theorem 8), and a hundredth of delta pays for its being discrete.
+
+    Examples
+    --------
+    >>> law = CountLaw(1.0)
+    >>> law.scale, str(law.guarantee())
+    (2.0, '1-differentially private (replace one row), exact numerics')
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    relation: Relation = Relation.REPLACE
+    kind: str = "laplace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability_below_one("delta", self.delta))
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        one_of("kind", self.kind, KINDS)
+        if self._gaussian == (self.delta == 0):
+            raise InvalidParameterError("Gaussian noise needs a delta above 0, and Laplace noise has no use for one.")
+        if not self._gaussian and not _SCALES[0] <= self.scale <= _SCALES[1]:
+            raise InvalidParameterError(f"epsilon = {self.epsilon:g} is too far from 1 to draw noise for counts.")
+
+    @property
+    def _gaussian(self) -> bool:
+        return self.kind == "gaussian"
+
+    @property
+    def _portion(self) -> Portion:
+        return Portion(self.epsilon, self.delta, Fraction(1))
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise, in units: that of Laplace noise, or a standard deviation."""
+        if self._gaussian:
+            return self._portion.scale(counts_squared(self.relation))
+        return float_above(counts_l1(self.relation) / exact(self.epsilon))
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise on a count."""
+        if self._gaussian:
+            return self.scale
+        ratio = math.exp(-1 / self.scale)
+        return math.sqrt(2 * ratio) / (1 - ratio)
+
+    @property
+    def unit(self) -> float:
+        """The value of one integer that leaves."""
+        return 1 / _FINE if self._gaussian else 1.0
+
+    def level(self, n_cells: int, chance: float = 0.05) -> float:
+        """Return what the noise on none of so many cells passes, but for this chance."""
+        each = math.log(n_cells / chance)
+        return self.scale * (math.sqrt(2 * each) if self._gaussian else each)
+
+    def guarantee(self, unit: Unit = Unit.ROW) -> Guarantee:
+        """Return what one release of counts promises; a function of the parameters alone."""
+        rho = None
+        if self._gaussian:
+            mu = exact(gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)))
+            rho = decimal_above(mu**2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
+        return Guarantee(self.epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, unit=unit)
+
+    def check(self, n_cells: int, most: int) -> None:
+        """Refuse, before anything is spent, counts up to `most` that do not fit."""
+        if self._gaussian:
+            self._portion.check(n_cells, counts_squared(self.relation) * _FINE**2, most * _FINE)
+
+    def draw(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
+        """Return integers plus noise, each with its own."""
+        if self._gaussian:
+            return self._portion.measured(counts * _FINE, counts_squared(self.relation) * _FINE**2, generator)
+        noise = discrete_laplace(self.scale, counts.size, generator).reshape(counts.shape)
+        # Cut off together with what it hides, or the cut would show it.
+        np.clip(noise, -FARTHEST - counts, FARTHEST - counts, out=noise)
+        return np.asarray(noise + counts)
+
+
+def count_law(epsilon: float, delta: float, relation: Relation, kind: str = AUTO) -> CountLaw:
+    """Return the law that was asked for; by default the one of less noise, from public numbers alone.
+
+    Where Laplace noise is smaller, which it is but for a large delta, the delta is not spent.
+
+    Examples
+    --------
+    >>> count_law(1.0, 1e-6, Relation.REPLACE).kind, count_law(1.0, 0.4, Relation.REPLACE).kind
+    ('laplace', 'gaussian')
+    """
+    kind = one_of("law", kind, (AUTO, *KINDS))
+    if kind != AUTO:
+        return CountLaw(epsilon, delta, relation, kind)
+    pure = CountLaw(epsilon, 0.0, relation)
+    if probability_below_one("delta", delta) == 0:
+        return pure
+    gaussian = CountLaw(epsilon, delta, relation, "gaussian")
+    return min((pure, gaussian), key=lambda law: law.noise_sd)

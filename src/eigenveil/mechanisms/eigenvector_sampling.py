@@ -1,0 +1,226 @@
+"""Iterative eigenvector sampling (Amin, Dick, Kulesza, Munoz and Vassilvitskii 2018), with its joint cost."""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..accounting.calibration import decimal_above, exact, float_above
+from ..accounting.sensitivity import diagonal_l1
+from ..errors import CapacityError, InvalidParameterError, positive_number
+from ..guarantee import DIRECTION_CAVEAT, FLOAT_CAVEAT, Guarantee, Numerics, Relation
+from ..numerics import FloatArray, IntArray
+from ..sampling import bingham
+from ..sampling.certified import ExactMatrix
+from ..sampling.discrete import discrete_laplace
+from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
+from .base import Integers, Values
+from .sampled import SamplingLaw, integer_directions, quadratic_forms
+
+_LEAST_SHARE = 1e-6
+
+
+class EigenvectorSampling(SamplingLaw):
+    """Directions drawn one after the other with density exp(h_i u'Cu) on the complement of the earlier ones.
+
+    Formal guarantee
+    ----------------
+    Pure epsilon. The directions u_1, u_2, ... are orthonormal, so one row x moves sum h_i (u_i . x)^2 by at most
+    max h_i, and each normalizer by at most exp(h_i): together max h_i + sum h_i for replace and sum h_i for
+    add/remove (docs/explanation/sampling.md). ``"tight"``: equal strengths for the k wanted directions, then the
+    Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus discrete Laplace noise; exact, the rounding of the
+    directions included (docs/explanation/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
+    Laplace(2/e_0) first, h_i = e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d directions, stated
+    cost e_0 + sum e_i; the true cost is at most e_0 + (max e_i + sum e_i)/4 <= e_0 + sum e_i / 2.
+
+    Parameters
+    ----------
+    eigenvalue_share : float
+        Share of epsilon for the eigenvalues: a tenth by default, half with the paper's constants (which leaves it
+        open).
+    """
+
+    name = "eigenvector_sampling"
+    releases = "directions"
+    numerics = Numerics.IDEALIZED  # with the published constants
+    source = "Amin et al. 2018, Algorithm 1, with its joint cost"
+    use_when = "comparison: several directions, one after the other"
+    calibrations = ("tight", "paper")
+
+    def __init__(self, *, eigenvalue_share: float | None = None, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        default = 0.5 if self.calibration == "paper" else 0.1
+        self.eigenvalue_share = (
+            default if eigenvalue_share is None else positive_number("eigenvalue_share", eigenvalue_share)
+        )
+        if not _LEAST_SHARE <= self.eigenvalue_share <= 1 - _LEAST_SHARE:
+            raise InvalidParameterError(
+                "eigenvalue_share must lie between 0 and 1, and a millionth from both at least."
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters in JSON types."""
+        return {**super().parameters(), "eigenvalue_share": self.eigenvalue_share}
+
+    @classmethod
+    def numerics_in_words(cls) -> str:
+        """Return what the numerics depend on."""
+        return f"{Numerics.EXACT.value}; {Numerics.IDEALIZED.value} with the published constants"
+
+    @property
+    def _eigenvalue_epsilon(self) -> Fraction:
+        return self.matrix_epsilon * exact(self.eigenvalue_share)
+
+    @property
+    def _direction_epsilon(self) -> Fraction:
+        return self.matrix_epsilon - self._eigenvalue_epsilon
+
+    def guarantee(self) -> Guarantee:
+        """Return pure epsilon, exact; with the paper's constants the smaller epsilon they really cost, idealized."""
+        if self.calibration == "tight":
+            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
+        # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
+        factor = Fraction(1, 2) if self.relation is Relation.REPLACE else Fraction(1, 4)
+        epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
+        caveats = (DIRECTION_CAVEAT, FLOAT_CAVEAT)
+        return Guarantee(epsilon, 0.0, self.relation, Numerics.IDEALIZED, caveats=caveats, claimed=(self.epsilon, 0.0))
+
+    def check_grid(self, grid: int) -> None:
+        """Refuse a strength that no certificate is sure to reach."""
+        self.check_count()
+        if self.calibration == "tight":
+            self.check_strength(self._exact_strength(grid), grid)
+            # However coarse their integers, a quotient moves by one for every direction and two more.
+            if (self.n_components + 2) / self._eigenvalue_epsilon > 2**50:
+                raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
+
+    def shifts(self, grid: int) -> Mapping[str, int]:
+        """Return the bits of the quotients that the noise drowns: its scale is left about 2^34 of their integers."""
+        if self.calibration == "paper":
+            return {}
+        scale = int(diagonal_l1(self.relation) * grid / self._eigenvalue_epsilon)
+        return {"quotients": max(0, scale.bit_length() - 34)}
+
+    def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
+        """Draw directions, then the variances along them and, with our constants, what they leave of the trace."""
+        if self.calibration == "tight":
+            return {**self._draw_exactly(gram, grid, generator), **self.draw_count(n_rows, grid, generator)}
+        directions, values = self._sampled(gram.astype(np.float64) / grid, generator)
+        return {
+            "directions": integer_directions(directions),
+            "quotients": np.rint(values * grid).astype(np.int64),
+            **self.draw_count(n_rows, grid, generator),
+        }
+
+    def _draw_exactly(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
+        matrix, shift = ExactMatrix(gram), 48 + self.shifts(grid)["quotients"]
+        directions = exact_directions(matrix, self._exact_strength(grid) / grid, self.n_components, generator)
+        values = np.array([value >> shift for value in variances_along(matrix, directions)])
+        sensitivity = variances_sensitivity(directions, grid, int(diagonal_l1(self.relation)), shift)
+        scale = float_above(sensitivity / self._eigenvalue_epsilon)
+        return {"directions": directions, "quotients": values + discrete_laplace(scale, values.size, generator)}
+
+    def _order(self, values: FloatArray, count: int) -> NDArray[np.intp]:
+        return np.argsort(-values[:count], kind="stable")
+
+    def directions(self, values: Values) -> FloatArray:
+        """Return the sampled directions, by falling noisy variance."""
+        drawn = super().directions(values)
+        return np.asarray(drawn[self._order(values["quotients"], len(drawn))][: self.n_components])
+
+    def variances(self, values: Values, n_rows: int) -> FloatArray:
+        """Return the noisy variances of the sampled directions; the other ones share the rest of the trace evenly."""
+        quotients, d = values["quotients"] / n_rows, self.n_features
+        count = len(values["directions"])
+        others = np.full(d - count, max(0.0, float(quotients[count:].sum())) / max(1, d - count))
+        return np.append(np.maximum(np.sort(quotients[:count])[::-1], 0.0), others)
+
+    def variance_reach(self, n_rows: int) -> float | None:
+        """Return ln 20 scales of the Laplace noise; the published constants release no variances along directions."""
+        if self.calibration == "paper":
+            return None
+        return math.log(20) * float(diagonal_l1(self.relation) / self._eigenvalue_epsilon) / n_rows
+
+    def second_moment(self, values: Values, n_rows: int) -> FloatArray:
+        """Rebuild the matrix; what the sampled directions leave of the trace is spread evenly over the others."""
+        drawn, quotients = super().directions(values), values["quotients"] / n_rows
+        k, d = drawn.shape
+        matrix = (drawn.T * quotients[:k]) @ drawn
+        if k < d:
+            matrix += max(0.0, float(quotients[k])) / (d - k) * (np.eye(d) - drawn.T @ drawn)
+        return np.asarray((matrix + matrix.T) / 2)
+
+    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
+        """Return sampled directions of the public matrix, by falling noisy variance."""
+        draws = (self._sampled(second_moment, generator) for _ in range(size))
+        return np.stack([drawn[self._order(values, len(drawn))][: self.n_components] for drawn, values in draws])
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return the loss with our constants; the published strengths depend on the data."""
+        return None if self.calibration == "paper" else super().first_order_loss(eigenvalues, n_rows)
+
+    def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray | None:
+        """Return the exponents of directions and quotients; the normalizers of later directions are left out."""
+        if self.calibration == "paper":
+            return None
+        forms = quadratic_forms(values["directions"], C)
+        rest = np.trace(C) - forms.sum(axis=1, keepdims=True)
+        misses = np.abs(values["quotients"] - np.hstack([forms, rest])).sum(axis=1)
+        rate = float(self._eigenvalue_epsilon / diagonal_l1(self.relation))
+        return np.asarray(self.strength * forms.sum(axis=1) - rate * misses) + self.count_log_density(values, n_rows)
+
+    def _sampled(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return directions and their noisy variances; with our constants also what these leave of the trace."""
+        return (self._draw_as_published if self.calibration == "paper" else self._draw_tight)(C, generator)
+
+    @property
+    def strength(self) -> float:
+        """The factor of C in the exponent of every direction, with our constants and on a fine grid."""
+        return float(self._direction_epsilon / self._cost)
+
+    @property
+    def _cost(self) -> int:
+        return self.n_components + 1 if self.relation is Relation.REPLACE else self.n_components
+
+    def _exact_strength(self, grid: int) -> Fraction:
+        """Return the strength less the slack of rounded directions, rounded down to 64 bits."""
+        slack = direction_slack(self.n_features, self.n_components, grid)
+        strength = self._direction_epsilon / (self._cost * (1 + slack))
+        unit = Fraction(2) ** (strength.numerator.bit_length() - strength.denominator.bit_length() - 64)
+        return strength // unit * unit
+
+    # In floats: for planning on public matrices, and the published constants.
+
+    def _draw_tight(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        k = self.n_components
+        directions = _sample_directions(C, np.full(k, self.strength), generator)
+        # The quotients and the rest of the trace are the diagonal of V'CV in a basis of the whole space.
+        quotients = np.einsum("ki,ij,kj->k", directions, C, directions, optimize=True)
+        rest = float(np.trace(C) - quotients.sum())
+        scale = float_above(diagonal_l1(self.relation) / self._eigenvalue_epsilon)
+        return directions, np.append(quotients, rest) + generator.laplace(0.0, scale, k + 1)
+
+    def _draw_as_published(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        d = self.n_features
+        epsilon_0 = float(self._eigenvalue_epsilon)
+        eigenvalues = np.linalg.eigvalsh(C)[::-1] + generator.laplace(0.0, 2 / epsilon_0, d)
+        weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
+        strengths = float(self._direction_epsilon) * weights / weights.sum() / 4
+        return _sample_directions(C, strengths, generator), eigenvalues
+
+
+def _sample_directions(C: FloatArray, strengths: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return orthonormal rows, each drawn on the complement of those before it."""
+    d = C.shape[0]
+    basis = np.eye(d)  # rows span the complement of what was drawn
+    directions = np.empty((strengths.size, d))
+    for i, strength in enumerate(strengths):
+        u = bingham(strength * (basis @ C @ basis.T), generator) if len(basis) > 1 else generator.choice([-1.0, 1.0], 1)
+        directions[i] = u @ basis
+        if len(basis) > 1:
+            basis = scipy.linalg.null_space(u[None, :]).T @ basis
+    return directions

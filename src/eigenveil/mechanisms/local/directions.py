@@ -1,0 +1,263 @@
+"""What `double_cap` and `one_bit` share: rows become directions, and a bit settles the trace.
+
+A row of norm r < 1 keeps its direction with probability r^2 and is a uniform direction else. The signal is then
+xx' up to a multiple of the identity, and that multiple is the trace, told by randomized response on the same coin.
+"""
+
+import hashlib
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ...accounting.calibration import exact, share_below
+from ...numerics import FloatArray
+from ...sampling.discrete import Coin, logistic_coin
+from .base import ByteArray, LocalLaw, Totals
+
+# Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
+DIRECTION_SCALE = 2**15 - 1
+
+
+def uniform_directions(size: int, n_features: int, generator: np.random.Generator) -> FloatArray:
+    """Draw directions from the uniform law on the sphere."""
+    normals = generator.standard_normal((size, n_features))
+    return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+
+
+def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
+    """Return the squared norms of integer rows: exact, in any order, since they stay below 2^53."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows), dtype=np.int64)
+
+
+def unit_vectors(rows: FloatArray) -> FloatArray:
+    """Return the directions of integer rows; that of the zero row is not used, and the first axis."""
+    squared = squared_norms(rows)
+    directions = rows / np.sqrt(np.maximum(squared, 1))[:, None]
+    directions[squared == 0, 0] = 1.0
+    return np.asarray(directions)
+
+
+def unit_vector(row: FloatArray) -> FloatArray:
+    """Return the direction of an integer row; the zero row stays."""
+    return np.asarray(row / max(1.0, float(np.linalg.norm(row))))
+
+
+def quantized(directions: FloatArray) -> FloatArray:
+    """Return the integer vectors that stand for unit vectors: pure post-processing."""
+    return np.rint(directions * DIRECTION_SCALE)
+
+
+class DirectionLaw(LocalLaw):
+    """A law whose report is about the row's direction, and a bit about its length."""
+
+    row_bits = 16
+    entry_limit = (DIRECTION_SCALE + 1) ** 2
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.measures_trace = self.row_norms == "any"
+        self.trace_bytes = int(self.measures_trace)
+        share = exact(self.trace_share) if self.measures_trace else Fraction(0)
+        self.trace_epsilon = share_below(exact(self.epsilon) * share)
+        self.direction_epsilon = share_below(exact(self.epsilon) * (1 - share))
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of the guarantee must know."""
+        if self.measures_trace:
+            return ()
+        return ("The trace is taken as known: every row was scaled to the norm bound, but zero rows were not.",)
+
+    @cached_property
+    def trace_coin(self) -> Coin:
+        """The coin that tells the truth about the trace."""
+        return logistic_coin(exact(self.trace_epsilon))
+
+    @abstractmethod
+    def _respond(
+        self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
+    ) -> ByteArray:
+        """Return payloads of integer rows, without the trace bit; where `kept` is false the direction is uniform."""
+
+    @abstractmethod
+    def _signal(self, sums: FloatArray) -> FloatArray:
+        """Return the sum of unbiased estimates of xx', up to a multiple of I, from sums in units of 1."""
+
+    @abstractmethod
+    def _signal_variance(self, squared_norm: float) -> float:
+        """Return the variance of one report's traceless part."""
+
+    @property
+    @abstractmethod
+    def _signal_reach(self) -> float:
+        """The largest norm of the traceless part of one report's estimate, over that of uu', sqrt(1 - 1/d)."""
+
+    def perturb(self, rows: FloatArray, ids: ByteArray, generator: np.random.Generator) -> ByteArray:
+        """Return the payloads of integer rows."""
+        squared = squared_norms(rows)
+        kept = squared > 0
+        if self.measures_trace:
+            # An integer below 4^bits against an integer: the coin's bias is exactly r^2. The zero row is never kept.
+            kept = generator.integers(0, 4**self.row_bits, len(rows)) < squared
+        body = self._respond(rows, kept, ids, generator)
+        if not self.measures_trace:
+            return body
+        return self._with_trace_bit(body, kept == self.trace_coin.toss(len(rows), generator))
+
+    def _log_mixture(
+        self, row: FloatArray, kept: FloatArray, dropped: FloatArray, bits: NDArray[Any] | None
+    ) -> FloatArray:
+        """Return the log of the mixture over the coin that keeps the direction or drops it.
+
+        `kept` and `dropped` are the densities of reports in the two cases; `bits` reports the coin noisily.
+        """
+        squared = float(row @ row) / 4.0**self.row_bits
+        if bits is None:
+            return np.log(kept if squared > 0 else dropped)
+        truth = 1 / (1 + math.exp(-self.trace_epsilon))
+        said_kept = np.where(bits == 1, truth, 1 - truth)
+        return np.asarray(np.log(squared * kept * said_kept + (1 - squared) * dropped * (1 - said_kept)))
+
+    def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
+        return np.hstack([body, bits.astype(np.uint8)[:, None]])
+
+    def _trace_in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
+        if not self.measures_trace:
+            return np.ones(len(payloads), dtype=bool)
+        return np.asarray(payloads[:, -1] <= 1)
+
+    def _ones(self, payloads: ByteArray) -> int:
+        return int(np.count_nonzero(payloads[:, -1])) if self.measures_trace else 0
+
+    def _unit_length(self, integers: FloatArray) -> NDArray[np.bool_]:
+        # Each coordinate is rounded by at most 1/2, so the length by at most sqrt(d)/2.
+        slack = math.sqrt(self.n_features) / 2 + 1
+        lengths = np.sqrt(np.einsum("ij,ij->i", integers, integers))
+        return np.asarray(np.abs(lengths - DIRECTION_SCALE) <= slack)
+
+    def trace(self, totals: Totals) -> float:
+        """Return the unbiased estimate of tr A, for rows of norm at most 1."""
+        return self._trace(totals.ones / totals.n_reports)
+
+    def _trace(self, share: float) -> float:
+        """Return the estimate of tr A from the share of ones among the trace bits."""
+        return 0.5 + (share - 0.5) / math.tanh(self.trace_epsilon / 2) if self.measures_trace else 1.0
+
+    def _estimated(self, sums: FloatArray, ones: float, n_reports: int) -> FloatArray:
+        """Return the traceless part of the signal, plus the trace."""
+        moment = self._signal(sums / DIRECTION_SCALE**2) / n_reports
+        d = self.n_features
+        moment[np.diag_indices(d)] += (self._trace(ones / n_reports) - np.trace(moment)) / d
+        return moment
+
+    def trace_variance(self, squared_norm: float = 1.0) -> float:
+        """Return the variance of one report's estimate of r^2."""
+        if not self.measures_trace:
+            return 0.0
+        return 1 / (4 * math.sinh(self.trace_epsilon / 2) ** 2) + squared_norm * (1 - squared_norm)
+
+    def variance(self, squared_norm: float = 1.0) -> float:
+        """Return the mean squared Frobenius error of one report's estimate."""
+        return self._signal_variance(squared_norm) + self.trace_variance(squared_norm) / self.n_features
+
+    @property
+    def off_diagonal_sd(self) -> float:
+        """Return the square root of the variance of the traceless part over its dimension."""
+        d = self.n_features
+        return math.sqrt(self._signal_variance(0.0) * 2 / ((d - 1) * (d + 2)) / 2)
+
+    @property
+    def pull(self) -> float:
+        """Return the Frobenius norm of the largest report: its traceless part, and its trace."""
+        d, trace = self.n_features, 1.0
+        if self.measures_trace:
+            trace = 0.5 + 0.5 / math.tanh(self.trace_epsilon / 2)
+        return math.sqrt((1 - 1 / d) * self._signal_reach**2 + trace**2 / d)
+
+
+# Normals are quantiles at the middles of 2^16 cells, in units of 2^-12: variance 1 - 2e-5, at most 4.2.
+_CELLS = 2**16
+_UNIT = 2.0**12
+# Entries of the inverse factor are integers of 2^-36: at rank 50 their rounding moves the entries of a basis by 0.004
+# of the last place.
+_FACTOR_UNIT = 2.0**36
+# A row that lies in the span of those before it, but for this share of its square, is left out: by chance 3 times in
+# 1e8 at d = 4, and never at d = 10. Who searches for such identifiers must not get NaN into the sums.
+_DEPENDENT = 2.0**-16
+_DIRECTION = b"eigenveil local one_bit direction 1"
+_SUBSPACE = b"eigenveil local one_bit subspace 1"
+
+
+def public_bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
+    """Return the integer bases (n x rank x n_features) of the uniform subspaces that identifiers stand for.
+
+    Examples
+    --------
+    >>> ids = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    >>> bases = public_bases(ids, 6, 3)
+    >>> np.array_equal(bases[1], public_bases(ids[1:], 6, 3)[0])
+    True
+    >>> np.round(bases[0] @ bases[0].T / DIRECTION_SCALE**2, 3) + 0.0
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    if rank == 1:
+        return public_directions(ids, n_features)[:, None, :]
+    words = np.frombuffer(_hashed(_SUBSPACE, ids, 2 * rank * n_features), dtype="<u2")
+    return orthonormal(normal_table()[words].reshape(len(ids), rank, n_features))
+
+
+def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
+    """Return the integer directions that identifiers stand for at rank 1, uniform on the sphere.
+
+    As in version 0.1, whose reports are still added up; a quantile function may round its last bit as it likes there.
+    """
+    words = np.frombuffer(_hashed(_DIRECTION, ids, 8 * n_features), dtype="<u8").reshape(len(ids), n_features)
+    normals = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
+    return quantized(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+
+
+def _hashed(label: bytes, ids: ByteArray, length: int) -> bytes:
+    return b"".join(hashlib.shake_256(label + identifier.tobytes()).digest(length) for identifier in ids)
+
+
+@cache
+def normal_table() -> FloatArray:
+    """Return the integers that 16-bit words stand for; no quantile is near enough to a half to round differently."""
+    return np.asarray(np.rint(_UNIT * special.ndtri((np.arange(_CELLS) + 0.5) / _CELLS)))
+
+
+def orthonormal(rows: FloatArray) -> FloatArray:
+    """Return integer bases of the spans of integer rows (n x rank x d), orthonormal in units of `DIRECTION_SCALE`.
+
+    With G the rows and G G' = L L', the basis is inv(L) G. Products of matrices are of integers below 2^53 in every
+    partial sum; all else is elementwise.
+    """
+    n, rank, _ = rows.shape
+    # The reports come last, so that every step runs over all of them.
+    rest = np.ascontiguousarray((rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0))
+    inverse = np.zeros((rank, rank, n))
+    smallest = _DEPENDENT * np.einsum("iin->in", rest)
+    for j in range(rank):
+        pivot = rest[j, j]
+        free = pivot > smallest[j]
+        scale = np.where(free, 1.0 / np.sqrt(np.where(free, pivot, 1.0)), 0.0)
+        inverse[j, j] = 1.0
+        inverse[j, : j + 1] *= scale
+        column = rest[j + 1 :, j] * scale
+        rest[j + 1 :, j + 1 :] -= column[:, None] * column[None, :]
+        inverse[j + 1 :, : j + 1] -= column[:, None] * inverse[j, None, : j + 1]
+    # Normals are below 2^15: within this every partial sum of the product is below 2^53.
+    largest = 2.0**38 / rank
+    factor = np.rint(np.clip(inverse * _FACTOR_UNIT, -largest, largest)).transpose(2, 0, 1)
+    bases = np.rint(np.matmul(factor, rows) * (DIRECTION_SCALE / _FACTOR_UNIT))
+    # A bound on what one report adds, proved by this line. Only bases far from orthonormal pass it, and none by chance.
+    bases[np.square(bases).sum(axis=1).max(axis=1) > 2 * DIRECTION_SCALE**2] = 0.0
+    return np.asarray(bases)

@@ -1,0 +1,193 @@
+"""`double_cap`: a direction drawn near the client's own, or near its opposite, a little more often than not.
+
+docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
+(d-1)/2) law. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ...errors import integer_between, positive_number
+from ...guarantee import Guarantee, Numerics
+from ...numerics import FloatArray, IntArray
+from .base import ByteArray
+from .directions import DIRECTION_SCALE, DirectionLaw, quantized, uniform_directions, unit_vector, unit_vectors
+
+_CAVEAT = (
+    "The direction of a report is computed in float64 from the row and then rounded to 16 bits a coordinate: the "
+    "chances of these integers differ from those of the proof in the last bits of float64, by an amount that is tiny "
+    "where it is known and not proved to be (after Mironov 2012)."
+)
+
+
+@dataclass(frozen=True)
+class CapLaw:
+    """The law of a double-cap report for a unit row; every number is public.
+
+    Attributes
+    ----------
+    n_features, epsilon : int, float
+    threshold : float
+        A direction u is in the caps of x where (u.x)^2 is above it.
+    mass : float
+        Probability of the caps under a uniform direction.
+    hit : float
+        Probability of the caps in a report.
+    alpha : float
+        E[uu'] = alpha xx' + (1 - alpha)/d I: what is left of the signal.
+
+    Examples
+    --------
+    >>> law = CapLaw.best(100, 1.0)
+    >>> round(law.alpha, 5), round(law.variance() / 100**2, 2)
+    (0.00577, 2.98)
+    """
+
+    n_features: int
+    epsilon: float
+    threshold: float
+    mass: float
+    hit: float
+    alpha: float
+
+    @classmethod
+    def at(cls, n_features: int, epsilon: float, threshold: float) -> Self:
+        """Return the law with a given threshold."""
+        d, gain = n_features, math.expm1(epsilon)
+        mass = float(special.betaincc(0.5, (d - 1) / 2, threshold))
+        # E[t; t > threshold] = weighted/d, because t times the Beta(1/2) density is a Beta(3/2) density over d.
+        weighted = float(special.betaincc(1.5, (d - 1) / 2, threshold))
+        normalizer = 1 + gain * mass
+        alpha = gain * (weighted - mass) / (normalizer * (d - 1))
+        return cls(d, epsilon, threshold, mass, (1 + gain) * mass / normalizer, alpha)
+
+    @classmethod
+    def best(cls, n_features: int, epsilon: float) -> Self:
+        """Return the law whose threshold makes alpha largest.
+
+        There the threshold is E[t] itself: (d threshold - 1)(1 + c q) - c (w - q), c = e^epsilon - 1, is zero. It
+        increases in the threshold (its derivative is d (1 + c q)), so bisection finds the one root.
+        """
+        d = integer_between("n_features", n_features, 2)
+        gain = math.expm1(positive_number("epsilon", epsilon))
+        low, high = 1 / d, 1.0
+        while high - low > 4e-16 * high:
+            middle = (low + high) / 2
+            mass = special.betaincc(0.5, (d - 1) / 2, middle)
+            weighted = special.betaincc(1.5, (d - 1) / 2, middle)
+            if (d * middle - 1) * (1 + gain * mass) < gain * (weighted - mass):
+                low = middle
+            else:
+                high = middle
+            if middle in (low, high) and math.nextafter(low, 2) >= high:
+                break
+        return cls.at(d, epsilon, low)
+
+    def draw(self, directions: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return one report direction for every unit row of `directions`."""
+        n, d = directions.shape
+        squared_cosine = self.draw_squared_cosine(n, generator)
+        signs = generator.choice(np.array([-1.0, 1.0]), size=n)
+        aside = generator.standard_normal((n, d))
+        # Twice: the second projection takes out what rounding left of the first.
+        for _ in range(2):
+            aside -= np.einsum("ij,ij->i", aside, directions)[:, None] * directions
+        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+        aside *= np.sqrt(1 - squared_cosine)[:, None]
+        aside += (signs * np.sqrt(squared_cosine))[:, None] * directions
+        return aside
+
+    def draw_squared_cosine(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Draw t = (u.x)^2: beyond the threshold with probability `hit`, else up to it."""
+        shape = (self.n_features - 1) / 2
+        inside = generator.random(size) < self.hit
+        uniform = generator.random(size)
+        # Each side is inverted from its own tail, so no digits are lost to a difference from 1.
+        t = np.empty(size)
+        t[inside] = special.betainccinv(0.5, shape, self.mass * uniform[inside])
+        rest = float(special.betainc(0.5, shape, self.threshold))
+        t[~inside] = special.betaincinv(0.5, shape, rest * uniform[~inside])
+        # An inverse may cross the threshold by a rounding, and the cap is defined by the threshold.
+        t[inside] = np.maximum(t[inside], self.threshold)
+        t[~inside] = np.minimum(t[~inside], self.threshold)
+        return t
+
+    def variance(self, squared_norm: float = 1.0) -> float:
+        """Return E|S - E S|_F^2 of S = (uu' - I/d)/alpha."""
+        return (1 - 1 / self.n_features) * (1 / self.alpha**2 - squared_norm**2)
+
+
+class DoubleCap(DirectionLaw):
+    """The default: pure epsilon, d numbers a report.
+
+    Formal guarantee
+    ----------------
+    Pure epsilon-local differential privacy. Given the coin that keeps the direction or replaces it by a uniform one,
+    the density of u with respect to the uniform law takes the values 1/(1 + c q) and e^e/(1 + c q), or 1 in
+    between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is randomized
+    response with the rest. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for
+    means; this version for second moments is eigenveil's.
+    """
+
+    name = "double_cap"
+    numerics = Numerics.IDEALIZED
+    source = "new in eigenveil, after the caps for means of Bhowmick et al. 2018"
+    use_when = "delta = 0; the default"
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.payload_bytes = 2 * self.n_features + self.trace_bytes
+
+    @cached_property
+    def caps(self) -> CapLaw:
+        """The best caps for the direction's part of epsilon."""
+        return CapLaw.best(self.n_features, self.direction_epsilon)
+
+    def guarantee(self) -> Guarantee:
+        """Return pure epsilon; the proof is for real arithmetic, the sampler works in float64."""
+        return Guarantee(self.epsilon, numerics=self.numerics, caveats=(_CAVEAT, *self.caveats))
+
+    def _respond(
+        self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
+    ) -> ByteArray:
+        reports = self.caps.draw(unit_vectors(rows), generator)
+        reports[~kept] = uniform_directions(int((~kept).sum()), self.n_features, generator)
+        integers = quantized(reports).astype("<i2")
+        return integers.view(np.uint8).reshape(len(reports), -1)
+
+    def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
+        """Return the log density of a direction, with respect to the uniform law, and of the trace bit."""
+        caps, directions = self.caps, self._integers(payloads) / DIRECTION_SCALE
+        inside = np.square(directions @ unit_vector(row)) > caps.threshold
+        kept = np.where(inside, caps.hit / caps.mass, (1 - caps.hit) / (1 - caps.mass))
+        bits = payloads[:, -1] if self.measures_trace else None
+        return self._log_mixture(row, kept, np.ones(len(kept)), bits)
+
+    def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
+        """Check that the direction has unit length up to the quantization, which honest ones always have."""
+        return self._unit_length(self._integers(payloads)) & self._trace_in_range(payloads)
+
+    def fold(self, payloads: ByteArray, ids: ByteArray) -> tuple[IntArray, int]:
+        """Sum v v' exactly: every partial sum in float64 is an integer below 2^53."""
+        integers = self._integers(payloads)
+        return (integers.T @ integers).astype(np.int64)[None], self._ones(payloads)
+
+    def _integers(self, payloads: ByteArray) -> FloatArray:
+        block = np.ascontiguousarray(payloads[:, : 2 * self.n_features])
+        return block.view("<i2").astype(np.float64)
+
+    def _signal(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums[0] / self.caps.alpha)
+
+    def _signal_variance(self, squared_norm: float) -> float:
+        return self.caps.variance(squared_norm)
+
+    @property
+    def _signal_reach(self) -> float:
+        return 1 / self.caps.alpha

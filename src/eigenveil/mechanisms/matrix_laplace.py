@@ -1,0 +1,139 @@
+"""The matrix Laplace law: a balanced difference of two random positive matrices, pure epsilon."""
+
+import math
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from ..accounting.calibration import float_above
+from ..accounting.sensitivity import nuclear
+from ..guarantee import Guarantee, Numerics, Relation
+from ..numerics import FloatArray
+from ..sampling import wishart
+from ..sampling.matrices import LazyMatrix
+from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference
+from .additive import RealNoiseLaw
+
+
+class MatrixLaplace(RealNoiseLaw):
+    """C + W1 - W2 with W1, W2 positive semidefinite: what the Laplace law is to numbers.
+
+    Replace: (W1, W2) has a joint density proportional to exp(-max(tr W1, tr W2)/(2c)). Add/remove: proportional to
+    exp(-(tr W1 + tr W2)/(2c)), so that they are independent Wishart(d + 1, c I). Both with c = 1/(2 epsilon).
+
+    Formal guarantee
+    ----------------
+    Pure epsilon-differential privacy. One unit changes C by D with traces of D+ and D- at most 1, under add/remove one
+    of them 0. Shifting (W1, W2) by (D+, D-) raises the larger trace, or the sum of the two, by at most 1, and so
+    lowers the density by at most exp(epsilon): docs/explanation/matrix_laplace.md has the proof. New in eigenveil.
+    ``calibration="tight"`` is the law of version 0.1, whose files name it so: independent Wisharts under replace too,
+    with c = 1/epsilon.
+
+    Examples
+    --------
+    >>> law = MatrixLaplace(epsilon=0.5, n_features=10)
+    >>> law.noise_scale(), round(law.off_diagonal_sd, 2)
+    (1.0, 9.26)
+    """
+
+    name = "matrix_laplace"
+    source = "new in eigenveil; nearest: d'Orsi and Novikov 2026"
+    use_when = "delta = 0; the default"
+    calibrations = ("balanced", "tight")
+
+    def guarantee(self) -> Guarantee:
+        """Return pure epsilon for the relation."""
+        return self._promise
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the larger trace alone counts, and not the sum of the two."""
+        return self.relation is Relation.REPLACE and self.calibration == "balanced"
+
+    @property
+    def sharp_trace(self) -> bool:
+        """Its trace has a variance below 8/epsilon^2 at every width."""
+        return self.balanced
+
+    @cached_property
+    def _scale(self) -> Fraction:
+        sensitivity = 1 if self.balanced else nuclear(self.relation)
+        return sensitivity / (2 * self.matrix_epsilon)
+
+    @cached_property
+    def _scale_above(self) -> float:
+        return float_above(self._scale)
+
+    def noise_scale(self) -> float:
+        """Return c, rounded up."""
+        return self._scale_above
+
+    def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyMatrix:
+        """Return W1 - W2; c is rounded up."""
+        d, scale = self.n_features, float_above(self._scale * unit)
+        if self.balanced:
+            return LazyBalancedDifference(d, scale, generator)
+        return LazyWishartDifference(d, d + 1, scale, generator)
+
+    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
+        """Return a quick float draw of W1 - W2, for simulation alone."""
+        scale, d = self.noise_scale() * grid, self.n_features
+        first, second = (wishart(d + 1, scale, d, generator) for _ in range(2))
+        if self.balanced:
+            traces = np.trace(first), np.trace(second)
+            first *= sum(traces) / traces[0]
+            second *= sum(traces) / traces[1] * generator.random() ** (1 / self._dimension)
+            if generator.random() < 0.5:
+                first, second = second, first
+        first -= second
+        return first
+
+    @property
+    def _dimension(self) -> float:
+        """Of the symmetric matrices: p = d(d+1)/2."""
+        return self.n_features * (self.n_features + 1) / 2
+
+    def log_density(self, noise: FloatArray) -> FloatArray:
+        """Return the leading term of the log density: the exponent at W1 = N+, W2 = N-, where it is largest.
+
+        It is exact for d = 1; beside it there is a factor of slow growth.
+        """
+        eigenvalues = np.linalg.eigvalsh(noise)
+        up, down = (np.maximum(sign * eigenvalues, 0).sum(axis=1) for sign in (1, -1))
+        size = np.maximum(up, down) if self.balanced else up + down
+        return np.asarray(-size / (2 * self.noise_scale()))
+
+    @property
+    def off_diagonal_sd(self) -> float:
+        """Twice c sqrt((d+1)(2p+1)/(p+2)), p = d(d+1)/2; for independent Wisharts c sqrt(2(d + 1))."""
+        p, degrees = self._dimension, self.n_features + 1
+        if self.balanced:
+            return 2 * self.noise_scale() * math.sqrt(degrees * (2 * p + 1) / (p + 2))
+        return self.noise_scale() * math.sqrt(2 * degrees)
+
+    @property
+    def trace_variance(self) -> float:
+        """16 c^2 p(2p+1)/((p+1)(p+2)); for independent Wisharts 4 c^2 d(d+1)."""
+        p, c = self._dimension, self.noise_scale()
+        return 16 * c**2 * p * (2 * p + 1) / ((p + 1) * (p + 2)) if self.balanced else 8 * c**2 * p
+
+    @property
+    def excess(self) -> float:
+        """That of the difference of two free Wisharts, d/(2(d+1)): R(g) = ag/(1 - bg^2) with b over a."""
+        return self.n_features / (2 * (self.n_features + 1))
+
+    @property
+    def noise_reach(self) -> float:
+        """Entries of a Wishart are at most its largest diagonal one, c times a chi-square of d + 1 degrees.
+
+        Such a chi-square passes m + 2 sqrt(m t) + 2t with probability at most exp(-t); here t = 400. The difference
+        has two such terms, and a balanced one is the sum of two such differences (docs/explanation/theory.md).
+        """
+        degrees = self.n_features + 1
+        terms = 4 if self.balanced else 2
+        return terms * self.noise_scale() * (degrees + 2 * math.sqrt(400 * degrees) + 800)

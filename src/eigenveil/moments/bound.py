@@ -1,0 +1,187 @@
+"""`RowBound`: the public rule that maps a row of numbers to a row of integers of bounded norm.
+
+The rule is the same element by element whatever the order, the layout or the batch, and its bound,
+q'q <= 4^bits, is a fact about integers. That is why the norm is taken *after* quantizing: a norm summed in
+floating point depends on the order of summation, and one bit of it could move a quantized entry.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError, InvalidParameterError
+from ..numerics import FloatArray
+from .kernels import EXACT_LIMIT, integers
+from .numpy_kernels import SINGLE_BITS, clip, persons_together, squared_norms, weigh
+from .row_rule import RowRule
+from .units import NOT_PERSONS, SHARE_BITS, Units
+
+EXACT_INTEGER_BITS = 53  # below 2^53 every integer is a float64, see `one_pass.EXACT_LIMIT`
+# Up to this exponent a power of two is a normal float64, and so is its inverse.
+_ONE_FACTOR = 1000
+NOT_FINITE = (
+    "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
+    "missing= of open_table, or by a RowBound of on_invalid='zero'."
+)
+
+
+class RowBound(RowRule):
+    """A public bound on rows, and the exact integer grid they are put on.
+
+    The parameters are those of `RowRule`, the public record that travels with a release; this is the rule at work.
+
+    Examples
+    --------
+    >>> RowBound(5.0, bits=4).quantize(np.array([[3.0, 4.0], [30.0, 40.0]]))
+    array([[ 9., 12.],
+           [ 9., 12.]])
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compares and not self.on_ring:
+            raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
+
+    def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Return the integer rows, as float64, of a block of dense rows, each of them a unit.
+
+        `out`, a buffer of the same shape, saves the allocation.
+        """
+        return self.quantize_units(Units(rows), out)[0]
+
+    def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the integer rows of dense units, and the constant that is appended to each row."""
+        integers = self.single_integers(units.rows, out)
+        return integers, self.bound_units(integers, units)
+
+    def single_integers(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Return dense rows as integers, each held to norm 2^`single_bits` by itself."""
+        shift = None if self.shift is None else np.asarray(self.shift)
+        return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1], out)
+
+    def bound_units(self, integers: FloatArray, units: Units) -> FloatArray:
+        """Bring the integer rows of `quantize_values` to the bound of whole units, in place; return their constants."""
+        if units.starts is None:
+            if self.takes_persons:
+                raise InvalidDataError(NOT_PERSONS)
+            if units.shares is None:
+                return np.full(integers.shape[0], float(self.constant_units))
+            return weigh(integers, np.sqrt(np.ldexp(units.shares, -SHARE_BITS)), self.constant_units)
+        average = self.person_weight == "persons"
+        return persons_together(integers, units.starts, self.bits, self.constant_units, average)
+
+    @property
+    def by_one_factor(self) -> bool:
+        """Whether rows, as units, are moved, multiplied by `grid_factor`, truncated and clipped, and no more."""
+        return self.rows == "clip" and not self.takes_persons
+
+    @property
+    def single_bits(self) -> int:
+        """Rows are held to norm 2^this one by one: all of the bound, or room for what a person's rows share."""
+        return SINGLE_BITS if self.takes_persons and self.rows == "clip" else self.bits
+
+
+def quantize_values(
+    bound: RowBound,
+    rows: FloatArray,
+    factor: FloatArray,
+    shift: FloatArray | None,
+    n_features: int,
+    out: FloatArray | None = None,
+) -> FloatArray:
+    """Quantize rows that list some of their entries, the others being zero.
+
+    `factor` and `shift` broadcast against `rows`. This is the one implementation of the rule: dense blocks
+    list all entries, sparse ones list the stored entries padded with zeros, and both get the same integers.
+    Rows of persons are still to be shortened together, by `RowBound.bound_units`.
+    """
+    bits = bound.single_bits
+    if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
+        rows = rows.astype(np.float64)
+    grid = np.empty(rows.shape) if out is None else out
+    every = bound.rows == "unit"  # rows of any length become directions
+    squared = integers(rows, shift, factor, None if every else bits, grid)
+    long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
+    if long_rows.size:
+        directions = _rescaled(bound, rows, factor, shift, n_features, long_rows)
+        clip(directions, squared_norms(directions), np.ones(long_rows.size, dtype=bool), bits)
+        grid[long_rows] = directions
+    return grid
+
+
+def dense_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64."""
+    return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+
+
+def finite_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64, or raise where it has NaN or infinity."""
+    rows = dense_rows(batch)
+    if not np.isfinite(rows).all():
+        raise InvalidDataError(NOT_FINITE)
+    return rows
+
+
+def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+    """Put every finite row on an integer grid of its own, so fine as float64 can still add up its squares exactly.
+
+    Returns the integers q = trunc(2^-s x), as float64, the exponents s, and N = |q|^2. The largest entry of a row lies
+    in [2^(e-1), 2^e) with d * 4^e <= 2^53, so N is exact in any order of summation. Each step is exact or rounds
+    element by element, so what a row becomes depends on that row alone: not on its neighbours, layout or batch.
+    A row of zeros has s = 0.
+
+    Examples
+    --------
+    >>> integers, exponents, squared = integer_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> np.ldexp(np.sqrt(squared), exponents).tolist()
+    [5.0, 0.0]
+    """
+    target = target_exponent(rows.shape[1])
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    exponents = np.where(largest > 0, np.frexp(largest)[1].astype(np.int64) - target, 0)
+    # Two powers of two where one may be beyond the range of float64. What the first makes subnormal, and so inexact,
+    # is far below 1 after the second, so the integers are the same either way.
+    far = np.abs(exponents).max(initial=0) > _ONE_FACTOR
+    half = -exponents // 2 if far else -exponents
+    integers = rows * np.ldexp(1.0, half)[:, None]
+    if far:
+        integers *= np.ldexp(1.0, -exponents - half)[:, None]
+    np.trunc(integers, out=integers)
+    return integers, exponents, squared_norms(integers)
+
+
+def target_exponent(n_features: int) -> int:
+    """Return the largest e with d * 4^e <= 2^53: integer rows below 2^e have an exact squared norm."""
+    return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
+
+
+def _rescaled(
+    bound: RowBound,
+    rows: FloatArray,
+    factor: FloatArray,
+    shift: FloatArray | None,
+    n_features: int,
+    which: NDArray[np.intp],
+) -> FloatArray:
+    """Return the directions of rows of any length as integers whose squared norm is exact.
+
+    Works on mantissas and exponents apart, so nothing overflows, and brings the largest entry of every row
+    just below 2^e with d * 4^e <= 2^53.
+    """
+    chosen = rows[which].astype(np.float64)
+    finite = np.isfinite(chosen).all(axis=1)
+    if bound.on_invalid == "error" and not finite.all():
+        raise InvalidDataError(NOT_FINITE)
+    # Halved before subtracting: the difference of two floats of 1e308 must not overflow.
+    centred = chosen * 0.5 if shift is None else chosen * 0.5 - shift * 0.5
+    centred[~finite] = 0.0
+    mantissa, exponent = np.frexp(centred)
+    factor_mantissa, factor_exponent = np.frexp(factor[which] if factor.ndim == 2 else factor)
+    mantissa, carry = np.frexp(mantissa * factor_mantissa)
+    exponent = exponent + factor_exponent + carry
+    exponent[mantissa == 0] = np.iinfo(exponent.dtype).min // 4
+    target = target_exponent(n_features)
+    steps = exponent - exponent.max(axis=1, keepdims=True) + target
+    return np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))

@@ -1,0 +1,366 @@
+"""`Ring`: rows compared with their neighbours on a public ring, which needs neither a bound nor a mean.
+
+Rows stand on the ring in order of arrival, a public rule, and each is compared with the h rows after it: so with h on
+either side, k = 2h comparisons a row and n*h in all. One replaced row changes its own k comparisons and no other, and
+docs/explanation/comparisons.md proves what that costs. Of at most h rows, the steps go around again without meeting
+themselves, so that these numbers hold from two rows on.
+
+A comparison is a function of its two rows alone, to the last bit: `pairs` divides a difference by the root of a sum of
+squares of integers, which is exact (in floats it would depend on the batch), and `signs` asks which number is larger.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError
+from ..numerics import FloatArray
+from .bound import finite_rows, integer_rows
+from .row_rule import RowRule
+from .units import TWICE, Blocks, InBatches, Units
+
+COMPARISONS = 8
+"""How many comparisons a row takes part in."""
+
+
+class HoldsRows:
+    """What holds private rows, and so can be neither copied nor pickled."""
+
+    def _refuse_copy(self, *_: Any) -> NoReturn:
+        raise InvalidDataError("Comparisons in the making hold private rows and cannot be copied or pickled.")
+
+    __reduce__ = __reduce_ex__ = __getstate__ = _refuse_copy
+
+
+class Ring(HoldsRows):
+    """Turns batches of rows into comparisons of neighbours, the same ones whatever the cuts between batches.
+
+    It holds raw rows, the first h and the last h, and so it is neither pickled nor copied.
+
+    Parameters
+    ----------
+    rule : RowRule
+        What is compared, how often, and the public scale of every feature.
+
+    Examples
+    --------
+    >>> ring = Ring(RowRule(1.0, rows="pairs", comparisons=2))
+    >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
+    [[[0.6, 0.8], [0.0, 1.0]]]
+    >>> [part.shape for part in ring.closing()]
+    [(1, 2)]
+    """
+
+    def __init__(self, rule: RowRule) -> None:
+        self._rule = rule
+        self._first: FloatArray | None = None
+        self._last: FloatArray | None = None
+        self._closed_up_to = 0  # so many of the last rows are compared with one another
+
+    @property
+    def _half(self) -> int:
+        return self._rule.comparisons // 2
+
+    def push(self, batch: Any) -> Iterator[FloatArray]:
+        """Return the comparisons that this batch completes, a part for each distance between two rows."""
+        rows, half = finite_rows(batch), self._half
+        if self._last is not None:
+            rows = np.concatenate([self._last, rows])
+        start, length = self._closed_up_to, rows.shape[0]
+        if start == 0:
+            self._first = rows[:half].copy()
+        self._last = rows[max(0, length - half) :].copy()
+        if length <= half:  # so few may be all there are, and then others are compared
+            return iter(())
+        self._closed_up_to = half
+        return (
+            self._compared(rows[max(start, step) :], rows[max(start, step) - step : length - step])
+            for step in range(1, half + 1)
+        )
+
+    def closing(self) -> Iterator[FloatArray]:
+        """Return the comparisons that close the ring, and leave it open for more rows."""
+        if self._first is None or self._last is None:
+            return
+        if self._closed_up_to == 0:
+            rows = self._first
+            for step in range(self._half if rows.shape[0] > 1 else 0):
+                yield self._compared(rows, np.roll(rows, 1 + step % (rows.shape[0] - 1), axis=0))
+            return
+        seam = np.concatenate([self._last, self._first])
+        for step in range(1, self._half + 1):
+            yield self._compared(seam[self._half : self._half + step], seam[self._half - step : self._half])
+
+    def branch(self) -> Self:
+        """Return another one that goes on from here, and leaves this one as it is."""
+        other = type(self)(self._rule)
+        other._first, other._last, other._closed_up_to = self._first, self._last, self._closed_up_to
+        return other
+
+    def _compared(self, rows: FloatArray, others: FloatArray) -> FloatArray:
+        if self._rule.rows == "signs":
+            return np.asarray((rows > others) * 1.0 - (rows < others), dtype=np.float64)
+        return _directions(rows, others, self._rule.scale)
+
+
+def _directions(rows: FloatArray, others: FloatArray, scale: tuple[float, ...] | None) -> FloatArray:
+    """Return the normalized differences of scaled rows; zero where two rows are the same."""
+    # Halved first, so that the difference of two numbers of 1e308 does not overflow.
+    difference = 0.5 * rows - 0.5 * others
+    if scale is not None:
+        # The mantissa and the exponent apart: scaled numbers may leave the range of float64, directions do not.
+        largest = np.abs(difference).max(axis=1, keepdims=True, initial=0.0)
+        difference = np.ldexp(difference, -np.frexp(largest)[1]) * (np.asarray(scale) / max(scale))
+    integers, _, squared = integer_rows(difference)
+    np.divide(integers, np.sqrt(squared)[:, None], out=integers, where=squared[:, None] > 0)
+    return integers
+
+
+# Entries of a block, 32 MiB: rows of a longer table are compared within their block, and so much is held at a time.
+BLOCK_ENTRIES = 2**22
+_FEWEST_ROWS = 2**10
+
+
+def block_rows(n_features: int) -> int:
+    """Return how many rows are mixed with one another.
+
+    Examples
+    --------
+    >>> block_rows(10), block_rows(784)
+    (419430, 5348)
+    """
+    return max(_FEWEST_ROWS, BLOCK_ENTRIES // n_features // 2 * 2)  # even, so that pairs lie within a block
+
+
+def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
+    """Return the order in which the rows of a block stand on the ring: that of the hashes of their places.
+
+    Integers alone, so that it is the same on every machine and in every version.
+
+    Examples
+    --------
+    >>> public_order(6).tolist()
+    [2, 4, 5, 1, 0, 3]
+    """
+    hashes = np.arange(1, n_rows + 1, dtype=np.uint64) + (np.uint64(block) << np.uint64(32))
+    return np.argsort(split_mix(hashes), kind="stable")
+
+
+def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64-bit words mixed by SplitMix64 (Steele et al. 2014): as good as chance, and no two words alike."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+class Mixer(HoldsRows):
+    """Puts rows in `public_order`, block by block, the same blocks whatever the cuts between batches.
+
+    Examples
+    --------
+    >>> mixer = Mixer()
+    >>> [*mixer.push([[0.0]]), *mixer.push([[1.0], [2.0]])]
+    []
+    >>> [block.tolist() for block in mixer.rest()]
+    [[[2.0], [1.0], [0.0]]]
+    """
+
+    def __init__(self) -> None:
+        self._waiting: tuple[FloatArray, ...] = ()
+        self._blocks = 0
+
+    def push(self, batch: Any) -> list[FloatArray]:
+        """Return the blocks that this batch completes."""
+        rows = finite_rows(batch)
+        size = block_rows(rows.shape[1])
+        complete = []
+        while (room := size - sum(part.shape[0] for part in self._waiting)) <= rows.shape[0]:
+            complete.append(self._mixed((*self._waiting, rows[:room])))
+            self._waiting, rows, self._blocks = (), rows[room:], self._blocks + 1
+        if rows.shape[0]:
+            self._waiting = (*self._waiting, rows.copy())
+        return complete
+
+    def rest(self) -> list[FloatArray]:
+        """Return what waits for more rows as a block of its own, and leave it waiting."""
+        return [self._mixed(self._waiting)] if self._waiting else []
+
+    def branch(self) -> Self:
+        """Return another one that goes on from here, and leaves this one as it is."""
+        other = type(self)()
+        other._waiting, other._blocks = self._waiting, self._blocks
+        return other
+
+    def _mixed(self, parts: tuple[FloatArray, ...]) -> FloatArray:
+        rows = np.concatenate(parts)
+        return np.asarray(rows[public_order(rows.shape[0], self._blocks)])
+
+
+def mixed_blocks(batches: Iterable[Any]) -> Iterator[FloatArray]:
+    """Yield the rows of all batches, block by block in their public order."""
+    mixer = Mixer()
+    for batch in batches:
+        yield from mixer.push(batch)
+    yield from mixer.rest()
+
+
+class MixedRing(Ring):
+    """A ring of rows in `public_order`, the same comparisons whatever the cuts between batches.
+
+    It holds up to a block of raw rows, and so it is neither pickled nor copied.
+
+    Examples
+    --------
+    >>> rule = RowRule(1.0, rows="pairs", comparisons=2)
+    >>> rows = np.array([[0.0], [1.0], [4.0]])
+    >>> ring, mixed = Ring(rule), MixedRing(rule)
+    >>> plain = [*ring.push(rows[public_order(3)]), *ring.closing()]
+    >>> [*mixed.push(rows[:1]), *mixed.push(rows[1:])]
+    []
+    >>> all(map(np.array_equal, mixed.closing(), plain))
+    True
+    """
+
+    def __init__(self, rule: RowRule) -> None:
+        super().__init__(rule)
+        self._mixer = Mixer()
+
+    def push(self, batch: Any) -> Iterator[FloatArray]:
+        """Return the comparisons of those blocks that this batch completes."""
+        return chain.from_iterable([super(MixedRing, self).push(block) for block in self._mixer.push(batch)])
+
+    def closing(self) -> Iterator[FloatArray]:
+        """Return the comparisons of what waits and those that close the ring, and leave it open for more rows."""
+        last = self.branch()
+        for block in last._mixer.rest():
+            yield from (part for part in Ring.push(last, block) if part.shape[0])
+        yield from Ring.closing(last)
+
+    def branch(self) -> Self:
+        """Return another one that goes on from here, and leaves this one as it is."""
+        other = super().branch()
+        other._mixer = self._mixer.branch()
+        return other
+
+
+HashArray = NDArray[np.uint64]
+
+# Entries that are handed on at once, and that are hashed at once: so many fit a cache.
+_BATCH_ENTRIES, _PIECE_ENTRIES = 2**20, 2**17
+
+
+class ChosenRows(InBatches):
+    """One row of every person, in the order of their identifiers.
+
+    Collected in parts, anywhere, and added up, like `SecondMoments`; and **like it private data, also when pickled**.
+    It holds as many rows as there are persons, 8 bytes an entry.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of a row.
+
+    Examples
+    --------
+    >>> batch = Blocks(np.array([[1.0], [2.0], [5.0]]), np.array([0, 2]), np.array([[9, 0], [3, 0]], dtype=np.uint64))
+    >>> chosen = ChosenRows(1).update(batch)
+    >>> [rows.shape for rows in chosen.batches()], next(chosen.batches())[0]
+    ([(2, 1)], array([5.]))
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+        self._rows: tuple[FloatArray, ...] = ()
+        self._keys: tuple[HashArray, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """How many persons there are."""
+        return sum(keys.shape[0] for keys in self._keys)
+
+    def update(self, X: Any) -> Self:
+        """Add one row of each person of `Blocks`."""
+        if not isinstance(X, Blocks) or X.rows.shape[1] != self._n_features:
+            raise InvalidDataError("One row of every person is chosen from batches of whole persons, of one width.")
+        self._rows, self._keys = (*self._rows, chosen_rows(X)), (*self._keys, X.keys)
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self._n_features)
+        total._rows, total._keys = self._rows + other._rows, self._keys + other._keys
+        return total
+
+    def batches(self) -> Iterator[FloatArray]:
+        """Yield the rows in the order of the persons' identifiers; raise where a person was given in two parts."""
+        if not self._keys:
+            return
+        keys, rows = np.concatenate(self._keys), np.concatenate(self._rows)
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        keys = keys[order]
+        if (keys[1:] == keys[:-1]).all(axis=1).any():
+            raise InvalidDataError(TWICE)
+        size = max(1, _BATCH_ENTRIES // self._n_features)
+        for start in range(0, order.size, size):
+            yield rows[order[start : start + size]]
+
+
+def chosen_rows(blocks: Blocks) -> FloatArray:
+    """Return one row of every person, in the order of the batch.
+
+    Examples
+    --------
+    >>> keys = np.array([[9, 0]], dtype=np.uint64)
+    >>> rows = np.array([[1.0, 0.0], [2.0, 3.0], [2.0, 3.0]])
+    >>> same = (chosen_rows(Blocks(part, np.array([0]), keys)) for part in (rows, rows[::-1]))
+    >>> np.array_equal(*same)
+    True
+    """
+    chosen = np.empty((blocks.checked().n_persons, blocks.rows.shape[1]))
+    first = 0
+    for part in Units(blocks.rows, blocks.starts).pieces(max(1, _PIECE_ENTRIES // chosen.shape[1]), chosen.shape[0]):
+        end = first + part.n_units
+        chosen[first:end] = _chosen(finite_rows(part.rows) + 0.0, part, blocks.keys[first:end])  # -0.0 is 0.0
+        first = end
+    return chosen
+
+
+def _chosen(rows: FloatArray, part: Units, keys: HashArray) -> FloatArray:
+    starts = np.zeros(0, dtype=np.int64) if part.starts is None else part.starts
+    sizes = np.diff(starts, append=rows.shape[0])
+    persons = np.repeat(np.arange(sizes.size), sizes)
+    hashes = split_mix(_row_hashes(rows) + split_mix(keys[:, 0] + split_mix(keys[:, 1]))[persons])
+    order = _without_ties(rows, hashes, persons, np.lexsort((hashes, persons)))
+    # Equal rows have equal hashes: the first, the second, ... of them get hashes of their own.
+    hashes = hashes[order]
+    new = np.append(True, (hashes[1:] != hashes[:-1]) | (persons[1:] != persons[:-1]))
+    places = np.arange(order.size)
+    repeats = places - np.maximum.accumulate(np.where(new, places, 0))
+    hashes = split_mix(hashes + split_mix(repeats.astype(np.uint64)))
+    return np.asarray(rows[order[np.lexsort((hashes, persons))[starts]]])
+
+
+def _row_hashes(rows: FloatArray) -> HashArray:
+    """Return a hash of the numbers of every row."""
+    bits = np.array(rows, order="C").view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    bits *= split_mix(np.arange(1, rows.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    bits ^= bits >> np.uint64(32)
+    return np.asarray(bits.sum(axis=1, dtype=np.uint64))
+
+
+def _without_ties(
+    rows: FloatArray, hashes: HashArray, persons: NDArray[np.int64], order: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the order with different rows of one hash, which chance hardly makes but a person may, by entries."""
+    before, after = order[:-1], order[1:]
+    same = np.flatnonzero((hashes[before] == hashes[after]) & (persons[before] == persons[after]))
+    apart = same[(rows[before[same]] != rows[after[same]]).any(axis=1)]
+    for person in np.unique(persons[before[apart]]):
+        low, high = np.searchsorted(persons[order], [person, person + 1])
+        part = order[low:high]
+        order[low:high] = part[np.lexsort((*rows[part].T[::-1], hashes[part]))]
+    return order

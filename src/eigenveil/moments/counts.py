@@ -1,0 +1,471 @@
+"""`ColumnCounts`: how many numbers of each column lie above each of its public points, in exact integers.
+
+The statistic behind a range that is found privately. One row adds one to one count of each column, by comparisons
+alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced. Where persons
+are the unit, one row of each is counted.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError, InvalidParameterError, one_of
+from ..numerics import FloatArray, IntArray
+from ..releases.score_map import ENTRY_BITS, ScoreGrid
+from .bound import dense_rows, finite_rows, integer_rows, target_exponent
+from .comparisons import chosen_rows, split_mix
+from .kernels import Rungs, squares
+from .numpy_kernels import squared_norms
+from .row_rule import PERSON_WEIGHTS
+from .units import NOT_PERSONS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
+
+
+class ColumnCounts(InBatches):
+    """Counts of the numbers of every column, between public points of its own.
+
+    Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
+
+    Parameters
+    ----------
+    points : sequence of ndarray
+        Ascending points, one array a column.
+    columns : sequence of int, optional
+        The columns that are counted; all by default.
+
+    Examples
+    --------
+    >>> counts = ColumnCounts([np.array([0.0, 1.0]), np.array([5.0])]).update(np.array([[0.5, 5.0], [2.0, 6.0]]))
+    >>> [column.tolist() for column in counts.above()]
+    [[2, 1], [1]]
+    """
+
+    def __init__(self, points: Sequence[FloatArray], columns: Sequence[int] | None = None) -> None:
+        self.points = tuple(points)
+        self.columns = tuple(range(len(self.points)) if columns is None else columns)
+        self.n_rows = 0
+        self._bins = [np.zeros(places.size + 1, dtype=np.int64) for places in self.points]
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix, or one row of each person of `Blocks`."""
+        rows = chosen_rows(X) if isinstance(X, Blocks) else finite_rows(without_weights(X))
+        for bins, places, column in zip(self._bins, self.points, self.columns, strict=True):
+            bins += np.bincount(np.searchsorted(places, rows[:, column], side="left"), minlength=bins.size)
+        self.n_rows += rows.shape[0]
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self.points, self.columns)
+        total.n_rows = self.n_rows + other.n_rows
+        total._bins = [mine + its for mine, its in zip(self._bins, other._bins, strict=True)]
+        return total
+
+    def above(self) -> tuple[IntArray, ...]:
+        """Return, for each column, the number of rows above each of its points."""
+        return tuple(self.n_rows - np.cumsum(bins)[:-1] for bins in self._bins)
+
+
+def half_differences(blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+    """Yield half the distance of the numbers of disjoint pairs of rows, column by column.
+
+    The first row of a block is paired with the second, the third with the fourth; an odd one at its end has no partner.
+    Halves, so that numbers of 1e308 do not overflow. A replaced row changes one pair.
+
+    Examples
+    --------
+    >>> [pairs.tolist() for pairs in half_differences([np.array([[1.0], [4.0], [9.0]])])]
+    [[[1.5]]]
+    """
+    for rows in blocks:
+        half = 0.5 * rows[: rows.shape[0] // 2 * 2]
+        yield np.abs(half[::2] - half[1::2])
+
+
+# Rungs are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine as a
+# bound needs. Roots of powers of two round alike on all machines of a cluster, and so does the product with another.
+_STEPS = 8
+_LOWEST, _HIGHEST = -30 * _STEPS, 30 * _STEPS
+_EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
+LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
+# Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
+_QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
+# A float64 is looked up by its exponent and the first bits of its mantissa.
+_CELL_BITS = 12
+_CELL_SHIFT = 52 - _CELL_BITS
+_FIRST_CELL = (1023 + _LOWEST // 4) << _CELL_BITS
+
+
+class MagnitudeCounts(InThreads):
+    """Counts of magnitudes (norms of rows, or sizes of features) on the public ladder.
+
+    Examples
+    --------
+    >>> counts = MagnitudeCounts(1).update(np.array([[0.9], [1.1], [3.0]]))
+    >>> counts.at_most()[0, LADDER.searchsorted(2.0)]
+    np.int64(2)
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.n_rows = 0
+        # The last bin holds what is above the ladder.
+        self._bins = np.zeros((n_columns, LADDER.size + 1), dtype=np.int64)
+
+    def _of(self, X: Any) -> Any:
+        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
+        return self._binned(np.searchsorted(LADDER, X, side="left"))
+
+    def _binned(self, rungs: IntArray) -> IntArray:
+        """Return the bins of rows of rungs, one for each column."""
+        columns = (np.bincount(rungs[:, column], minlength=LADDER.size + 1) for column in range(self._bins.shape[0]))
+        return np.array(list(columns))
+
+    def _add(self, part: Any) -> None:
+        self._bins += part
+        self.n_rows += int(part[0].sum())
+
+    def at_most(self) -> IntArray:
+        """Return, for each column and rung, the number of rows at or below it."""
+        return np.cumsum(self._bins, axis=1)[:, :-1]
+
+    def above(self) -> IntArray:
+        """Return, for each column and rung, the number of rows above it."""
+        return self.n_rows - self.at_most()
+
+
+def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
+    """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
+
+    The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no rung is
+    near it: which rows are asked twice depends on the batch, what they come to does not.
+
+    With `starts`, where the rows of every person begin, it is the root of the sum of their squared norms that is
+    compared with rungs, or of the average.
+
+    Examples
+    --------
+    >>> LADDER[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    [1.0, 1.41, 2.18]
+    >>> LADDER[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    [1.41, 0.5]
+    """
+    margin = doubt(rows.shape[1])
+    with np.errstate(over="ignore", under="ignore"):
+        squared = squared_norms(rows)
+        if starts is None:
+            return _rungs(squared, margin, lambda near: _exact_steps(rows[near]))
+        sizes = np.diff(starts, append=rows.shape[0])
+        squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
+    margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
+
+    def exactly(near: NDArray[np.intp]) -> IntArray:
+        asked = np.isin(np.arange(starts.size), near).repeat(sizes)
+        return np.asarray(_exact_steps_together(rows[asked], sizes[near], average))
+
+    return _rungs(squared, margin, exactly)
+
+
+def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
+    """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
+    rungs = norm_table(margin, np.empty((0, 0))).of(squared)
+    near = np.flatnonzero(rungs < 0)
+    if near.size:
+        rungs[near] = _rungs_of_steps(exactly(near))
+    return np.asarray(rungs[:, None])
+
+
+def _rungs_of_steps(steps: IntArray) -> IntArray:
+    """Return the rungs of the least j with a squared norm at most 2^(j/4)."""
+    return np.minimum(np.maximum(steps, _LOWEST), _HIGHEST + 1) - _LOWEST
+
+
+@functools.lru_cache(maxsize=4)
+def _rungs_of_cells(margin: float) -> NDArray[np.int16]:
+    """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
+
+    A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
+    one stand for all beyond, zero, infinity and NaN too.
+    """
+    edges = 1 + np.arange(2**_CELL_BITS + 1) / 2**_CELL_BITS
+    below, above = edges[:-1] * (1 - margin), edges[1:] * (1 + margin)
+    quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
+    rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
+    rungs[:, quarters != others] = -1
+    found: NDArray[np.int16] = np.minimum(rungs, LADDER.size).ravel().astype(np.int16)
+    found[[0, -1]] = -1
+    return found
+
+
+def norm_table(margin: float, factors: FloatArray) -> Rungs:
+    """Return the table of the ladder, for squared norms that may be this far, relatively, off."""
+    return Rungs(_rungs_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
+
+
+def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
+    """Return the least j with m 2^p <= 2^(j/4), the square of rung j; m is from 1/2 to 1, or a little beside."""
+    return np.asarray(4 * (power.astype(np.int64) - 1) + np.searchsorted(_QUARTERS, 2 * mantissa, side="left"))
+
+
+def doubt(n_features: int) -> float:
+    """Return how far, relatively, a squared norm in floats may be from that of `integer_rows`, and to spare.
+
+    Truncation takes less than 1 from every entry of an integer row of norm 2^(e-1) or more, so at most a share of
+    2 sqrt(d) / 2^(e-1) of its square; summation in any order is off by d 2^-52 at most. Twice both.
+    """
+    truncation = 2 * math.sqrt(n_features) * math.ldexp(1.0, 1 - target_exponent(n_features))
+    return 2 * (truncation + n_features * 2.0**-52)
+
+
+def _exact_steps(rows: FloatArray) -> IntArray:
+    """Return the least j with |x|^2 <= 2^(j/4) for the integer rows: floats are compared, and nothing is rounded."""
+    infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the ladder
+    _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
+    steps: IntArray = _steps(*np.frexp(squared)) + 8 * exponents
+    steps[squared == 0] = _LOWEST
+    steps[infinite] = _HIGHEST + 1
+    return steps
+
+
+def _exact_steps_together(rows: FloatArray, sizes: IntArray, average: bool) -> list[int]:
+    """Return the least j with each person's sum, or average, of squared norms of integer rows at most 2^(j/4)."""
+    infinite = np.asarray(np.isinf(rows).any(axis=1))
+    _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
+    numbers = list(zip(squared.astype(np.int64).tolist(), exponents.tolist(), strict=True))
+    found: dict[tuple[int, int], int] = {}  # where many are as long as a rung, such as rows of zeros and ones
+    steps, start = [], 0
+    for size in sizes.tolist():
+        end = start + size
+        lowest = min(exponent for _, exponent in numbers[start:end])
+        total = sum(number << 2 * (exponent - lowest) for number, exponent in numbers[start:end])
+        value = total, size if average else 1
+        if value not in found:
+            found[value] = _least_step(*value)
+        steps.append(_HIGHEST + 1 if infinite[start:end].any() else found[value] + 8 * lowest if total else _LOWEST)
+        start = end
+    return steps
+
+
+def _least_step(numerator: int, denominator: int) -> int:
+    """Return the least j with a quotient at most 2^(j/4), in fractions; of zero, any number."""
+    value = Fraction(numerator, denominator)
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    power += value >= Fraction(2) ** power
+    quarters = sum(Fraction(quarter) < 2 * value / Fraction(2) ** power for quarter in _QUARTERS)
+    return 4 * (power - 1) + quarters
+
+
+def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:
+    """Return scale * (x - shift), dense; both steps round element by element."""
+    rows = finite_rows(batch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if shift is not None:
+            rows = rows - shift
+        return rows if scale is None else rows * scale
+
+
+class RowSizes(MagnitudeCounts):
+    """Counts of how large ``scale * (x - shift)`` is: in norm, or feature by feature.
+
+    Integers like `SecondMoments`, so it too is collected in parts, anywhere, and added up; and like it private data,
+    also when pickled.
+
+    Parameters
+    ----------
+    shift, scale : array, optional
+        Public location and scale of every feature.
+    features : int, optional
+        The number of features, where each of them is counted by itself; None counts norms.
+    person_weight : {None, "persons", "rows"}
+        Where persons are the unit, the norm is that of all of a person's rows: the root of the average or of the sum of
+        their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
+
+    Examples
+    --------
+    >>> sizes = RowSizes(None, None).update(np.array([[3.0, 4.0]]))
+    >>> (sizes + sizes).n_rows
+    2
+    """
+
+    def __init__(
+        self,
+        shift: FloatArray | None,
+        scale: FloatArray | None,
+        features: int | None = None,
+        person_weight: str | None = None,
+    ) -> None:
+        super().__init__(1 if features is None else features)
+        if person_weight is not None:
+            one_of("person_weight", person_weight, PERSON_WEIGHTS)
+            if features is not None:
+                raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
+        self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
+
+    def _of(self, X: Any) -> Any:
+        units = units_of(self._weight is not None, without_weights(X))
+        if self._features is not None:
+            return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
+        return self._binned(self._rungs_of(units.with_rows(dense_rows(units.rows)))[:, None])
+
+    def _exact_rungs(self, rows: FloatArray) -> IntArray:
+        """Return the rungs of the norms of dense rows, none of which floats are asked for."""
+        return _rungs_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
+
+    def _rungs_of(self, units: Units) -> IntArray:
+        """Return the rungs of the norms of dense units."""
+        rows = units.rows
+        if units.starts is not None:
+            rows = scaled_rows(rows, self._shift, self._scale)
+            return norm_rungs(rows, units.starts, self._weight == "persons")[:, 0]
+        squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
+
+        def exactly(near: NDArray[np.intp]) -> IntArray:
+            # Refused where one of them has NaN or infinity: such a row has no ordinary square.
+            return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
+
+        return _rungs(squared, doubt(rows.shape[1]), exactly)[:, 0]
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self._shift, self._scale, self._features, self._weight)
+        total.n_rows = self.n_rows + other.n_rows
+        total._bins = self._bins + other._bins
+        return total
+
+
+Keys = NDArray[np.uint64]
+
+
+class SeenKeys:
+    """A set of keys that only grows. It knows 64 bits made of every key: two that share them are taken for one.
+
+    Examples
+    --------
+    >>> seen = SeenKeys()
+    >>> seen.add(np.array([[7, 0], [3, 0]], np.uint64)), seen.add(np.array([[7, 0]], np.uint64))
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._sorted: list[Keys] = []  # each more than twice as long as the next
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in memory."""
+        return sum(part.nbytes for part in self._sorted)
+
+    def add(self, keys: Keys) -> bool:
+        """Add keys, and tell whether all of them are new; if not, none is added."""
+        return self._take(np.sort(keys[:, 0] + split_mix(keys[:, 1])))
+
+    def joined(self, other: Self) -> Self | None:
+        """Return the keys of both; None where they have one in common."""
+        total = type(self)()
+        total._sorted = list(self._sorted)
+        return total if all(total._take(part) for part in other._sorted) else None
+
+    def _take(self, new: Keys) -> bool:
+        if (new[1:] == new[:-1]).any():
+            return False
+        for part in self._sorted:
+            places = np.minimum(np.searchsorted(part, new), part.size - 1)
+            if (part[places] == new).any():
+                return False
+        if new.size:
+            self._sorted.append(new)
+        while len(self._sorted) > 1 and self._sorted[-2].size <= 2 * self._sorted[-1].size:
+            joined = np.concatenate([self._sorted.pop(), self._sorted.pop()])
+            joined.sort(kind="stable")  # which merges what is sorted already
+            self._sorted.append(joined)
+        return True
+
+
+class ScoreCounts(InBatches):
+    """Counts of rows, or of persons by their average row, in the cells of a grid. Private data.
+
+    A person counts in a group where all of their rows do.
+
+    Parameters
+    ----------
+    grid : ScoreGrid
+    by_person : bool
+        Whether batches are of whole persons.
+
+    Examples
+    --------
+    >>> ends = np.array([[-1.0, 1.0], [-1.0, 1.0]])
+    >>> grid = ScoreGrid.of(np.zeros(2), np.ones(2), np.eye(2), ends, (2, 2), (0, 1))
+    >>> ScoreCounts(grid).update(np.array([[0.5, 0.5], [-9.0, 0.1], [-0.1, 0.2]])).in_cells.tolist()
+    [[[0, 2], [0, 1]]]
+    """
+
+    def __init__(self, grid: ScoreGrid, by_person: bool = False) -> None:
+        self.grid, self.by_person = grid, by_person
+        self.n_units = 0
+        self._seen = SeenKeys()
+        self._in_cells: NDArray[np.int64] = np.zeros(grid.shape, dtype=np.int64)
+
+    @property
+    def in_cells(self) -> NDArray[np.int64]:
+        """The private counts, by group and cell."""
+        return self._in_cells
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix, or the persons of `Blocks`."""
+        starts = None
+        if isinstance(X, Blocks) != self.by_person:
+            raise InvalidDataError(NOT_PERSONS if self.by_person else "The unit is one row; give rows, not persons.")
+        if isinstance(X, Blocks):
+            X.checked()
+            if not self._seen.add(X.keys):
+                raise InvalidDataError(TWICE)
+            starts, X = X.starts, X.rows
+        rows = finite_rows(without_weights(X))
+        if rows.shape[1] != len(self.grid.shift):
+            raise InvalidDataError(f"The rows have {rows.shape[1]} features, and the map {len(self.grid.shift)}.")
+        integers, places = self._integers(rows), self._groups(rows)
+        if starts is not None:
+            sizes = np.diff(starts, append=len(rows))
+            integers = np.trunc(np.add.reduceat(integers, starts) / sizes[:, None])
+            lowest, highest = (ends.reduceat(places, starts) for ends in (np.minimum, np.maximum))
+            places = np.where(lowest == highest, lowest, -1)
+        x, y = self._bins(integers)
+        kept = places >= 0
+        flat = np.ravel_multi_index((places[kept], x[kept], y[kept]), self.grid.shape)
+        self._in_cells += np.bincount(flat, minlength=self._in_cells.size).reshape(self.grid.shape)
+        self.n_units += len(places)
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self.grid, self.by_person)
+        seen = self._seen.joined(other._seen)
+        if other.grid != self.grid or other.by_person != self.by_person or seen is None:
+            raise InvalidDataError(TWICE if seen is None else "Counts of different maps do not add up.")
+        total.n_units, total._seen = self.n_units + other.n_units, seen
+        total._in_cells = self._in_cells + other._in_cells
+        return total
+
+    def _integers(self, rows: FloatArray) -> FloatArray:
+        """Return rows as integers, entry by entry."""
+        with np.errstate(over="ignore"):
+            scaled = (rows - np.asarray(self.grid.shift)) * np.asarray(self.grid.factor)
+        return np.asarray(np.trunc(np.clip(scaled, -(2.0**ENTRY_BITS), 2.0**ENTRY_BITS)))
+
+    def _bins(self, integers: FloatArray) -> list[NDArray[np.int64]]:
+        """Return the cells of integer rows along both directions; all sums are integers below 2^53, so exact."""
+        found = []
+        scores = (integers @ np.array(self.grid.weights, dtype=np.float64).T).astype(np.int64)
+        for column, (low, high), count in zip(scores.T, self.grid.frame, self.grid.bins, strict=True):
+            found.append(np.clip((np.clip(column, low, high) - low) * count // (high - low), 0, count - 1))
+        return found
+
+    def _groups(self, rows: FloatArray) -> NDArray[np.int64]:
+        """Return the group of every row; -1 where it is in none."""
+        if not self.grid.groups:
+            return np.zeros(len(rows), dtype=np.int64)
+        places = np.full(len(rows), -1, dtype=np.int64)
+        for place, (_, where) in enumerate(self.grid.groups):
+            hit = np.all([rows[:, feature] == value for feature, value in where], axis=0)
+            places[hit & (places < 0)] = place
+        return places

@@ -1,0 +1,234 @@
+"""Integer rows brought to a bound, one by one or all rows of a person together.
+
+The squared norms that decide are sums of integers, the same in any order, batch or layout; and so is every factor, a
+function of them. That a shortened row, or a person's, keeps the bound is a fact about integers.
+
+**Rows of a person, together.** Let q_1, ..., q_m be integer rows, S the sum of their squared norms, and L <= 2^49 the
+limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself, the
+quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^1.5 times |q| sqrt(L / S) before
+truncation takes from it. The squares of the results add up to at most L (1 + 9.1 u) < L + 1. They are integers, so to L
+at most. docs/explanation/persons.md tells the rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..numerics import FloatArray, IntArray
+
+SINGLE_BITS = 26
+"""A row among others of its person is first held to norm 2^26, so that its squared norm is exact in float64."""
+_LIMB_BITS = 32
+
+
+def squared_norms(rows: FloatArray) -> FloatArray:
+    """Return the squared norms of rows; exact for integer rows where they are below 2^53."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def to_the_bound(grid: FloatArray, squared: FloatArray, bits: int) -> None:
+    """Bring integer rows of exact squared norms to norm 2^bits or just below, where they are longer."""
+    clip(grid, squared, squared > 4**bits, bits)
+
+
+def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits: int) -> None:
+    """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
+    # The zero row (from on_invalid="zero") divides by one instead of zero.
+    factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)
+    which = _multiply(grid, factors)
+    part = grid[which]
+    too_long = np.flatnonzero(squared_norms(part) > 4**bits)
+    # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
+    # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
+    part[too_long] -= np.sign(part[too_long])
+    grid[which] = part
+
+
+def persons_together(grid: FloatArray, starts: IntArray, bits: int, constant: int, average: bool) -> FloatArray:
+    """Shorten the integer rows of every person together, in place, and return the constant that each row is given.
+
+    Parameters
+    ----------
+    grid : ndarray of shape (m, d)
+        Integer rows of norm at most 2^26, person after person.
+    starts : ndarray of int64
+        The position of the first row of every person.
+    bits : int
+        The squared norms of a person's rows add up to 4^bits at most, constants apart.
+    constant : int
+        What is appended to rows, at most 2^bits.
+    average : bool
+        Divide all by the root of the number of rows, so that what a person adds to a second moment is an average; the
+        constants keep their part of it however long the rows are. Else constants are shortened with their rows.
+
+    Examples
+    --------
+    >>> grid = np.array([[16.0, 0.0], [0.0, 16.0], [0.0, 12.0]])
+    >>> persons_together(grid, np.array([0, 2]), 4, 8, average=True), grid
+    (array([5., 5., 8.]), array([[11.,  0.],
+           [ 0., 11.],
+           [ 0., 12.]]))
+    """
+    sizes = np.diff(starts, append=grid.shape[0])
+    if average:
+        # The squares of a person's constants add up to less than constant^2 + 1, by the same argument.
+        root = np.sqrt(sizes.astype(np.float64))
+        factors = np.minimum(1.0 / root, 2.0**bits / np.sqrt(np.maximum(_sums(squared_norms(grid), starts), 1.0)))
+        constants = np.trunc(constant / root)
+    else:
+        squared, limit = _sums(squared_norms(grid) + constant**2, starts), 4**bits + constant**2
+        factors = np.where(squared > limit, np.sqrt(float(limit)) / np.sqrt(np.maximum(squared, 1.0)), 1.0)
+        constants = np.trunc(constant * factors)
+    _multiply(grid, np.repeat(factors, sizes))
+    return np.repeat(constants, sizes)
+
+
+def weigh(grid: FloatArray, roots: FloatArray, constant: int) -> FloatArray:
+    """Multiply integer rows by numbers of at most 1, in place, and return the constant that each row is given.
+
+    Neither a row nor its constant becomes longer: a product with such a number rounds to no more than it was.
+    """
+    _multiply(grid, roots)
+    return np.trunc(constant * roots)
+
+
+def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the sums over persons of integers below 2^53, rounded once.
+
+    In two limbs of int64, since float64 would round on the way and one limb might overflow. A sum below 2^53 is exact,
+    and one that is not stays at or above it, so comparisons with a limit below it are exact too.
+    """
+    whole, limb = squared.astype(np.int64), 2**_LIMB_BITS - 1
+    high = np.add.reduceat(whole >> _LIMB_BITS, starts)
+    low = np.add.reduceat(whole & limb, starts)
+    return np.asarray((high + (low >> _LIMB_BITS)) * 2.0**_LIMB_BITS + (low & limb))
+
+
+def _multiply(grid: FloatArray, factors: FloatArray) -> slice | NDArray[np.intp]:
+    """Multiply integer rows by factors, and truncate; return where rows may have changed."""
+    changed = factors != 1
+    # Where many rows are shortened all are multiplied, the others by one: that is in place, and memory for copies costs
+    # more than the arithmetic.
+    which = slice(None) if 4 * np.count_nonzero(changed) > changed.size else np.flatnonzero(changed)
+    part = grid[which]
+    part *= factors[which, None]
+    np.trunc(part, out=part)
+    grid[which] = part
+    return which
+
+
+EXACT_LIMIT = 2.0**53
+"""Below it every integer is a float64, so a sum of squares below it is exact in any order of summation; one that
+reaches it stays at or above it in any order, so the test "N < 2^53" is exact too."""
+# Tiles of so many entries stay in a core's second cache between two steps, and calls for them cost little beside.
+_TILE_ENTRIES = 2**15
+# Blocks of so many are added up: with four times less, two threads wait for the interpreter.
+_BLOCK_ENTRIES = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class Rungs:
+    """A public table from squared norms to the rungs of a ladder, and how the rows of a rung become integers.
+
+    Parameters
+    ----------
+    cells : ndarray of int16
+        The rung of all squared norms of a cell, and -1 where it is not beyond doubt. A cell is what numbers with the
+        same exponent and the same first bits of the mantissa lie in; the first and the last stand for all beyond.
+    first_cell, cell_shift : int
+        A squared norm is in cell ``(its 64 bits >> cell_shift) - first_cell``.
+    factors : ndarray of shape (n_rungs, d)
+        What the entries of a row on a rung are multiplied by.
+    """
+
+    cells: NDArray[np.int16]
+    first_cell: int
+    cell_shift: int
+    factors: FloatArray
+
+    def of(self, squared: FloatArray) -> IntArray:
+        """Return the rungs of squared norms, and -1."""
+        found = np.take(self.cells, (squared.view(np.int64) >> self.cell_shift) - self.first_cell, mode="clip")
+        return found.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class NormSums:
+    """Counts of rows on rungs, and their sums, which a pass adds to."""
+
+    counts: IntArray
+    totals: FloatArray
+
+
+def integers(
+    rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
+) -> FloatArray:
+    """Put integer rows into `out`, of any layout."""
+    squared = np.empty(rows.shape[0])
+    # A tile of a matrix that lies column by column would be many short pieces.
+    entries = _TILE_ENTRIES if out.flags.c_contiguous else rows.size
+    with np.errstate(all="ignore"):  # infinities and NaN show in the squares
+        for part in _tiles(rows, entries):
+            tile, norms = out[part], squared[part]
+            _change(rows[part], shift, factor[part] if factor.ndim == 2 else factor, tile)
+            np.trunc(tile, out=tile)
+            norms[:] = squared_norms(tile)
+            if bits is not None:
+                longer = (norms > 4**bits) & (norms < EXACT_LIMIT)
+                if longer.any():
+                    clip(tile, norms, longer, bits)
+    return squared
+
+
+def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+    """Measure rows that are not truncated."""
+    squared = np.empty(rows.shape[0])
+    with np.errstate(all="ignore"):
+        for part, tile in _buffered(rows, _TILE_ENTRIES):
+            _change(rows[part], shift, factor, tile)
+            squared[part] = squared_norms(tile)
+    return squared
+
+
+def add_by_norm(
+    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, rungs: Rungs, sums: NormSums
+) -> IntArray:
+    """Add integer rows to the totals of their rungs; return the places of the others."""
+    found = rungs.of(squares(rows, shift, scale))
+    for part, block in _buffered(rows, _BLOCK_ENTRIES):
+        which = np.maximum(found[part], 0)
+        squared = integers(rows[part], shift, rungs.factors[which], bits, block)
+        left = ~(squared < EXACT_LIMIT) | (found[part] < 0)
+        block[left], found[part][left] = 0.0, -1
+        add_by_group(block, which, sums.totals)
+    sums.counts[:] += np.bincount(found[found >= 0], minlength=sums.counts.size)
+    return np.flatnonzero(found < 0)
+
+
+def add_by_group(rows: FloatArray, groups: IntArray, totals: FloatArray) -> None:
+    """Add every row to the totals of its group."""
+    n = rows.shape[0]
+    one_hot = scipy.sparse.csr_array((np.ones(n), groups, np.arange(n + 1)), shape=(n, len(totals)))
+    totals += one_hot.T @ rows
+
+
+def _tiles(rows: NDArray[Any], entries: int) -> list[slice]:
+    n, d = rows.shape
+    step = max(1, entries // max(1, d))
+    return [slice(low, min(low + step, n)) for low in range(0, n, step)]
+
+
+def _buffered(rows: NDArray[Any], entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield the tiles of rows, each with room for it."""
+    tiles = _tiles(rows, entries)
+    buffer = np.empty((tiles[0].stop if tiles else 0, rows.shape[1]))
+    for part in tiles:
+        yield part, buffer[: part.stop - part.start]
+
+
+def _change(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, out: FloatArray) -> None:
+    np.multiply(rows if shift is None else np.subtract(rows, shift, out=out), factor, out=out)

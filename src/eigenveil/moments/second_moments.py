@@ -1,0 +1,294 @@
+"""`SecondMoments`: the exact integer second moment of bounded rows, the only statistic mechanisms see."""
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
+from ..numerics import IntArray
+from .bound import NOT_FINITE, RowBound
+from .counts import SeenKeys
+from .sums import added_products, exact_units, missing_corner, sparse_products
+from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, units_of
+
+# Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
+_WIDEST_THREADED = 1024
+# Of wider ones this many rows are multiplied at once, and this many columns of the product are held at once.
+_WIDE_BLOCK, _PANEL = 2048, 1024
+# Matrices that live at the same time at the peak of a fit: moments, noise in the making, release and its copy.
+_MATRICES = 6
+
+
+class SecondMoments:
+    """The number of units n and the sum of q q' over the integer rows q, exact. A unit is a row, or a person.
+
+    The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
+    float64, where every partial sum is an integer below 2^53, and add in int64. A unit's squares add up to the limit of
+    its rule at most, and so do the sizes of its products in any entry: it is units that are counted for both.
+
+    All rows of a person come in one batch. A person who comes again, in another batch or in moments that are added,
+    would count for two, and is refused; 8 bytes a person are kept for that.
+
+    **These sums are private data, and so is a pickle of them**: engines send it between their workers, and it must stay
+    where the rows may be.
+
+    Parameters
+    ----------
+    bound : RowBound
+        The public rule that makes the integer rows.
+    n_features : int
+        Width of a row.
+    feature_names : sequence of str, optional
+        Public names of the features.
+
+    Examples
+    --------
+    >>> moments = SecondMoments(RowBound(1.0, bits=4), 2).update(np.array([[0.5, 0.0], [0.0, 1.0]]))
+    >>> moments.gram
+    array([[ 64,   0],
+           [  0, 256]])
+    >>> moments == moments + SecondMoments(RowBound(1.0, bits=4), 2)
+    True
+    """
+
+    def __init__(
+        self, bound: RowBound, n_features: int, feature_names: tuple[str, ...] | list[str] | None = None
+    ) -> None:
+        self._bound = bound
+        self._n_features = integer_between("n_features", n_features, 1)
+        bound.check_width(self.n_features)
+        if feature_names is not None and len(feature_names) != self.n_features:
+            raise InvalidParameterError("feature_names must have one name for every feature.")
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        _check_memory(self.width)
+        self.n_rows = 0  # units: rows, or persons however many rows they have; comparisons, where rows are compared
+        self._weight_units = 0
+        self._seen = SeenKeys()  # persons, where these are the unit
+        self._broken_off = False
+        self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
+
+    @property
+    def bound(self) -> RowBound:
+        """The rule that made the integer rows; it cannot be changed any more."""
+        return self._bound
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return self._n_features
+
+    @property
+    def width(self) -> int:
+        """Side of the Gram matrix: the features, and one more where the bound appends a constant."""
+        return self.n_features + (self.bound.constant is not None)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows of the table, or of persons: on a ring there are comparisons / 2 integer rows to each."""
+        return self.n_rows // (self.bound.comparisons // 2) if self.bound.on_ring else self.n_rows
+
+    @property
+    def total_weight(self) -> float | None:
+        """The sum of the public weights of rows, in units of the largest; None where each row counts once."""
+        return None if self.bound.most_weight is None else math.ldexp(self._weight_units, -SHARE_BITS)
+
+    @property
+    def gram(self) -> IntArray:
+        """The sum of q q', symmetric int64 (a read-only view)."""
+        self.check_whole()
+        view = self._gram.view()
+        view.flags.writeable = False
+        return view
+
+    @own_words
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised.
+
+        Where the bound is one of persons, their rows come as `eigenveil.moments.units.Blocks`. Broken off midway, by an
+        interrupt, the moments refuse all further use.
+        """
+        units = self._checked(X)
+        self.check_capacity(units.n_units)
+        wide = self.n_features > _WIDEST_THREADED
+        if wide:
+            self._check_finite(units.rows)
+        else:
+            added = added_products(self.bound, self.n_features, [units])
+        self._meet(X)
+        with self._adding():
+            if wide:
+                self._add_wide(units)
+            else:
+                self._gram += added
+            self._count(units)
+        return self
+
+    @own_words
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches, each like `update`; batches are read while others are multiplied.
+
+        A batch must stay as it is while the next ones are read. Where an error is raised the moments are of no use
+        any more, and say so; collect them anew.
+        """
+        with self._adding():
+            if self.n_features <= _WIDEST_THREADED:
+                self._gram += added_products(self.bound, self.n_features, map(self._counted, batches))
+            else:
+                for batch in batches:
+                    self.update(batch)
+        return self
+
+    def _counted(self, batch: Any) -> Units:
+        """Return the units of a batch, which count from now on."""
+        units = self._checked(batch)
+        self.check_capacity(units.n_units)
+        self._meet(batch)
+        self._count(units)
+        return units
+
+    def _meet(self, X: Any) -> None:
+        """Refuse a batch with a person who came before."""
+        if isinstance(X, Blocks) and not self._seen.add(X.keys):
+            raise InvalidDataError(TWICE)
+
+    def _count(self, units: Units) -> None:
+        self.n_rows += units.n_units
+        if units.shares is not None:
+            self._weight_units += int(units.shares.sum())
+
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, SecondMoments):
+            return NotImplemented
+        if self.bound != other.bound or self.n_features != other.n_features:
+            raise InvalidDataError("Moments of different bounds or widths do not add; collect both with one RowBound.")
+        names = {self.feature_names, other.feature_names} - {None}
+        if len(names) > 1:
+            raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
+        other.check_whole()
+        self.check_capacity(other.n_rows)
+        seen = self._seen.joined(other._seen)
+        if seen is None:
+            raise InvalidDataError(TWICE)
+        total = type(self)(self.bound, self.n_features, names.pop() if names else None)
+        total.n_rows = self.n_rows + other.n_rows
+        total._weight_units, total._seen = self._weight_units + other._weight_units, seen
+        total._gram = self._gram + other._gram
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SecondMoments):
+            return NotImplemented
+        counted = (self.n_rows, self._weight_units) == (other.n_rows, other._weight_units)
+        return self.bound == other.bound and counted and np.array_equal(self._gram, other._gram)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every update
+
+    def __repr__(self) -> str:
+        # Counts and sums are private until a mechanism has released them.
+        return f"SecondMoments({self.bound!r}, n_features={self.n_features})"
+
+    def check_whole(self) -> None:
+        """Raise where an update was broken off, by an interrupt say: some of its rows may count already."""
+        if self._broken_off:
+            raise InvalidDataError("An update was broken off and may have added some of its rows; collect all anew.")
+
+    @contextmanager
+    def _adding(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # a row that was added again would count twice
+            self._broken_off = True
+            raise
+
+    def check_capacity(self, more_rows: int) -> None:
+        """Raise where so many more rows, or persons, would not fit int64."""
+        self.check_whole()
+        # Half of int64: the other half is room for noise, so that a release cannot overflow either.
+        if (self.n_rows + more_rows) * self.bound.row_limit_squared >= 2**62:
+            many = f"More {self.bound.unit}s than int64 can hold exactly at bits={self.bound.bits}"
+            raise CapacityError(f"{many}; use fewer bits in the RowBound.")
+
+    def _checked(self, X: Any) -> Units:
+        if self.bound.most_weight is None:
+            units = units_of(self.bound.takes_persons, X)
+        elif isinstance(X, Weighted):
+            units = X.units(self.bound.most_weight)
+        else:
+            raise InvalidDataError("Rows are to be weighted here, and these have no weights; give one for every row.")
+        return units.with_rows(self._checked_rows(units.rows))
+
+    def _checked_rows(self, X: Any) -> Any:
+        if scipy.sparse.issparse(X):
+            rows = scipy.sparse.csr_array(X, copy=not X.has_canonical_format) if X.format == "csr" else X.tocsr()
+        else:
+            if isinstance(X, np.ma.MaskedArray):
+                raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
+            try:
+                rows = np.asarray(X)
+            except ValueError:
+                raise InvalidDataError("The data must be a table with rows of one length.") from None
+        if rows.dtype.kind not in "fiub":
+            # The dtype is not named: that of text tells the length of its longest cell.
+            raise InvalidDataError("The data must be real numbers; encode or drop other columns first.")
+        if rows.ndim != 2:
+            raise InvalidDataError(f"The data must be a table of rows, but have {rows.ndim} dimension(s).")
+        if rows.shape[1] != self.n_features:
+            raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
+        if rows.shape[0] == 0:
+            raise InvalidDataError("The data have no rows; give at least one.")
+        if scipy.sparse.issparse(rows):
+            rows.sum_duplicates()
+        return rows
+
+    def _add_wide(self, units: Units) -> None:
+        """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
+        if scipy.sparse.issparse(units.rows) and self.bound.keeps_zeros:
+            for _, product in sparse_products(self.bound, self.n_features, units):
+                self._gram[product.row, product.col] += product.data.astype(np.int64)
+            return
+        for block in units.pieces(_WIDE_BLOCK, exact_units(self.bound)):
+            quantized = np.empty((block.rows.shape[0], self.width), order="F")
+            _, constants = self.bound.quantize_units(_dense(block), quantized[:, : self.n_features])
+            quantized[:, self.n_features :] = constants[:, None]
+            for low in range(0, self.width, _PANEL):
+                panel = slice(low, min(low + _PANEL, self.width))
+                product = (quantized[:, panel].T @ quantized[:, : panel.stop]).astype(np.int64)
+                self._gram[panel, : panel.stop] += product
+                self._gram[:low, panel] += product[:, :low].T
+            if self.bound.constant is not None:
+                self._gram[-1, -1] += int(missing_corner(self.bound, block, constants))
+
+    def _check_finite(self, rows: Any) -> None:
+        """Ask before the first product of wide rows, so that all are added, or none."""
+        if self.bound.on_invalid != "error":
+            return
+        sparse = scipy.sparse.issparse(rows)
+        parts = [rows.data] if sparse else (part.rows for part in Units(rows).pieces(_WIDE_BLOCK, _WIDE_BLOCK))
+        if not all(np.isfinite(part).all() for part in parts):
+            raise InvalidDataError(NOT_FINITE)
+
+
+def _dense(units: Units) -> Units:
+    return units.with_rows(np.asarray(units.rows.toarray() if scipy.sparse.issparse(units.rows) else units.rows))
+
+
+def _check_memory(width: int) -> None:
+    needed, there = _MATRICES * 8 * width**2, _physical_memory()
+    if there is not None and needed > there:
+        raise CapacityError(
+            f"A private second moment of {width} features needs about {needed / 2**30:.0f} GiB of memory where this "
+            f"machine has {there / 2**30:.0f}; choose fewer columns, or project the rows to fewer features by a public "
+            "random matrix first."
+        )
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not a Unix
+        return None

@@ -1,0 +1,297 @@
+"""`ProductSum`: the sum of q q' over integer rows q, exact, of a batch or of many, by one thread.
+
+Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
+`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether
+BLAS multiplies or, for narrow rows, one_pass.c.
+"""
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import InvalidParameterError
+from ..numerics import FloatArray, IntArray
+from . import kernels
+from . import units as in_batches
+from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
+from .counts import LADDER, RowSizes, doubt, norm_table
+from .kernels import NormSums, Rungs, add_by_norm
+from .numpy_kernels import add_by_group, squared_norms, to_the_bound
+from .units import Units, units_of
+
+# A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
+# the interpreter: four times less is up to twice slower on two cores.
+_BLOCK_ENTRIES = 2**18
+# Fewer entries than these are not worth a thread.
+_SMALLEST_PART = 2**19
+# Products of rows as narrow as these take several threads longer than one.
+_NARROW = 64
+
+
+class ProductSum:
+    """Products of integer rows, added up.
+
+    Parameters
+    ----------
+    bound : RowBound
+        The public rule that makes the integer rows.
+    n_features : int
+
+    Examples
+    --------
+    >>> products = ProductSum(RowBound(1.0, bits=4, constant=0.5), 1)
+    >>> products.add(Units(np.array([[0.5], [-1.0]])))
+    >>> products.total()
+    array([[320, -64],
+           [-64, 128]])
+    """
+
+    def __init__(self, bound: RowBound, n_features: int) -> None:
+        self._bound, self._d = bound, n_features
+        width = n_features + (bound.constant is not None)
+        self._whole: IntArray | None = None
+        self._pending: FloatArray = np.zeros((width, width))
+        self._upper = kernels.room_for_products(width) if bound.by_one_factor else None
+        self._units = 0
+        self._buffer: FloatArray = np.empty((0, n_features))
+
+    def add(self, units: Units) -> None:
+        """Add the rows of whole units, dense or CSR."""
+        rows, d = units.rows, self._d
+        exact = exact_units(self._bound)
+        if scipy.sparse.issparse(rows) and self._bound.keeps_zeros:
+            for n_units, product in sparse_products(self._bound, d, units):
+                self._make_room(n_units)
+                self._pending[product.row, product.col] += product.data
+        elif scipy.sparse.issparse(rows):
+            # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
+            for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
+                self.add(part.with_rows(part.rows.toarray()))
+        else:
+            for part in units.pieces(max(_BLOCK_ENTRIES // d, 4 * d), exact):
+                self._make_room(part.n_units)
+                self._add_units(part)
+
+    def total(self) -> IntArray:
+        """Return the whole sum."""
+        integers = self._pending.astype(np.int64)
+        if self._upper is not None:
+            upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
+            integers += upper
+            integers += np.triu(upper, 1).T
+        return integers if self._whole is None else np.add(self._whole, integers, out=integers)
+
+    def _make_room(self, n_units: int) -> None:
+        if self._units + n_units > exact_units(self._bound):
+            self._whole = self.total()
+            self._units = 0
+            self._pending.fill(0.0)
+            if self._upper is not None:
+                self._upper.fill(0.0)
+        self._units += n_units
+
+    def _add_units(self, part: Units) -> None:
+        part = self._not_multiplied(part)
+        d, n_rows = self._d, part.rows.shape[0]
+        if n_rows == 0:
+            return
+        if n_rows > self._buffer.shape[0]:
+            self._buffer = np.empty((n_rows, d))
+        quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
+        self._pending[:d, :d] += quantized.T @ quantized
+        if self._bound.constant is not None:
+            # A column that need not be multiplied out.
+            column = constants @ quantized
+            self._pending[d, :d] += column
+            self._pending[:d, d] += column
+            self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+
+    def _not_multiplied(self, part: Units) -> Units:
+        """Add the products of rows that one_pass.c multiplies, and return the others."""
+        bound = self._bound
+        if self._upper is None or part.shares is not None:
+            return part
+        shift = None if bound.shift is None else np.asarray(bound.shift)
+        factor, constant = bound.grid_factor, float(bound.constant_units)
+        squared = kernels.add_products(part.rows, shift, factor, bound.bits, constant, self._upper)
+        return part if squared is None else Units(part.rows[~(squared < kernels.EXACT_LIMIT)])
+
+
+def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
+    """Return the sum of products over all batches; some are worked on while others are read, each sum by one thread."""
+    idle: list[ProductSum] = []
+
+    def work(units: Units) -> None:
+        try:
+            sums = idle.pop()
+        except IndexError:
+            sums = ProductSum(bound, n_features)
+        sums.add(units)
+        idle.append(sums)
+
+    def alone(units: Units) -> None:
+        dense = not scipy.sparse.issparse(units.rows)
+        least = max(_SMALLEST_PART // n_features, 4 * n_features)
+        parts = min(in_batches.available_cores(), units.rows.shape[0] // least) if dense else 1
+        narrow = in_batches.one_blas_thread() if n_features <= _NARROW else nullcontext()
+        with narrow:
+            for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
+                pass
+
+    for _ in in_batches.side_by_side(work, batches, alone):
+        pass
+    totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
+    return functools.reduce(operator.iadd, totals)
+
+
+def exact_units(bound: RowBound) -> int:
+    """Return how many units have a product that is exact in float64 whatever they hold."""
+    return int(2**EXACT_INTEGER_BITS // bound.row_limit_squared)
+
+
+def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float:
+    """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
+
+    A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
+    person still adds a matrix without negative eigenvalues, of a trace within the limit.
+    """
+    if not bound.knows_corner:
+        return 0.0
+    return float(part.n_units * bound.constant_units**2 - constants @ constants)
+
+
+def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[tuple[int, Any]]:
+    """Quantize the stored entries of CSR rows, padded to a rectangle; yield units and their product, in COO form."""
+    longest = max(1, int(np.diff(units.rows.indptr).max()))
+    factor = bound.grid_factor
+    for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
+        rows = part.rows
+        stored = np.diff(rows.indptr)
+        filled = np.arange(max(1, stored.max())) < stored[:, None]
+        values = np.zeros(filled.shape)
+        values[filled] = rows.data
+        factors = factor
+        if factor.ndim:
+            factors = np.ones(filled.shape)
+            factors[filled] = factor[rows.indices]
+        quantized = quantize_values(bound, values, factors, None, n_features)
+        constants = bound.bound_units(quantized, part)
+        rows = scipy.sparse.csr_array((quantized[filled], rows.indices, rows.indptr), shape=rows.shape)
+        if bound.constant is not None:
+            rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
+        product = (rows.T @ rows).tocsr()
+        if bound.constant is not None:
+            # Added as a matrix: an entry that is not stored yet would bring a warning, for some rows alone.
+            corner = [missing_corner(bound, part, constants)], ([n_features], [n_features])
+            product = product + scipy.sparse.csr_array(corner, shape=product.shape)
+        yield part.n_units, product.tocoo()
+
+
+_NORMS = np.append(LADDER, LADDER[-1])
+"""That of every rung; what is above the ladder is shortened to its end."""
+
+
+class SumsByNorm(RowSizes):
+    """Counts of the norms of rows, and the exact sum of the rows on every rung of the ladder.
+
+    Parameters
+    ----------
+    bound : RowBound
+        The grid, the shift and the scale of the rows; its norm is not used.
+    n_features : int
+
+    Examples
+    --------
+    >>> sums = SumsByNorm(RowBound(1.0, bits=8), 1).update(np.array([[0.5], [2.0], [4.0]]))
+    >>> (sums.within(2.0) / 4**8).tolist()
+    [2.25]
+    >>> int(sums.above()[0, LADDER.searchsorted(2.0)])
+    1
+    """
+
+    def __init__(self, bound: RowBound, n_features: int) -> None:
+        check_summed(bound)
+        shift, scale = (None if part is None else np.asarray(part) for part in (bound.shift, bound.scale))
+        super().__init__(shift, scale, person_weight=bound.person_weight)
+        self.bound = bound
+        self._totals: IntArray = np.zeros((LADDER.size + 1, n_features), dtype=np.int64)
+
+    def _of(self, X: Any) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the bins, the rungs that there are, and the sums of their rows."""
+        units = units_of(self.bound.takes_persons, X)
+        left = units.with_rows(dense_rows(units.rows))
+        sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
+        asked = self.bound.by_one_factor
+        if asked:
+            scale = np.asarray(1.0 if self._scale is None else self._scale)
+            rows = left.rows
+            left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._rungs, sums)])
+        if left.n_units:
+            # Floats have left few rows, and are not asked for these again.
+            rungs = self._exact_rungs(left.rows) if asked else self._rungs_of(left)
+            sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
+            factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
+            integers = _unit_integers(self.bound, left, factors)
+            if asked:  # so few that to touch all totals, as a product does, takes longer
+                np.add.at(sums.totals, rungs, integers)
+            else:
+                add_by_group(integers, rungs, sums.totals)
+            sums.counts[:] += np.bincount(rungs, minlength=sums.counts.size)
+        found = np.flatnonzero(sums.counts)
+        return sums.counts[None], found, sums.totals[found].astype(np.int64)
+
+    @cached_property
+    def _rungs(self) -> Rungs:
+        """The table of rungs; rows on one of them are put on the grid of a bound of its norm."""
+        shape, scale = self._totals.shape, 1.0 if self._scale is None else self._scale
+        factors = 2.0**self.bound.bits * (scale / _NORMS[:, None])
+        return norm_table(doubt(shape[1]), np.ascontiguousarray(np.broadcast_to(factors, shape)))
+
+    def _add(self, part: tuple[IntArray, IntArray, IntArray]) -> None:
+        bins, found, sums = part
+        super()._add(bins)
+        self._totals[found] += sums
+
+    def within(self, norm: float) -> IntArray:
+        """Return the sum of rows shortened to a norm, in units of 2^-bits of those of a grid for that norm.
+
+        Those beyond it come to a norm within a step of the ladder below it.
+        """
+        weights = np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), 2**self.bound.bits).astype(np.int64)
+        return np.asarray(weights @ self._totals)
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self.bound, self._totals.shape[1])
+        total.n_rows = self.n_rows + other.n_rows
+        total._bins, total._totals = self._bins + other._bins, self._totals + other._totals
+        return total
+
+
+def check_summed(bound: RowBound) -> None:
+    """Refuse rows whose sum would not be that of equal units."""
+    if bound.most_weight is not None:
+        raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
+    if bound.person_weight == "rows":
+        raise InvalidParameterError(
+            "The number of pooled rows is private, so their mean is not measured first; append a constant."
+        )
+
+
+def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatArray:
+    """Return the integers of every unit: of a row, or the truncated average of a person's, shortened."""
+    shift = None if bound.shift is None else np.asarray(bound.shift)
+    integers = quantize_values(bound, units.rows, factor, shift, units.rows.shape[1])
+    if units.starts is None:
+        return integers
+    # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
+    # is no longer than the longest of them, so that its square is exact too.
+    sizes = np.diff(units.starts, append=integers.shape[0])
+    averages = np.trunc(np.add.reduceat(integers, units.starts, axis=0) / sizes[:, None])
+    to_the_bound(averages, squared_norms(averages), bound.bits)
+    return np.asarray(averages)

@@ -1,0 +1,263 @@
+"""`Units`: a batch of rows that is cut between whole units only, whatever the unit is."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError, InvalidDataError
+from ..numerics import IntArray, available_cores, one_blas_thread
+
+NOT_PERSONS = (
+    "The unit is a person with all of their rows; give batches of whole persons, or name the column of persons."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Units:
+    """Rows of whole units of privacy.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR matrix of shape (m, d)
+        Unit after unit.
+    starts : ndarray of int64, optional
+        The position of the first row of every person; None where each row is a unit.
+    shares : ndarray of int64, optional
+        The public weight of every row, in units of 2^-32 of the largest; None where each counts once.
+
+    Examples
+    --------
+    >>> persons = Units(np.zeros((6, 1)), np.array([0, 1, 4]))
+    >>> [(part.n_units, part.rows.shape[0]) for part in persons.pieces(most_rows=2, most_units=8)]
+    [(1, 1), (1, 3), (1, 2)]
+    """
+
+    rows: Any
+    starts: IntArray | None = None
+    shares: IntArray | None = None
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are."""
+        return int(self.rows.shape[0] if self.starts is None else self.starts.size)
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the units from `low` to before `high`."""
+        if self.starts is None:
+            return type(self)(self.rows[low:high], shares=None if self.shares is None else self.shares[low:high])
+        first, end = self._row(low), self._row(high)
+        return type(self)(self.rows[first:end], self.starts[low:high] - first)
+
+    def pieces(self, most_rows: int, most_units: int) -> Iterator[Self]:
+        """Yield parts of at most so many rows and units; a unit with more rows than that is a part by itself."""
+        low = 0
+        while low < self.n_units:
+            high = low + most_units
+            if self.starts is None:
+                high = min(high, low + most_rows)
+            else:  # as many as end in time
+                ends = int(np.searchsorted(self.starts, self._row(low) + most_rows, side="right")) - 1
+                fit = self.n_units if self._row(self.n_units) <= self._row(low) + most_rows else ends
+                high = min(high, max(low + 1, fit))
+            high = min(high, self.n_units)
+            yield self.part(low, high)
+            low = high
+
+    def split(self, parts: int) -> list[Self]:
+        """Return at most so many parts of about as many rows."""
+        cuts = np.linspace(0, self.rows.shape[0], parts + 1, dtype=np.int64)
+        if self.starts is not None:
+            cuts = np.unique(np.searchsorted(self.starts, cuts))
+        return [self.part(int(low), int(high)) for low, high in pairwise(cuts)]
+
+    def with_rows(self, rows: Any) -> Self:
+        """Return the same units in other rows, as many of each."""
+        return type(self)(rows, self.starts, self.shares)
+
+    def _row(self, unit: int) -> int:
+        """Return the position of the first row of a unit; one after the last of all is that after the last row."""
+        starts = self.starts
+        return int(self.rows.shape[0] if starts is None or unit >= starts.size else starts[unit])
+
+
+SHARE_BITS = 32
+"""Weights are read as integers of 2^-32 of the largest, so that their sum is exact."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighted:
+    """A batch of rows with public weights: what is known of a row before anyone looks at it, as in a survey.
+
+    The weights are no private data, and their sum is told; a replaced row keeps the weight of its place.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR matrix of shape (m, d)
+    weights : ndarray of shape (m,)
+        Finite numbers of at least 0, and at most the largest that the rule allows.
+
+    Examples
+    --------
+    >>> Weighted(np.zeros((2, 1)), np.array([1.0, 0.5])).units(2.0).shares.tolist()
+    [2147483648, 1073741824]
+    """
+
+    rows: Any
+    weights: NDArray[np.float64]
+
+    def units(self, most_weight: float) -> Units:
+        """Return the rows as units with the share that each has of the largest weight."""
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != (self.rows.shape[0],):
+            raise InvalidDataError("There must be one weight for every row.")
+        if not ((weights >= 0) & (weights <= most_weight)).all():
+            raise InvalidDataError("Weights must be finite, at least 0, and at most the largest that is allowed.")
+        return Units(self.rows, shares=np.rint(np.ldexp(weights / most_weight, SHARE_BITS)).astype(np.int64))
+
+
+def without_weights(X: Any) -> Any:
+    """Return a batch without its weights, for what counts rows."""
+    return X.rows if isinstance(X, Weighted) else X
+
+
+TWICE = (
+    "A person's rows lie in two batches, where they would count for two persons; bring all rows of a person together "
+    "before they are read."
+)
+# Sums over the rows of a person, integers of 26 bits each, stay exact in float64.
+_MOST_ROWS = 2**26
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Blocks:
+    """A batch of rows in which the rows of one person lie together, and all of them lie in this batch.
+
+    What a source yields where persons are the unit. Private data, the number of rows included, so it prints none of it.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR matrix of shape (m, d)
+        The rows, person after person.
+    starts : ndarray of int64, of shape (persons,)
+        The position of the first row of every person, ascending from 0; no person is without rows.
+    keys : ndarray of uint64, of shape (persons, 2)
+        A digest of every person's identifier, the same in every source: persons have a public order that depends on
+        identifiers alone.
+    """
+
+    rows: Any
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+
+    @property
+    def n_persons(self) -> int:
+        """How many persons there are."""
+        return self.starts.size
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many rows every person has."""
+        return np.diff(self.starts, append=self.rows.shape[0])
+
+    def checked(self) -> Self:
+        """Return these blocks, or raise where they are none."""
+        starts, n_rows = self.starts, self.rows.shape[0]
+        whole = starts.ndim == 1 and starts.dtype.kind == "i" and starts.size and starts[0] == 0
+        if not whole or self.sizes.min() < 1 or self.keys.shape != (starts.size, 2):
+            raise InvalidDataError("Blocks need ascending starts from 0, each of at least one row, and two keys each.")
+        if n_rows > _MOST_ROWS and self.sizes.max() > _MOST_ROWS:
+            raise CapacityError(
+                "A person has more rows than can be added exactly; give batches of fewer rows a person."
+            )
+        return self
+
+
+def units_of(takes_persons: bool, X: Any) -> Units:
+    """Return a batch as units; raise where it is not one of persons, or one where it should not be.
+
+    Examples
+    --------
+    >>> batch = Blocks(np.zeros((3, 2)), np.array([0, 2]), np.zeros((2, 2), dtype=np.uint64))
+    >>> units_of(True, batch).n_units
+    2
+    """
+    if isinstance(X, Weighted):
+        raise InvalidDataError("These rows have weights; give the largest weight that is allowed.")
+    if not isinstance(X, Blocks):
+        if takes_persons:
+            raise InvalidDataError(NOT_PERSONS)
+        return Units(X)
+    if not takes_persons:
+        raise InvalidDataError("The unit is one row, and these batches are of persons; give the weight of a person.")
+    return Units(X.rows, X.checked().starts)
+
+
+Batch = TypeVar("Batch")
+Part = TypeVar("Part")
+
+
+class InBatches:
+    """Base of statistics that add the rows of one batch at a time."""
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix."""
+        raise NotImplementedError
+
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches."""
+        for batch in batches:
+            self.update(batch)
+        return self
+
+
+class InThreads(InBatches):
+    """Base of statistics that are the sum of what each batch comes to by itself, in any order."""
+
+    def _of(self, X: Any) -> Any:
+        """Return what one batch comes to; other threads may ask for that of other batches meanwhile."""
+        raise NotImplementedError
+
+    def _add(self, part: Any) -> None:
+        """Add what a batch came to."""
+        raise NotImplementedError
+
+    def update(self, X: Any) -> Self:
+        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+        self._add(self._of(X))
+        return self
+
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches; one must stay as it is while the next ones are read."""
+        for part in side_by_side(self._of, batches):
+            self._add(part)
+        return self
+
+
+def side_by_side(
+    work: Callable[[Batch], Part], batches: Iterable[Batch], alone: Callable[[Batch], Part] | None = None
+) -> Iterator[Part]:
+    """Yield what becomes of every batch, in order; some are worked on while others are read, one BLAS thread each.
+
+    Where there is one batch only, or one core, it becomes what `alone` makes of it, with all cores if it can.
+    """
+    threads, reader = available_cores(), iter(batches)
+    first_two = list(islice(reader, 2))
+    batches = chain(first_two, reader)
+    if threads == 1 or len(first_two) < 2:
+        yield from map(alone or work, batches)
+        return
+    waiting: deque[Future[Part]] = deque()
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            waiting.append(pool.submit(work, batch))
+            # One batch a thread and one to come, so memory stays flat.
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        for future in waiting:
+            yield future.result()

@@ -1,0 +1,76 @@
+"""Types of arrays, and the cores that work on them."""
+
+import functools
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+class OneBlasThread:
+    """A context in which BLAS uses one thread, in all threads of the process; the last to leave it lifts the limit.
+
+    The limit is one number of the process: where each thread put back what it had found, one that came while another
+    was inside would leave it at 1 for good.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with one_blas_thread():
+    ...     float(np.linalg.eigvalsh(np.eye(3)).sum())
+    3.0
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._guard = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if self._inside == 0:
+                self._limit = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._guard:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = OneBlasThread()
+if hasattr(os, "register_at_fork"):  # a child has none of the other threads, so none of them will leave
+    os.register_at_fork(after_in_child=_one_blas_thread._begin)
+
+
+def one_blas_thread() -> OneBlasThread:
+    """Return the context in which BLAS uses one thread."""
+    return _one_blas_thread
+
+
+@functools.cache
+def _blas(with_scipy: bool) -> ThreadpoolController:
+    """Return the handle of all BLAS that are loaded, SciPy's own among them; to look for them takes milliseconds."""
+    del with_scipy
+    return ThreadpoolController()

@@ -1,0 +1,294 @@
+"""Intervals for the entries of a covariance behind a release, its mean and its correlations, by closed forms.
+
+All of them start from the raw release, M = A + N, and the second moments of N. docs/explanation/intervals_of_entries.md
+derives every formula.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..numerics import FloatArray
+from .correlations import DETERMINED_FROM, SignCorrelation
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixError:
+    """What is known of the error of a released matrix M of d features, to first order in the noise.
+
+    The noise of an entry is that of p_i' N p_j, less that of x_i x_j N_cc: p_i are rows of the map that brings the
+    matrix that left back to M, x the mean in units of an appended constant c, zero where there is none.
+
+    Attributes
+    ----------
+    products : ndarray of shape (d, d)
+        G, of products p_i'p_j.
+    lever : ndarray of shape (d,)
+        x.
+    beside, shared : float
+        The variance of an entry of N beside the diagonal, and the covariance of two on it.
+    extra : ndarray of shape (d,)
+        What the variance of a diagonal entry has beyond 2 beside + shared: 0 for noise invariant under rotations.
+    per_row : ndarray of shape (d, d)
+        What a relative error of the number of rows takes from M.
+    count, count_shared : float
+        The variance of that relative error, and its covariance with a diagonal entry of N.
+    mean : float
+        The variance of the noise of an entry of the mean.
+    mean_bias : ndarray of shape (d,)
+        What that noise adds to the diagonal of M on average.
+    constant : float
+        c, or 0 where the mean is independent of M.
+    quantiles : (float, float)
+        What noise beside the diagonal and on it stays within, in standard deviations.
+    normal : float
+        The same of a normal number, for sampling errors.
+    common_size : float
+        The relative variance of the squared size that entries of one row of N have in common.
+    """
+
+    products: FloatArray
+    lever: FloatArray
+    beside: float
+    shared: float
+    extra: FloatArray
+    per_row: FloatArray
+    count: float
+    count_shared: float
+    mean: float
+    mean_bias: FloatArray
+    constant: float
+    quantiles: tuple[float, float]
+    normal: float
+    common_size: float = 0.0
+
+    def of(self, positions: list[int]) -> "MatrixError":
+        """Return the error of the matrix of some of the features, in this order."""
+        block = np.ix_(positions, positions)
+        return replace(
+            self,
+            products=self.products[block],
+            lever=self.lever[positions],
+            extra=self.extra[positions],
+            per_row=self.per_row[block],
+            mean_bias=self.mean_bias[positions],
+        )
+
+    def divided(self, sizes: FloatArray) -> "MatrixError":
+        """Return the error of the matrix of features that are divided by `sizes`."""
+        ratio = np.outer(sizes, sizes)
+        return replace(
+            self,
+            products=self.products / ratio,
+            lever=self.lever / sizes,
+            extra=self.extra / sizes**4,
+            per_row=self.per_row / ratio,
+            mean_bias=self.mean_bias / sizes**2,
+        )
+
+    @property
+    def traces(self) -> FloatArray:
+        """Of what is summed up in each entry."""
+        return np.asarray(self.products - np.outer(self.lever, self.lever))
+
+    def entry_variances(self) -> FloatArray:
+        """Return the variance of the error of every entry."""
+        sizes = np.diag(self.products)
+        squares = np.outer(sizes, sizes) + self.products**2 - 2 * np.outer(self.lever, self.lever) ** 2
+        variances = self.beside * squares + self.shared * self.traces**2 + self._of_count(self.per_row, self.traces)
+        # The noise of the mean enters squared too.
+        variances += np.outer(self.mean_bias, self.mean_bias) * (1.0 + np.eye(len(sizes)))
+        variances[np.diag_indices_from(variances)] += self.extra
+        return np.asarray(np.maximum(variances, 0.0))
+
+    def variance(self, weights: FloatArray) -> float:
+        """Return the variance of the error of sum_ij weights_ij M_ij, for symmetric weights."""
+        product = weights @ self.products
+        centred = float(self.lever @ weights @ self.lever)
+        trace = float(np.trace(product)) - centred
+        squares = float(np.sum(product * product.T)) - centred**2
+        own = float(self.extra @ np.diag(weights) ** 2)
+        counted = float(self._of_count(np.asarray(np.sum(weights * self.per_row)), np.asarray(trace)))
+        return max(0.0, 2 * self.beside * squares + self.shared * trace**2 + own + counted)
+
+    def residual_covariance(self, weights: FloatArray) -> FloatArray:
+        """Return the covariance of the errors of M times `weights`, a vector."""
+        towards, lever = self.products @ weights, self.lever * (self.lever @ weights)
+        total, traces = float(weights @ towards), towards - lever
+        found = self.beside * (self.products * total + np.outer(towards, towards) - 2 * np.outer(lever, lever))
+        found += self.shared * np.outer(traces, traces) + np.diag(self.extra * weights**2)
+        counted = self.per_row @ weights
+        found += self.count * np.outer(counted, counted)
+        cross = np.outer(counted, traces)
+        return np.asarray(found - self.count_shared * (cross + cross.T))
+
+    def _of_count(self, counted: FloatArray, traces: FloatArray) -> FloatArray:
+        return np.asarray(self.count * counted**2 - 2 * self.count_shared * counted * traces)
+
+
+def covariance_intervals(matrix: FloatArray, error: MatrixError, *, sampled: float = 0.0) -> FloatArray:
+    """Return an interval for every entry of the covariance behind a raw release.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d)
+        M.
+    error : MatrixError
+    sampled : float
+        One over the number of rows where the answer is about the population they come from; 0 where it is about them.
+
+    Returns
+    -------
+    ndarray of shape (d, d, 2)
+
+    Examples
+    --------
+    >>> error = plain_error(2, 0.01, level=0.95)
+    >>> covariance_intervals(np.diag([2.0, 1.0]), error)[0, 0].round(3)
+    array([1.723, 2.277])
+    """
+    middle = matrix - np.diag(error.mean_bias)
+    reach = half_widths(middle, error, sampled)
+    return np.stack([middle - reach, middle + reach], axis=-1)
+
+
+def half_widths(middle: FloatArray, error: MatrixError, sampled: float) -> FloatArray:
+    """Return half of the length of the interval of every entry."""
+    beside, diagonal = error.quantiles
+    quantiles = np.full_like(middle, beside)
+    np.fill_diagonal(quantiles, diagonal)
+    sizes = np.maximum(np.diag(middle), 0.0)
+    sampling = sampled * (np.outer(sizes, sizes) + middle**2)
+    return np.asarray(np.sqrt(quantiles**2 * error.entry_variances() + error.normal**2 * sampling))
+
+
+def correlation_intervals(
+    matrix: FloatArray, error: MatrixError, wider: MatrixError, *, sampled: float = 0.0
+) -> FloatArray:
+    """Return an interval for every correlation behind a raw release, by the delta method.
+
+    Parameters
+    ----------
+    matrix, error, sampled
+        As for `covariance_intervals`.
+    wider : MatrixError
+        The same with quantiles for three answers at once: where the noise hides more than a fifth of a variance, a
+        correlation is between the extremes that its covariance and its two variances allow.
+
+    Examples
+    --------
+    >>> error = plain_error(2, 1e-4, level=0.95)
+    >>> correlation_intervals(np.array([[4.0, 1.0], [1.0, 1.0]]), error, error)[0, 1].round(3)
+    array([0.488, 0.512])
+    """
+    middle = matrix - np.diag(error.mean_bias)
+    variances = np.diag(middle)
+    deviations = np.sqrt(np.diag(error.entry_variances()))
+    hidden = ~(variances > DETERMINED_FROM * deviations)
+    sizes = np.sqrt(np.where(hidden, 1.0, variances))
+    r = np.clip(middle / np.outer(sizes, sizes), -1.0, 1.0)
+    noise = _correlation_variances(r, error.divided(sizes))
+    reach = np.sqrt(error.quantiles[0] ** 2 * noise + error.normal**2 * sampled * (1 - r**2) ** 2)
+    ends = np.stack([r - reach, r + reach], axis=-1)
+    if hidden.any():
+        lost = hidden[:, None] | hidden
+        ends[lost] = _extremes(middle, half_widths(middle, wider, sampled))[lost]
+    ends = np.clip(ends, -1.0, 1.0)
+    ends[np.diag_indices(len(matrix))] = 1.0
+    return np.asarray(ends)
+
+
+def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
+    """Return the variances of N_ij - r/2 (N_ii + N_jj), of the noise of features divided by their deviations."""
+    G, own = error.products, np.diag(error.products)
+    k = np.outer(error.lever, error.lever)
+    beside = np.outer(own, own) / 2 + G**2 / 2 - k**2
+    itself = own**2 - np.diag(k) ** 2
+    with_own = own[:, None] * G - k * np.diag(k)[:, None]
+    both = itself[:, None] + itself + 2 * (G**2 - np.outer(np.diag(k), np.diag(k)))
+    squares = beside + r**2 / 4 * both - r * (with_own + with_own.T)
+
+    def combined(each: FloatArray) -> FloatArray:
+        diagonal = np.diag(each)
+        return np.asarray(each - r / 2 * (diagonal[:, None] + diagonal))
+
+    traces, counted = combined(error.traces), combined(error.per_row)
+    found = 2 * error.beside * squares + error.shared * traces**2 + error._of_count(counted, traces)
+    found += r**2 / 4 * (error.extra[:, None] + error.extra)
+    return np.asarray(np.maximum(found, 0.0))
+
+
+def _extremes(middle: FloatArray, reach: FloatArray) -> FloatArray:
+    """Return the smallest and largest quotients that intervals of the covariance and of both variances allow."""
+    variances, deviations = np.diag(middle), np.diag(reach)
+    least = np.sqrt(np.maximum(variances - deviations, 0.0))
+    most = np.sqrt(np.maximum(variances + deviations, 0.0))
+    low, high = middle - reach, middle + reach
+    small, large = np.outer(least, least), np.outer(most, most)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lower = np.where(low < 0, low / small, low / large)
+        upper = np.where(high > 0, high / small, high / large)
+    lower[(small <= 0) | np.isnan(lower)], upper[(small <= 0) | np.isnan(upper)] = -1.0, 1.0
+    return np.stack([lower, upper], axis=-1)
+
+
+def plain_error(d: int, beside: float, *, level: float) -> MatrixError:
+    """Return the error of a matrix plus symmetric Gaussian noise of variance `beside`, twice that on the diagonal."""
+    normal = float(ndtri((1 + level) / 2))
+    none, nothing = np.zeros(d), np.zeros((d, d))
+    return MatrixError(np.eye(d), none, beside, 0.0, none, nothing, 0.0, 0.0, 0.0, none, 0.0, (normal, normal), normal)
+
+
+def sampling_variances(tau: FloatArray, comparisons: int, n_rows: int) -> FloatArray:
+    """Return the variances of mean products of signs, over rows drawn from a Gaussian law with these values.
+
+    Notes
+    -----
+    A mean over the nk/2 comparisons of a ring, h = ss' of two rows each, has the variance
+    (2/(nk)) (z2 + 2 (k - 1) z1): z2 = 1 - tau^2 is that of one comparison, and z1 the covariance of two that share a
+    row. For Gaussian rows z1 = 1/9 - (2/pi arcsin(r/2))^2, r = sin(pi tau/2) (Esscher 1924). It is at most z2/2
+    for rows of any law (Hoeffding 1948), so that the variance is at most 2 (1 - tau^2)/n.
+
+    Examples
+    --------
+    >>> round(float(sampling_variances(np.array(0.0), 8, 1)), 3)
+    0.639
+    """
+    alone = 1 - tau**2
+    if comparisons == 1:  # pairs that share no row
+        return np.asarray(alone / n_rows)
+    together = np.maximum(1 / 9 - (2 / np.pi * np.arcsin(np.sin(np.pi / 2 * tau) / 2)) ** 2, 0.0)
+    return np.asarray(2 / (n_rows * comparisons) * (alone + 2 * (comparisons - 1) * together))
+
+
+def sign_intervals(
+    tau: FloatArray, signs: SignCorrelation, error: MatrixError, *, comparisons: int, sampled: float = 0.0
+) -> FloatArray:
+    """Return an interval for every correlation sin(pi tau / 2) behind a released Kendall matrix.
+
+    Parameters
+    ----------
+    tau : ndarray of shape (d, d)
+        As it left.
+    signs : SignCorrelation
+        What was made of it.
+    error : MatrixError
+        Of `tau`.
+    comparisons : int
+        How many a row takes part in.
+    sampled : float
+        As for `covariance_intervals`.
+    """
+    scaled = tau / np.outer(signs.roots, signs.roots)
+    of_ties = np.where(signs.roots < 1, error.beside * 2 + error.shared + error.extra, 0.0) / signs.roots**4
+    noise = error.beside / np.outer(signs.roots, signs.roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
+    middle = np.clip(scaled, -1.0, 1.0)
+    sampling = sampling_variances(middle, comparisons, 1) * sampled
+    reach = np.sqrt(error.quantiles[0] ** 2 * noise + error.normal**2 * sampling)
+    ends = np.stack([scaled - reach, scaled + reach], axis=-1)
+    ends = np.sin(np.pi / 2 * np.clip(ends, -1.0, 1.0))
+    lost = list(signs.undetermined)
+    ends[lost] = ends[:, lost] = (-1.0, 1.0)
+    ends[np.diag_indices(len(tau))] = 1.0
+    return np.asarray(ends)

@@ -1,0 +1,382 @@
+"""Second moments of noise in the basis of released directions: what variances along them need to know of its law.
+
+docs/explanation/uncertainty.md derives every formula.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from ..numerics import FloatArray
+from .above_noise import edge_quantile
+from .shrinkage import SIMULATION_SEED, decreasing
+
+# Simulated noise is as many numbers in all, within these numbers of draws; a Student law makes up for few of them.
+_NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseAlong:
+    """Moments of n_ij = u_i' N u_j for the released directions u_1, ..., u_k and all other ones.
+
+    Attributes
+    ----------
+    cross : ndarray of shape (k, k + m)
+        E[n_ij^2]; with the k directions themselves, then with m others. What stands at (i, i) is not used.
+    own : ndarray of shape (k, k)
+        Covariances of n_11, ..., n_kk.
+    drift : ndarray of shape (k,)
+        Means of n_11, ..., n_kk.
+    draws : int or None
+        From how many simulated draws they come; None where they are exact.
+    """
+
+    cross: FloatArray
+    own: FloatArray
+    drift: FloatArray
+    draws: int | None = None
+
+    def scaled(self, factor: float) -> "NoiseAlong":
+        """Return the moments of noise of so much of the variance."""
+        return replace(self, cross=self.cross * factor, own=self.own * factor)
+
+    def shifted(self, shift: FloatArray) -> "NoiseAlong":
+        """Return the moments with a shift of all n_ii together, which is there or is not."""
+        return replace(self, own=self.own + np.outer(shift, shift))
+
+    def drifting(self, drift: FloatArray) -> "NoiseAlong":
+        """Return the moments of noise with these means of n_ii."""
+        return replace(self, drift=drift)
+
+    def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "NoiseAlong":
+        """Return the moments with what an error of the number of rows adds.
+
+        Parameters
+        ----------
+        values : ndarray of shape (k,)
+            The variances that are divided by too large a number.
+        variance : float
+            Of the relative error of that number.
+        with_own : ndarray of shape (k,)
+            Its covariances with the n_ii.
+        """
+        together = np.outer(values, with_own)
+        return replace(self, own=self.own + np.outer(values, values) * variance - together - together.T)
+
+
+def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float) -> NoiseAlong:
+    """Return the moments of noise with the same law in every basis.
+
+    Parameters
+    ----------
+    k, m : int
+        Numbers of directions, and of others.
+    off_variance : float
+        E[n_ij^2] for i other than j; twice that is the variance of n_ii, but for
+    shared_variance : float
+        what any n_ii and n_jj have in common by the trace; below 0 where that is told sharply.
+    """
+    own = 2 * off_variance * np.eye(k) + shared_variance
+    return NoiseAlong(np.full((k, k + m), off_variance), own, np.zeros(k))
+
+
+def mapped_noise(leading: FloatArray, others: FloatArray, off_variance: float, shared_variance: float) -> NoiseAlong:
+    """Return the moments of B N B', where N has the same law in every basis.
+
+    Parameters
+    ----------
+    leading, others : ndarray of shape (k, p), (m, p)
+        u_i'B for the directions, and for the others.
+    off_variance, shared_variance : float
+        As for `isotropic_noise`, of N.
+
+    Notes
+    -----
+    n_ij = b_i'Nb_j has E[n_ij^2] = t^2 (|b_i|^2 |b_j|^2 + (b_i.b_j)^2) + s (b_i.b_j)^2, and
+    cov(n_ii, n_jj) = 2 t^2 (b_i.b_j)^2 + s |b_i|^2 |b_j|^2.
+    """
+    products = leading @ np.vstack([leading, others]).T
+    inner = products[:, : len(leading)]
+    sizes = np.diag(inner)
+    lengths = np.outer(sizes, np.concatenate([sizes, np.square(others).sum(axis=1)]))
+    cross = off_variance * lengths + (off_variance + shared_variance) * products**2
+    own = 2 * off_variance * inner**2 + shared_variance * np.outer(sizes, sizes)
+    return NoiseAlong(cross, own, np.zeros(len(leading)))
+
+
+def trace_sizes(mapping: FloatArray | None, d: int) -> tuple[float, float]:
+    """Return |B'B|^2 and tr B'B, which tell the variance of the trace of BNB'; both are d for the identity."""
+    if mapping is None:
+        return float(d), float(d)
+    return float(np.square(mapping @ mapping.T).sum()), float(np.square(mapping).sum())
+
+
+def simulation() -> np.random.Generator:
+    """Return the generator of a simulation: the same release always gives the same answer."""
+    return np.random.default_rng(SIMULATION_SEED)
+
+
+def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generator], FloatArray]) -> NoiseAlong:
+    """Return the moments of any noise by simulation.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, d)
+        All directions, or some that stand for all; the first k are those in question.
+    k : int
+    draw : callable
+        Maps a generator to one noise matrix.
+    """
+    generator = simulation()
+    draws = _draws(rows.shape[1])
+    cross, own = np.zeros((k, len(rows))), np.empty((draws, k))
+    for number in range(draws):
+        noise = rows[:k] @ draw(generator) @ rows.T
+        own[number] = np.diag(noise)
+        cross += noise**2 / draws
+    # The law is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
+    return NoiseAlong(cross, own.T @ own / draws, np.zeros(k), draws)
+
+
+def simulated_trace_sd(d: int, draw: Callable[[np.random.Generator], FloatArray]) -> float:
+    """Return the standard deviation of the trace of any noise, d by d, by simulation."""
+    generator = simulation()
+    return float(np.std([np.trace(draw(generator)) for _ in range(_draws(d))]))
+
+
+def _draws(d: int) -> int:
+    return int(np.clip(_NUMBERS // d**2, _FEWEST, _MOST))
+
+
+EXACT, APPROXIMATE = "exact law", "approximate"
+"""What an interval rests on: moments that are exact for the law of the noise, or that are approximations."""
+# 1.96 would do where the error is Gaussian. At the edge of the noise it is a little skew.
+_Z = 2.1
+# What is approximate leaves out what two entries of the noise have in common, and how y fluctuates.
+_Z_APPROXIMATE = 2.3
+
+
+@dataclass(frozen=True, eq=False)
+class VariancesAlong:
+    """What `variances_along` returns, for k directions in falling order.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (k,)
+        Variances along the directions, falling and not below 0.
+    interval : ndarray of shape (k, 2)
+        95 % intervals for them, each by itself.
+    totals : ndarray of shape (k,)
+        Estimates of the variance along the first 1, 2, ..., k directions together: what `estimate` adds up to.
+    total_interval : ndarray of shape (k, 2)
+        95 % intervals for these.
+    kind : str
+        `EXACT` or `APPROXIMATE`.
+    """
+
+    estimate: FloatArray
+    interval: FloatArray
+    totals: FloatArray
+    total_interval: FloatArray
+    kind: str
+
+    def informed(self, expected: FloatArray) -> "VariancesAlong":
+        """Return the same with what is expected of the variances as the estimate, where the release does not speak.
+
+        Where noise is large, unbiased estimates that end at 0 are too large on average. What a simulation expects
+        along directions of these ranks is better, as long as it is within the interval.
+        """
+        most = float(self.total_interval[-1, 1])
+        along = decreasing(np.clip(expected, *self.interval.T), None)
+        totals = np.minimum(np.cumsum(along), most)
+        estimate = np.diff(totals, prepend=0.0)
+        return replace(
+            self,
+            estimate=estimate,
+            totals=totals,
+            interval=_holding(self.interval, estimate, math.inf),
+            total_interval=_holding(self.total_interval, totals, math.inf),
+        )
+
+    def untold(self, total: float) -> "VariancesAlong":
+        """Return the same with intervals that say nothing: from 0 to the total."""
+        ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
+        return replace(self, interval=ends, total_interval=ends)
+
+    def first(self, k: int) -> "VariancesAlong":
+        """Return the same for the first k directions alone."""
+        return VariancesAlong(self.estimate[:k], self.interval[:k], self.totals[:k], self.total_interval[:k], self.kind)
+
+    def with_unknown(self, loadings: FloatArray, d: int) -> "VariancesAlong":
+        """Return intervals that hold whatever the correlations of some of d features are, for those features' loadings.
+
+        Parameters
+        ----------
+        loadings : ndarray of shape (k,)
+            Sums of the sizes of their loadings, direction by direction.
+        d : int
+
+        Notes
+        -----
+        The root of u'Ru is a norm of u, and at most a = |u_i| + |u_j| + ... for the part of u on these features,
+        whatever their correlations: so the roots of u'Ru for two matrices that differ in nothing else differ by 2a at
+        most, and those of sums over several directions by 2 sqrt(a_1^2 + a_2^2 + ...).
+
+        Examples
+        --------
+        >>> found = VariancesAlong(np.ones(1), np.array([[1.0, 1.21]]), np.ones(1), np.array([[1.0, 1.21]]), EXACT)
+        >>> found.with_unknown(np.array([0.2]), 3).interval.round(2).tolist()
+        [[0.36, 2.25]]
+        """
+        reaches = 2 * loadings, 2 * np.sqrt(np.cumsum(loadings**2))
+        each, totals = (
+            np.clip(np.sqrt(ends) + reach[:, None] * np.array([-1.0, 1.0]), 0.0, np.sqrt(d)) ** 2
+            for ends, reach in zip((self.interval, self.total_interval), reaches, strict=True)
+        )
+        return VariancesAlong(self.estimate, each, self.totals, totals, APPROXIMATE)
+
+
+def variances_along(
+    values: FloatArray,
+    others: FloatArray,
+    weights: FloatArray,
+    noise: NoiseAlong,
+    *,
+    total: float,
+    total_sd: float = 0.0,
+    excess: float = 0.0,
+    exact: bool = False,
+) -> VariancesAlong:
+    """Return the variances u_i'Au_i along the leading eigenvectors u_1, ..., u_k of a release M = A + N.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        The leading eigenvalues of M, descending.
+    others, weights : ndarray of shape (m,)
+        The other eigenvalues, or points that stand for so many of them each.
+    noise : NoiseAlong
+        Moments of N in the basis of the eigenvectors.
+    total, total_sd : float
+        What the trace of A is estimated by, and its standard deviation: no variance is above it.
+    excess : float
+        Of the law of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
+    exact : bool
+        Whether N is Gaussian and the moments are exact.
+
+    Examples
+    --------
+    Two eigenvalues, and noise with E[n_ij^2] = 0.5 beside the diagonal and 1 on it.
+
+    >>> from eigenveil.postprocess.variances import isotropic_noise
+    >>> noise = isotropic_noise(1, 1, 0.5, 0.0)
+    >>> found = variances_along(np.array([6.0]), np.array([1.0]), np.ones(1), noise, total=7.0, exact=True)
+    >>> found.estimate.tolist()  # 6 - 2 * 0.5 / (6 - 1)
+    [5.8]
+    """
+    k = values.size
+    d = k + float(weights.sum())
+    counts = np.concatenate([np.ones(k), weights])
+    gaps = values[:, None] - np.concatenate([values, others])
+    # An eigenvalue does not push itself, nor one that is equal to the last bit.
+    with np.errstate(divide="ignore"):
+        inverse = np.where(gaps == 0, 0.0, 1 / gaps)
+    push = 2 * noise.cross * inverse * counts
+    squares = 4 * noise.cross**2 * inverse**2 * counts
+    room = (noise.cross * counts).sum(axis=1) - np.diag(noise.cross)
+    reach = _Reach(excess, room)
+    z = _Z if exact else _Z_APPROXIMATE
+    if noise.draws is not None:
+        z *= float(scipy.stats.t.ppf(0.975, noise.draws)) / 1.96
+    spare = 0.0 if exact else 1 / (d * (d + 1))  # the size of noise that is not Gaussian varies more
+
+    # Each direction by itself. What pushes it away is on the side where more eigenvalues are.
+    bias = push.sum(axis=1)
+    after = np.arange(k + others.size) > np.arange(k)[:, None]
+    side = np.where(np.arange(k) < d / 2, (push * after).sum(axis=1), (push * ~after).sum(axis=1))
+    spread = np.sqrt(np.diag(noise.own) + squares.sum(axis=1) + spare * bias**2) * reach.factor(side)
+    near, far = bias * reach.factor(side, 0.5), bias * reach.factor(side, 2.0)
+    if excess > 0:  # near the edge an eigenvalue may have been pushed as far as noise pushes any
+        edges = np.sqrt(room / d) * edge_quantile(round(d), 1.0, excess)
+        far = np.where(reach.at_the_edge(side), np.sign(bias) * np.maximum(np.abs(far), edges), far)
+    raised = values - noise.drift
+    low = raised - np.maximum(near, far) - z * spread
+    high = raised - np.minimum(near, far) + z * spread
+
+    # The first so many together: they do not push one another.
+    first = np.tri(k, dtype=bool).T  # (i, c): whether direction i is among the first c + 1
+    beyond = _beyond(push, k) * first
+    pushed = [(beyond * reach.factor(beyond.T, times).T).sum(axis=0) for times in (0.5, 1.0, 2.0)]
+    own = np.cumsum(np.cumsum(noise.own, axis=0), axis=1).diagonal()
+    plain = beyond.sum(axis=0)
+    growth = np.divide(pushed[1], plain, out=np.ones(k), where=plain > 0)
+    total_spread = growth * np.sqrt(
+        np.maximum(own, 0.0) + np.maximum((_beyond(squares, k) * first).sum(axis=0), 0.0) + spare * pushed[1] ** 2
+    )
+    together = np.cumsum(raised)
+    most, surely = max(0.0, total), max(0.0, total + 3 * total_sd)
+    ends = np.stack([together - pushed[2] - z * total_spread, together - pushed[0] + z * total_spread], axis=1)
+    # Pooled where they would rise, as near ties do; the first take what they need of the total.
+    totals = np.minimum(np.cumsum(decreasing(np.diff(together - pushed[1], prepend=0.0), None)), most)
+    estimate = np.diff(totals, prepend=0.0)
+    return VariancesAlong(
+        estimate=estimate,
+        interval=_holding(np.stack([low, high], axis=1), estimate, surely),
+        totals=totals,
+        total_interval=_holding(ends, totals, surely),
+        kind=EXACT if exact and noise.draws is None else APPROXIMATE,
+    )
+
+
+def drawn_along(variances: FloatArray, reach: float) -> VariancesAlong:
+    """Return variances that were released with independent Laplace noise on each, within `reach` in 95 of 100 times.
+
+    Examples
+    --------
+    >>> drawn_along(np.array([3.0, 1.0]), 0.5).interval.tolist()
+    [[2.5, 3.5], [0.5, 1.5]]
+    """
+    totals = np.cumsum(variances)
+    sd = np.sqrt(2 * np.arange(1, variances.size + 1)) / np.log(20) * reach
+    reaches = np.full(variances.size, reach), np.maximum(reach, 1.96 * sd)
+    each, together = (
+        np.stack([np.maximum(at - off, 0.0), at + off], axis=1)
+        for at, off in zip((variances, totals), reaches, strict=True)
+    )
+    return VariancesAlong(variances, each, totals, together, APPROXIMATE)
+
+
+class _Reach:
+    """By how much noise of an excess pushes more than Gaussian noise does: 1/(1 - y)^2, y = excess B^2/(4 sum n_ij^2).
+
+    By free probability; at the edge of the noise y is as large as it can be, `_largest`.
+    """
+
+    def __init__(self, excess: float, room: FloatArray) -> None:
+        self._excess, self._room = excess, room
+        self._largest = 2 * excess / (1 + 2 * excess + np.sqrt(1 + 8 * excess))
+
+    def at_the_edge(self, push: FloatArray) -> NDArray[np.bool_]:
+        """Return where the y of a push, which is known to a factor of 2, may be the largest there is."""
+        return np.asarray(self._excess * push**2 * 2 >= 4 * self._room * self._largest)
+
+    def factor(self, push: FloatArray, times: float = 1.0) -> FloatArray:
+        """Return the factor for a push by Gaussian noise, at so many times the y it leads to."""
+        y = np.divide(self._excess * push**2, 4 * self._room, out=np.zeros_like(push), where=self._room > 0)
+        return np.asarray(1 / (1 - np.minimum(times * y, self._largest)) ** 2)
+
+
+def _beyond(terms: FloatArray, k: int) -> FloatArray:
+    """Return, for direction i and the first c + 1 of them, the sum of its terms with all that are not among these."""
+    inside = np.cumsum(terms[:, :k], axis=1)
+    return np.asarray(terms.sum(axis=1)[:, None] - inside)
+
+
+def _holding(ends: FloatArray, estimate: FloatArray, most: float) -> FloatArray:
+    """Return intervals between 0 and `most`, wide enough to hold their estimates."""
+    low, high = np.clip(ends, 0.0, most).T
+    return np.stack([np.minimum(low, estimate), np.maximum(high, estimate)], axis=1)

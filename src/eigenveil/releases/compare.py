@@ -1,0 +1,169 @@
+"""Two releases beside each other: what they have in common, and whether noise alone explains where they differ."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.composition import compose
+from ..display import notebook_table, with_error
+from ..errors import InvalidParameterError
+from ..guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from .record import Release
+
+
+_BOTH = 0.975
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What `compare` finds; None where the two releases do not tell it.
+
+    Attributes
+    ----------
+    affinity : float or None
+        Share of the smaller set of components that lies in the span of the other: 1 for the same subspace, about k/d
+        for unrelated ones. None where the features were scaled differently, or one alone is of correlations.
+    cosines : ndarray of shape (k,) or None
+        Of the angles between components of the same rank, without sign.
+    cosines_by_noise : ndarray of shape (k,) or None
+        What these stay above, in 95 of 100 pairs, where noise alone turned both; 0 where it may have turned one of them
+        into any direction.
+    distance : float or None
+        Root mean square of the differences of the matrices beside their diagonals, in standard deviations of the noise
+        on both: about 1 where noise alone explains them.
+    together : Guarantee or None
+        What both promise if they are about the same rows; None for different relations, or different units.
+    notes : tuple of str
+        Why something is not told.
+    angle : float or None
+        The largest angle between the two subspaces, in degrees; of the smaller one to the larger.
+    angle_interval : ndarray of shape (2,) or None
+        95 % interval for the angle that both would have without noise: by how far each of them may be off, added up.
+    """
+
+    affinity: float | None
+    cosines: NDArray[np.float64] | None
+    distance: float | None
+    together: Guarantee | None
+    notes: tuple[str, ...] = ()
+    cosines_by_noise: NDArray[np.float64] | None = None
+    angle: float | None = None
+    angle_interval: NDArray[np.float64] | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return what was found in words, by what it is about."""
+        told = {}
+        if self.affinity is not None:
+            told["subspaces"] = f"{self.affinity:.1%} in common (100 % is the same)"
+        if self.angle is not None:
+            told["largest angle"] = f"{with_error(self.angle, self.angle_interval)} degrees"
+        if self.cosines is not None:
+            least = [None] * len(self.cosines) if self.cosines_by_noise is None else self.cosines_by_noise
+            told["components"] = "cosines " + ", ".join(
+                _cosine(*pair) for pair in zip(self.cosines, least, strict=True)
+            )
+        if self.distance is not None:
+            told["matrices"] = f"{self.distance:.2g} standard deviations of the noise apart (about 1 is noise alone)"
+        if self.together is not None:
+            told["both together, if about the same rows"] = str(self.together)
+        return told
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return notebook_table("Comparison", self.facts(), self.notes)
+
+
+def _cosine(value: float, least: float | None) -> str:
+    """Return a cosine, and which ones the noise on both releases alone leads to."""
+    if least is None:
+        return f"{value:.3f}"
+    return f"{value:.3f} (noise alone: {f'{least:.3f} to 1' if least > 0 else 'any'})"
+
+
+def compare(first: "Release", second: "Release") -> Comparison:
+    """Return how two releases of the same features compare; it costs no privacy.
+
+    Examples
+    --------
+    >>> from eigenveil import RowBound, SecondMoments, release
+    >>> from eigenveil.mechanisms import LAWS
+    >>> rows = np.random.default_rng(0).normal(size=(50_000, 3)) * [1.0, 0.2, 0.1]
+    >>> moments = SecondMoments(RowBound(1.0), 3).update(rows)
+    >>> law = LAWS["matrix_laplace"](epsilon=1.0, n_features=3, n_components=1)
+    >>> found = compare(release(law, moments), release(law, moments))
+    >>> round(found.affinity, 2), found.distance < 10, found.together.epsilon
+    (1.0, True, 2.0)
+    """
+    if first.n_features != second.n_features:
+        raise InvalidParameterError("The releases have different numbers of features, so nothing can be compared.")
+    if None not in (first.feature_names, second.feature_names) and first.feature_names != second.feature_names:
+        raise InvalidParameterError("The releases are about different features, so nothing can be compared.")
+    notes = []
+    affinity = cosines = least = angle = ends = None
+    # Features that are brought to variance 1 are the same, whatever each release tells of their sizes.
+    correlations = first.of_correlation and second.of_correlation
+    if correlations or (first.of_correlation == second.of_correlation and np.allclose(first.scale, second.scale)):
+        overlaps = first.components @ second.components.T
+        k = min(overlaps.shape)
+        affinity = float(np.sum(overlaps**2) / k)
+        angle, ends = _largest_angle(first, second, overlaps)
+        if first.ordered and second.ordered:
+            cosines, least = np.abs(np.diag(overlaps))[:k], _cosines_by_noise(first, second, k)
+    else:
+        notes.append("The features were scaled differently, so components are not compared.")
+    distance = _distance(first, second)
+    if distance is None:
+        notes.append("The matrices are not of the same kind with known noise, so they are not compared.")
+    kinds = [(one.guarantee.relation, one.guarantee.unit, one.origin.model) for one in (first, second)]
+    together = compose([first.guarantee, second.guarantee]) if kinds[0] == kinds[1] else None
+    if first.guarantee.unit is not second.guarantee.unit:
+        notes.append(
+            "One is about one row and the other about one person with all of their rows, so what both promise together "
+            "is not told."
+        )
+    return Comparison(affinity, cosines, distance, together, tuple(notes), least, angle, ends)
+
+
+def _largest_angle(
+    first: "Release", second: "Release", overlaps: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64] | None]:
+    least = float(np.linalg.svd(overlaps, compute_uv=False)[-1])
+    angle = float(np.degrees(np.arccos(min(1.0, least))))
+    errors = [release.loading_errors(_BOTH) for release in (first, second)]
+    if errors[0] is None or errors[1] is None:
+        return angle, None
+    # Each span is within its bound in 97.5 of 100 releases, and largest angles obey the triangle inequality.
+    off = errors[0].subspace_bound + errors[1].subspace_bound
+    return angle, np.clip([angle - off, angle + off], 0.0, 90.0)
+
+
+def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np.float64] | None:
+    # Each angle to the truth stays below its bound in 97.5 of 100 releases, and the angle between both below the sum.
+    errors = [release.loading_errors(_BOTH) for release in (first, second)]
+    if errors[0] is None or errors[1] is None:
+        return None
+    farthest = np.minimum(errors[0].angle_bound[:k] + errors[1].angle_bound[:k], 90.0)
+    return np.where(farthest < 90, np.cos(np.radians(farthest)), 0.0)
+
+
+def _distance(first: "Release", second: "Release") -> float | None:
+    one, other = first.row_noise_sd, second.row_noise_sd
+    kinds = [(release.centred, release.origin.rows.rows, release.has_noise_law) for release in (first, second)]
+    if kinds[0] != kinds[1] or not kinds[0][2] or one is None or other is None:
+        return None
+    if not first.origin.rows.keeps_lengths and not np.allclose(first.row_scale, second.row_scale):
+        return None  # directions have no units to go back to
+    still = {*first.origin.without_range, *second.origin.without_range}
+    told = [feature for feature in range(first.n_features) if feature not in still]
+    if len(told) < 2:
+        return None
+    # In the user's units, where both mean the same; correlations are made of the same matrix.
+    units = [np.outer(release.row_scale, release.row_scale) for release in (first, second)]
+    difference = first.row_matrix / units[0] - second.row_matrix / units[1]
+    sd = np.hypot(one / units[0], other / units[1])
+    beside = np.triu_indices(len(told), 1)
+    return float(np.sqrt(np.mean((difference / sd)[np.ix_(told, told)][beside] ** 2)))

@@ -1,0 +1,168 @@
+"""`Uncertainty`: what a release says about the error of its own numbers, from the public law of its noise.
+
+Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
+is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
+made from the raw release, never from what was shrunk or made positive. docs/explanation/intervals_of_entries.md has the
+formulas, and how often they were right.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..errors import InvalidParameterError, one_of
+from ..mechanisms.additive import AdditiveLaw
+from ..numerics import FloatArray
+from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
+from .matrix import ScaledReading
+
+KINDS = ("data", "population")
+LEVEL = 0.95
+HIDDEN_ROWS = "The noise hides the number of rows, so nothing is known of the error of what is divided by it."
+
+
+class Uncertainty(ScaledReading):
+    """Intervals of the numbers that a release holds. Base of `Reading`."""
+
+    @property
+    def no_interval(self) -> str | None:
+        """Why there are no intervals, in one sentence; None where there are."""
+        if self.origin.model == "local":
+            return "Reports of the local model are read as they are; their intervals are not made yet."
+        if not self.has_matrix:
+            return "This release holds directions alone, and no matrix that could have an interval."
+        if not isinstance(self.law, AdditiveLaw):
+            return "An interval needs a matrix plus noise of a known law, and this law adds none."
+        if self.rows_hidden:
+            return HIDDEN_ROWS
+        return None
+
+    @property
+    def interval_of(self) -> str:
+        """What intervals of covariances are about, in words: it depends on how rows were made."""
+        return {
+            "clip": "the covariance of the rows as they were clipped"
+            if self.centred
+            else "the second moment of the rows as they were clipped",
+            "unit": "the mean of u u', u the directions of the rows",
+            "pairs": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
+            "signs": "the correlations sin(pi tau / 2), tau Kendall's",
+        }[self.origin.rows.rows]
+
+    def entry_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return an interval for every entry of the covariance, in the units of the features; None without noise law.
+
+        Parameters
+        ----------
+        level : float
+            Coverage of each interval, not of all at once.
+        of : {"data", "population"}
+            Whether it is about the rows of this data set, or about the population that they come from; then their
+            fourth moments are taken to be those of a Gaussian law.
+
+        Returns
+        -------
+        ndarray of shape (d, d, 2) or None
+            Lower and upper ends. Of signs, which tell no units, `correlation_interval`. Where no range of a feature was
+            found they are infinite.
+        """
+        sampled = self._sampled(level, of)
+        if self.no_interval:
+            return None
+        if self._of_signs:
+            return self.correlation_interval(level, of)
+        ends = covariance_intervals(self.row_matrix, self._matrix_error(level), sampled=sampled)
+        without = list(self.origin.without_range)
+        ends[without] = ends[:, without] = (-np.inf, np.inf)
+        return np.asarray(ends / np.outer(self.row_scale, self.row_scale)[..., None])
+
+    def correlation_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return an interval for every correlation; None without noise law. Parameters as in `entry_interval`.
+
+        Where the noise hides a variance, correlations with it may be anything from -1 to 1.
+        """
+        sampled = self._sampled(level, of)
+        if self.no_interval:
+            return None
+        if self._of_signs:
+            comparisons, error = self.origin.rows.comparisons, self._matrix_error(level)
+            return sign_intervals(self.row_matrix, self._signs, error, comparisons=comparisons, sampled=sampled)
+        thirds = self._matrix_error(1 - (1 - level) / 3)
+        ends = correlation_intervals(self.row_matrix, self._matrix_error(level), thirds, sampled=sampled)
+        without = list(self.origin.without_range)
+        ends[without] = ends[:, without] = (-1.0, 1.0)
+        ends[without, without] = 1.0
+        return ends
+
+    def location_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return an interval for every entry of the mean; None where it did not leave, or not with a known noise.
+
+        Parameters are as in `entry_interval`.
+        """
+        sampled = self._sampled(level, of)
+        if self.no_interval or not self.centred or (not self.origin.centred and self.origin.mean_sd is None):
+            return None
+        error = self._matrix_error(level)
+        noise = error.mean + error.count * self._scaled_mean**2
+        variances = np.maximum(np.diag(self.row_matrix), 0.0)
+        quantile = error.quantiles[0] if self.origin.centred else error.normal
+        reach = np.sqrt(quantile**2 * noise + error.normal**2 * sampled * variances) / self.row_scale
+        reach[list(self.origin.without_range)] = np.inf
+        return np.stack([self.mean - reach, self.mean + reach], axis=-1)
+
+    # The error of `row_matrix`.
+
+    def _sampled(self, level: float, of: str) -> float:
+        """Return one over the number of rows where the answer is about their population, else 0.
+
+        Weights w make rows worth (sum of w)^2 / sum of w^2, and no fewer than their sum where none is above 1.
+        """
+        if not 0 < level < 1:
+            raise InvalidParameterError("level must lie strictly between 0 and 1.")
+        if one_of("of", of, KINDS) == "data":
+            return 0.0
+        # Comparisons of rows that share them have at most twice the variance of as many rows.
+        shared = 2.0 if self.origin.rows.on_ring and not self._of_signs else 1.0
+        return shared / (self.origin.total_weight or max(1, self.n_rows or 1))
+
+    def _matrix_error(self, level: float) -> MatrixError:
+        """Return the error of `row_matrix`."""
+        law = self.law
+        assert isinstance(law, AdditiveLaw)
+        n_rows, rows = max(1, self.n_rows or 1), self.origin.rows
+        facts, unit = law.noise_facts(), self._noise_unit
+        d, mean = self.n_features, self._scaled_mean
+        constant = rows.constant_value if self.origin.centred else 0.0
+        lever = mean / constant if constant else np.zeros(d)
+        products = np.eye(d) if self._inverse_map is None else self._inverse_map @ self._inverse_map.T
+        beside, shared, extra = (
+            of_sum * unit**2 for of_sum in (facts.off_variance, facts.shared_variance, facts.diagonal_extra)
+        )
+        count = facts.count_variance / n_rows**2, facts.trace_with_count / facts.n_features / n_rows * unit
+        if self._reads_corner:  # off which the number of rows is read, with the noise of a diagonal entry
+            count = (2 * beside + shared + extra) / constant**4, shared / constant**2
+        first = (self.origin.mean_sd or 0.0) ** 2
+        return MatrixError(
+            products=np.asarray(products + np.outer(lever, lever)),
+            lever=lever,
+            beside=beside,
+            shared=shared,
+            extra=np.full(d, extra),
+            per_row=self.row_matrix - np.outer(mean, mean),
+            count=count[0],
+            count_shared=count[1],
+            mean=beside / constant**2 if constant else first,
+            mean_bias=np.full(d, -beside / constant**2 if constant else first),
+            constant=constant,
+            quantiles=law.noise_quantiles(level),
+            normal=float(ndtri((1 + level) / 2)),
+            common_size=law.common_size,
+        )
+
+    def _scaled_error(self, level: float) -> MatrixError:
+        """Return the error of `scaled_matrix`; of signs as if it were as large in every entry."""
+        error = self._matrix_error(level)
+        if self._of_signs:
+            return replace(error, beside=(self.noise_sd or 0.0) ** 2, shared=0.0)
+        return error if self._divisors is None else error.divided(self._divisors)

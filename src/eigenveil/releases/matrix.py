@@ -1,0 +1,507 @@
+"""`MatrixReading`: from integers that left to the matrix they stand for, its centre, and the public law of its noise.
+
+The one place where integers and their unit become numbers in the user's units.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidDataError, NoiseWarning, features_in_words, listed, warn_caller
+from ..mechanisms.additive import NoiseFacts
+from ..mechanisms.base import IN_UNITS_OF_C, Law
+from ..numerics import FloatArray, IntArray
+from ..postprocess.correlations import (
+    SignCorrelation,
+    Standardized,
+    correlation_from_covariance,
+    correlation_from_signs,
+)
+from ..postprocess.shrinkage import Shrunk, project_psd, shrink
+from ..postprocess.spectrum import sorted_eigh
+from ..postprocess.thinning import SIZE, shrink_wide
+from .origin import Origin
+
+# A number of rows that is read off the corner of the matrix is told from nothing if it is so many noise sds.
+_SEEN = 5.0
+
+
+class MatrixReading:
+    """The matrix, its centre and its noise, from integers that left and their origin. Base of `ScaledReading`."""
+
+    integers: Mapping[str, IntArray]
+    unit: Mapping[str, float]
+    origin: Origin
+
+    # What left, and by which law.
+
+    @cached_property
+    def law(self) -> Law | None:
+        """The public law that drew the release; None where this version does not know it, or not its parameters."""
+        from ..mechanisms import law_from
+        from ..mechanisms.local import local_law_from
+
+        try:
+            if self.origin.model == "local":
+                return local_law_from(self.origin.parameters)
+            return law_from(self.origin.law, self.origin.parameters)
+        except (TypeError, KeyError, ValueError):
+            # The file of a later version may name parameters, or values of them, that are not there yet.
+            return None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
+        told = None if self.law is None else self.law.estimated_rows(self._values)
+        if told is not None:
+            return max(1, round(told))
+        return int(self.integers["count"]) if "count" in self.integers else self.origin.n_rows
+
+    @property
+    def _counted(self) -> str:
+        """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
+        return self.origin.rows.unit.counted
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without the constant that a centred release appends."""
+        first = next(self.integers[name] for name in ("matrix", "directions", "sums") if name in self.integers)
+        return int(first.shape[-1]) - self.origin.centred
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Public names of the features, where the source had them."""
+        return self.origin.feature_names
+
+    @cached_property
+    def _values(self) -> dict[str, FloatArray]:
+        """What left, in the units of the law: rows of norm at most 1."""
+        rows = self.origin.rows
+        whole = {name: self.unit[name] / (rows.reach_squared if name in IN_UNITS_OF_C else 1) for name in self.unit}
+        return {name: np.asarray(value * whole[name]) for name, value in self.integers.items()}
+
+    @cached_property
+    def _of_one_unit(self) -> FloatArray | None:
+        """What one row or person adds on average to the second moment of the scaled rows, and of the constant."""
+        if self.law is None:
+            released = self._values.get("matrix")
+            moment = None if released is None else released / max(1, self.n_rows or 1)
+        else:
+            moment = self.law.second_moment(self._values, max(1, self.n_rows or 1))
+        return None if moment is None else self._mapped_back(moment * self.origin.rows.reach_squared)
+
+    @cached_property
+    def _bordered(self) -> FloatArray | None:
+        """The second moment of the scaled rows, with the constant's row and column where there are such."""
+        factor = self._units_per_weight
+        return self._of_one_unit if self._of_one_unit is None or factor == 1 else self._of_one_unit * factor
+
+    @property
+    def _reads_corner(self) -> bool:
+        """Whether how many rows there are is private, and is read with noise off the square of the constant."""
+        return self.origin.centred and self.origin.rows.person_weight == "rows"
+
+    @cached_property
+    def _units_per_weight(self) -> float:
+        """How many units have a weight of one together: 1, but for weighted rows and for persons of many pooled rows.
+
+        Pooled rows without a constant are summed over each person: their number is private, and not told then.
+        """
+        if self.origin.total_weight is not None:
+            return (self.n_rows or 1) / self.origin.total_weight
+        if self._of_one_unit is None or not self._reads_corner:
+            return 1.0
+        if self.rows_hidden:
+            warn_caller(
+                "The noise hides the number of rows, so that variances and means are known up to a factor at most; "
+                "more persons, a larger epsilon, weight='persons' or center=False would help.",
+                NoiseWarning,
+            )
+        return self.origin.rows.constant_value**2 / max(float(self._of_one_unit[-1, -1]), self._least_corner)
+
+    @property
+    def _least_corner(self) -> float:
+        """What the corner must reach, so that the number of rows is told from nothing."""
+        sd = 0.0 if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1)) or 0.0
+        rows = self.origin.rows
+        return max(_SEEN * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
+
+    @property
+    def rows_hidden(self) -> bool:
+        """Whether the number of rows is private, and the noise hides it: then no error is known of any number."""
+        corner = self._of_one_unit if self._reads_corner else None
+        return corner is not None and float(corner[-1, -1]) < self._least_corner
+
+    @cached_property
+    def _inverse_map(self) -> FloatArray | None:
+        """The inverse of the public map that rows went through before a second stage; None where there was none."""
+        return np.asarray(np.linalg.inv(self._values["map"]), np.float64) if "map" in self._values else None
+
+    def _mapped_back(self, matrix: FloatArray) -> FloatArray:
+        """Return a second moment of mapped rows as that of the rows before."""
+        back = self._inverse_map
+        if back is None:
+            return matrix
+        product = back @ matrix @ back.T
+        return np.asarray((product + product.T) / 2)
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether the release tells variances; a subspace alone does not."""
+        return self._bordered is not None
+
+    @property
+    def has_noise_law(self) -> bool:
+        """Whether the matrix is the truth plus noise of a known law that can be drawn again."""
+        return self.law is not None and self.law.adds_noise
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        return self.law is not None and self.law.rotation_invariant and self._inverse_map is None
+
+    def _by_name(self, X: Any) -> Any:
+        """Return the features of a frame by their names, in the order of the release; an array as it is."""
+        columns, names = getattr(X, "columns", None), self.feature_names
+        if columns is None or names is None:
+            return X
+        if not set(names) <= set(columns):
+            raise InvalidDataError(
+                "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
+            )
+        return X[list(names)].to_numpy()
+
+    # Location and scale.
+
+    @property
+    def centred(self) -> bool:
+        """Whether the mean is part of the release: by a constant in the rows, or measured first and taken off."""
+        return self.origin.centred or "mean" in self.integers
+
+    @property
+    def row_scale(self) -> FloatArray:
+        """What features were multiplied by before anything else; ones where they were not, or are read as constant."""
+        scale = np.ones(self.n_features) if self.origin.rows.scale is None else np.array(self.origin.rows.scale)
+        scale[list(self.origin.without_range)] = 1.0
+        return scale
+
+    @property
+    def _scaled_mean(self) -> FloatArray:
+        """The mean of the scaled, shifted rows; zeros where it is not part of the release."""
+        if self._bordered is None or not self.origin.centred:
+            return np.zeros(self.n_features)
+        mean = np.asarray(self._bordered[:-1, -1] / self.origin.rows.constant_value)
+        mean[list(self.origin.without_range)] = 0.0
+        return mean
+
+    @property
+    def mean(self) -> FloatArray:
+        """The released mean; without one, the middle of the public bounds, or zero."""
+        shift = self.origin.rows.shift
+        return (0.0 if shift is None else np.asarray(shift)) + self._scaled_mean / self.row_scale
+
+    # The matrix of the rows as they were used, and its noise.
+
+    @cached_property
+    def row_matrix(self) -> FloatArray:
+        """The released matrix of the rows as they were used, raw: centred where the mean left too."""
+        if self._bordered is None:
+            raise InvalidDataError("This release holds directions only; it has no matrix.")
+        if not self.origin.centred:
+            return self._still(self._bordered)
+        return self._still(self._bordered[:-1, :-1] - np.outer(self._scaled_mean, self._scaled_mean))
+
+    def _still(self, matrix: FloatArray) -> FloatArray:
+        """Return a matrix with nothing for the features that are read as if all rows agreed in them."""
+        without = list(self.origin.without_range)
+        if without:
+            matrix = matrix.copy()
+            matrix[without] = matrix[:, without] = 0.0
+        return matrix
+
+    @property
+    def row_noise_sd(self) -> float | None:
+        """Standard deviation of the noise beside the diagonal of `row_matrix`; None where it is not known."""
+        sd = None if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1))
+        if sd is None:
+            return None
+        # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
+        growth = 1.0 if self._inverse_map is None else float(np.square(self._inverse_map).sum()) / self.n_features
+        return sd * growth * self.origin.rows.reach_squared * self._units_per_weight
+
+    def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
+        if self.law is None or not self.law.adds_noise:
+            raise InvalidDataError("This release holds no matrix plus noise of a known law.")
+        return self._about_the_mean(np.asarray(self.law.simulated_noise(generator) * self._noise_unit))
+
+    def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
+        if self._bordered is None or self.law is None or not self.law.adds_noise:
+            raise InvalidDataError("This release holds no matrix plus noise of a known law.")
+        return self._row_error(*self.law.simulated_errors(generator))
+
+    def row_moment_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return an error with the second moments of `row_error_draw`, of whatever law is quickest to draw."""
+        facts = self.noise_facts
+        return self.row_error_draw(generator) if facts is None else self._row_error(*facts.draw(generator))
+
+    def _row_error(self, noise: FloatArray, miscounted: float) -> FloatArray:
+        assert self._bordered is not None
+        noise = noise * self._noise_unit
+        if miscounted and not self._reads_corner:  # rows are not mapped then
+            noise -= self._bordered * (miscounted / max(1, self.n_rows or 1))
+        return self._about_the_mean(noise)
+
+    @cached_property
+    def noise_facts(self) -> NoiseFacts | None:
+        """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
+        # Where the number of rows is read off the matrix, its noise is no linear map of that of the law.
+        known = self.law is not None and self.law.adds_noise and self.law.rotation_invariant
+        return self.law.noise_facts() if known and self.law is not None and not self._reads_corner else None
+
+    @property
+    def _noise_unit(self) -> float:
+        """What noise of the law is multiplied by to be noise of the mean over the rows."""
+        return self.origin.rows.reach_squared / max(1, self.n_rows or 1) * self._units_per_weight
+
+    @property
+    def _row_noise_map(self) -> FloatArray | None:
+        """B, for noise of the law N and the error BNB' of `row_matrix`, to first order; None for the identity."""
+        if not (self.origin.centred or self.origin.without_range) and self._inverse_map is None:
+            return None
+        width = self.n_features + self.origin.centred
+        mapped = np.eye(self.n_features, width)
+        if self.origin.centred:
+            mapped[:, -1] = -self._scaled_mean / self.origin.rows.constant_value
+        mapped[list(self.origin.without_range)] = 0.0
+        return mapped if self._inverse_map is None else mapped @ self._inverse_map
+
+    def _mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
+        """B and b, for noise of the law N and the error BNb of the scaled mean; None where it is not in the matrix."""
+        if not self.origin.centred:
+            return None
+        back = np.eye(self.n_features + 1) if self._inverse_map is None else self._inverse_map
+        rows = back[:-1].copy()
+        rows[list(self.origin.without_range)] = 0.0
+        return rows, back[-1] / self.origin.rows.constant_value
+
+    def _about_the_mean(self, noise: FloatArray) -> FloatArray:
+        """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
+        noise = self._mapped_back(noise)
+        if not self.origin.centred:
+            return self._still(noise)
+        if self._reads_corner and self._bordered is not None:  # what the error of that number adds, to first order
+            noise = noise - self._bordered * (noise[-1, -1] / self.origin.rows.constant_value**2)
+        shift = noise[:-1, -1] / self.origin.rows.constant_value
+        cross = np.outer(self._scaled_mean, shift)
+        return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
+
+
+# Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
+_MAPPED_WIDE = 1000
+
+
+class ScaledReading(MatrixReading):
+    """The matrix of the scaled features, its noise, and what both say of the truth. Base of `Reading`."""
+
+    @property
+    def _of_signs(self) -> bool:
+        return self.origin.rows.rows == "signs"
+
+    @property
+    def of_correlation(self) -> bool:
+        """Whether components and variances are those of the correlation matrix."""
+        return self._of_signs or self.origin.request.correlation
+
+    @property
+    def kendall(self) -> FloatArray | None:
+        """Kendall's matrix as it left, from signs of differences; its diagonal is 1 but for ties and noise."""
+        return self._bordered if self._of_signs else None
+
+    @cached_property
+    def _signs(self) -> SignCorrelation:
+        gaussian = self.noise_facts is not None and self.noise_facts.gaussian  # then a quick draw has the same law
+        draw = None if not self.has_noise_law else self.row_moment_draw if gaussian else self.row_noise_draw
+        signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
+        self._warn_of(
+            signs.undetermined,
+            "Ties or the noise hide how rows differ in {features}; the correlations there are set to 0.",
+        )
+        return signs
+
+    @cached_property
+    def _standardized(self) -> Standardized:
+        found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_noise_law else None)
+        self._warn_of(
+            found.undetermined,
+            "The noise hides how much {features} {vary}, so correlations with {them} come out too small; more rows, a "
+            "larger epsilon or narrower ranges would help, and so would rows='signs', which needs none.",
+        )
+        return found
+
+    @property
+    def _undetermined(self) -> tuple[int, ...]:
+        """Positions of features whose correlations are not told, since the noise hides how much they vary."""
+        if not self.of_correlation:
+            return ()
+        return self._signs.undetermined if self._of_signs else self._standardized.undetermined
+
+    def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
+        if positions:
+            names = features_in_words(self.feature_names, self.n_features)
+            hidden = [names[position] for position in positions]
+            words = {"vary": "vary", "them": "them"} if len(hidden) > 1 else {"vary": "varies", "them": "it"}
+            warn_caller(sentence.format(features=listed("feature", hidden, hidden), **words), NoiseWarning)
+
+    @property
+    def scale(self) -> FloatArray:
+        """What features are multiplied by before they are projected; ones where they are not.
+
+        Where correlations were asked for, one over the standard deviations that the release tells.
+        """
+        if self._divisors is None or not self.has_matrix:
+            return self.row_scale
+        return np.asarray(self.row_scale / self._divisors)
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        return super().isotropic and not self.of_correlation and self._one_scale
+
+    @property
+    def _one_scale(self) -> bool:
+        """Whether all features have one scale, so that noise in another unit is the same but for a factor."""
+        return self._divisors is None or bool(np.all(self._divisors == self._divisors[0]))
+
+    @property
+    def _divisors(self) -> FloatArray | None:
+        """What `row_matrix` is divided by, feature by feature, to be `scaled_matrix`; None where it is that already."""
+        if self._of_signs:
+            return None
+        if self.of_correlation:
+            return self._standardized.sizes
+        return self.row_scale if self.origin.request.own_units else None
+
+    # The matrix.
+
+    @property
+    def scaled_matrix(self) -> FloatArray:
+        """The released matrix of the scaled features, as it left: centred where the mean left too, and raw.
+
+        Of signs, and where correlations were asked for, those, each estimated by itself.
+        """
+        if self.of_correlation:
+            return self._signs.matrix if self._of_signs else self._standardized.matrix
+        return self.row_matrix if self._divisors is None else self.row_matrix / np.outer(self._divisors, self._divisors)
+
+    @property
+    def noise_sd(self) -> float | None:
+        """Standard deviation of the noise beside the diagonal of `scaled_matrix`; None where it is not known."""
+        sd = self.row_noise_sd
+        sizes = self._divisors
+        if sd is None or (sizes is None and not self._of_signs):
+            return sd
+        ratio = self._signs.noise_ratio if sizes is None else 1 / np.outer(sizes, sizes)
+        ratio = np.delete(np.delete(ratio, without := list(self.origin.without_range), 0), without, 1)
+        squares = ratio[np.triu_indices(len(ratio), 1)] ** 2
+        # Where there is nothing beside the diagonal, or nothing that is told, any positive number will do.
+        return sd * (float(np.sqrt(squares.sum() / max(1, squares.size))) or 1.0)
+
+    def noise_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean or correlations."""
+        return self._as_scaled(self.row_noise_draw(generator))
+
+    def error_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
+        return self._as_scaled(self.row_error_draw(generator))
+
+    def moment_draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return an error with the second moments of `error_draw`, of whatever law is quickest to draw."""
+        noise = self.row_moment_draw(generator)
+        return self._signs.noise(noise) if self._of_signs else self._as_scaled(noise)
+
+    @property
+    def _noise_map(self) -> FloatArray | None:
+        """B, for noise of the law N and the error BNB' of `scaled_matrix`; None for the identity.
+
+        Not for correlations, whose error is no such product.
+        """
+        rows, sizes = self._row_noise_map, self._divisors
+        if sizes is None:
+            return rows
+        return np.diag(1 / sizes) if rows is None else rows / sizes[:, None]
+
+    def _as_scaled(self, noise: FloatArray) -> FloatArray:
+        if self.of_correlation:
+            return np.asarray(noise * self._signs.noise_ratio) if self._of_signs else self._standardized.noise(noise)
+        return noise if self._divisors is None else noise / np.outer(self._divisors, self._divisors)
+
+    @property
+    def without_signal(self) -> float:
+        """The eigenvalues that `scaled_matrix` would have without signal and noise: 1 for correlations, else 0."""
+        return 1.0 if self.of_correlation else 0.0
+
+    @cached_property
+    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
+        """All eigenvalues of `scaled_matrix`, descending, and their eigenvectors as rows."""
+        return sorted_eigh(self.scaled_matrix)
+
+    # Shrinking simulates the noise, which may take longer than the fit, so it waits until somebody asks.
+
+    @cached_property
+    def estimate(self) -> Shrunk:
+        """What the release and the known noise say about the true matrix; there only with a noise law."""
+        # The trace of correlations is known. That of rows as they were used is told sharply, which says little of it
+        # mapped back, or in other units.
+        same = self._inverse_map is None and (self.of_correlation or self._one_scale)
+        sharp = same and self.law is not None and self.law.sharp_trace
+        keep_trace = sharp or self.of_correlation
+        if self.n_features > (_MAPPED_WIDE if self._inverse_map is not None else SIZE) and self.noise_sd:
+            excess = 0.0 if self.noise_facts is None else self.noise_facts.excess
+            return shrink_wide(*self._eigensystem, self.noise_sd**2, excess, keep_trace=keep_trace)
+        return shrink(self.scaled_matrix, self.noise_draw, self._eigensystem, keep_trace=keep_trace)
+
+    @cached_property
+    def scaled_covariance(self) -> FloatArray:
+        """The matrix of the scaled features: shrunk with the known noise, or made positive semidefinite.
+
+        In the local model it is the unbiased estimate as it is. Of correlations it has a diagonal of ones.
+        """
+        if self.of_correlation:
+            return _unit_diagonal(self.estimate.covariance if self.has_noise_law else project_psd(self.scaled_matrix))
+        if self.has_noise_law:
+            return self._still(self.estimate.covariance)
+        return self.scaled_matrix if self.origin.model == "local" else project_psd(self.scaled_matrix)
+
+    @property
+    def covariance(self) -> FloatArray | None:
+        """`scaled_covariance` in the units of the features; None where only a subspace was released.
+
+        The second moment about the origin (or the middle of public bounds) where the mean is not part of the release;
+        the correlation where only signs were compared, which tell no units.
+        """
+        if not self.has_matrix:
+            return None
+        return self.scaled_covariance / np.outer(self.scale, self.scale)
+
+    @property
+    def correlation(self) -> FloatArray | None:
+        """`covariance` with its diagonal brought to 1; a feature without variance correlates with nothing."""
+        if not self.has_matrix:
+            return None
+        return self.scaled_covariance if self.of_correlation else _scaled_to_ones(self.scaled_covariance)
+
+
+def _scaled_to_ones(covariance: FloatArray) -> FloatArray:
+    sizes = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    sizes[sizes == 0] = np.inf
+    return np.asarray(np.clip(covariance / np.outer(sizes, sizes), -1.0, 1.0))
+
+
+def _unit_diagonal(covariance: FloatArray) -> FloatArray:
+    correlation = _scaled_to_ones(covariance)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation

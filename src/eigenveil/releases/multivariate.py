@@ -1,0 +1,234 @@
+"""`Using`: the textbook methods that live on one covariance matrix, from a release and at no further privacy cost.
+
+Each is thin: it picks blocks of the released matrix in the units of the scaled features, where the size of the noise is
+known, asks `eigenveil.postprocess.multivariate`, and gives weights back in the units of the features. Variances that
+the noise hides count as large as the noise, so that nothing is divided by it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
+from ..numerics import FloatArray
+from ..postprocess.multivariate import (
+    CanonicalCorrelations,
+    Factors,
+    canonical_correlations,
+    discriminant,
+    factors,
+    inverse_root,
+    squared_distances,
+)
+from .origin import ComponentsRequest, SparseRequest
+from .reading import ABOUT_THE_MEAN, Reading
+
+_ABOVE_NOISE = "above_noise"
+Columns: TypeAlias = int | str | Sequence[int | str]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDiscriminant:
+    """What `Release.lda` returns, in the units of the features.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    features : tuple of int
+        Positions of the features that tell classes apart.
+    priors, means : ndarray of shape (c,), (c, p)
+    coef, intercept : ndarray of shape (c, p), (c,)
+        Of the linear scores; the class of the largest one is the most probable, for Gaussian classes of one covariance.
+    directions, ratios : ndarray of shape (m, p), (m,)
+        Along which classes differ most, and the variance between them over that inside of them.
+    """
+
+    classes: tuple[str, ...]
+    features: tuple[int, ...]
+    priors: FloatArray
+    means: FloatArray
+    coef: FloatArray
+    intercept: FloatArray
+    directions: FloatArray
+    ratios: FloatArray
+
+    def decision(self, X: Any) -> FloatArray:
+        """Return the linear scores of rows of these features, one for each class."""
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self.coef.T + self.intercept)
+
+    def predict(self, X: Any) -> NDArray[np.object_]:
+        """Return the most probable class of each row of these features."""
+        return np.array(self.classes, dtype=object)[self.decision(X).argmax(axis=1)]  # type: ignore[no-any-return]
+
+    def transform(self, X: Any) -> FloatArray:
+        """Project rows of these features on the directions, about the mean of all classes."""
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.priors @ self.means) @ self.directions.T)
+
+
+class Using(Reading):
+    """What a release can be used for. Base of `Release`, not used by itself."""
+
+    def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> Self:
+        """Return the same release, asked for other principal components.
+
+        They are of the features as a fit for components used them, or of a covariance in the units of the features.
+
+        Parameters
+        ----------
+        n_components : int, float, "above_noise" or None
+            As of `PrivatePCA`: how many, the share of variance to explain, those above the noise, or all.
+        correlation : bool, optional
+            Components of the correlation matrix, or not; as the release was made by default.
+        """
+        wanted, most = n_components, self.n_features
+        if self._drawn is not None and not correlation:
+            most = len(self._drawn)
+        if isinstance(wanted, str):
+            one_of("n_components", wanted, (_ABOVE_NOISE,))
+        elif isinstance(wanted, float | np.floating):
+            wanted = float(wanted)
+            if not 0 < wanted < 1:
+                raise InvalidParameterError("n_components must be a whole number, or a share between 0 and 1.")
+        elif wanted is not None:
+            wanted = integer_between("n_components", wanted, 1, most)
+        if not isinstance(wanted, int | None) and not self.has_matrix:
+            raise InvalidParameterError("This release holds directions alone; give n_components as a number.")
+        request = self.origin.request
+        standardized = request.correlation if correlation is None else bool(correlation)
+        if self._of_signs and not standardized and correlation is not None:
+            raise InvalidParameterError("rows='signs' tells correlations alone; leave correlation out.")
+        if standardized and not self._of_signs and not (self.centred and self.has_matrix):
+            raise InvalidParameterError(ABOUT_THE_MEAN)
+        # A release that was made for components keeps their units; of a covariance they are those of the features.
+        own_units = request.own_units
+        if not isinstance(request, ComponentsRequest | SparseRequest):
+            own_units = self.has_matrix and self.origin.rows.keeps_lengths and self._drawn is None
+        asked = ComponentsRequest(wanted, correlation=standardized, own_units=own_units)
+        return replace(self, origin=replace(self.origin, request=asked))  # type: ignore[type-var]
+
+    def whiten(self, X: Any) -> FloatArray:
+        """Project rows on the components and divide by the standard deviations along them: uncorrelated, of variance 1.
+
+        As scikit-learn's ``PCA(whiten=True)``. The projections of private rows are private data themselves.
+        """
+        variances = self.explained_variance
+        if variances is None:
+            raise InvalidDataError("This release holds directions alone, and no variances to divide by.")
+        if not np.all(variances > 0):
+            raise InvalidParameterError(
+                f"No variance is told along {int(np.sum(variances <= 0))} of the components; ask for fewer, as by "
+                "pca(k).whiten."
+            )
+        return np.asarray(self.transform(X) / np.sqrt(variances))
+
+    def mahalanobis(self, X: Any) -> FloatArray:
+        """Return the squared Mahalanobis distances of rows from the mean, as scikit-learn's covariances do."""
+        self.check_units()
+        covariance = self._usable()
+        rows = np.asarray(self._by_name(X), dtype=np.float64)
+        return squared_distances((rows - self.mean) * self.scale, covariance, self._floor)
+
+    def lda(self, labels: Columns, features: Columns | None = None) -> LinearDiscriminant:
+        """Return the linear discriminant analysis of one-hot labels that are columns of the release.
+
+        Parameters
+        ----------
+        labels : str, int or sequence
+            The columns that are 0 or 1, one of them 1 in every row; or a column of the schema, for all its categories;
+            or a single column of 0 and 1, for two classes.
+        features : sequence, optional
+            The columns that tell classes apart; all others by default.
+        """
+        self.check_units()
+        covariance, scale = self._usable(), self.scale
+        if not self.centred:
+            raise InvalidParameterError(ABOUT_THE_MEAN)
+        classes = self.positions(labels)
+        used = [one for one in range(self.n_features) if one not in classes]
+        used = used if features is None else self.positions(features)
+        if {*used} & {*classes} or not used:
+            raise InvalidParameterError(
+                "Labels and features of a discriminant must be different columns; name some of each."
+            )
+        names = [self._name(one) for one in classes]
+        priors, across = self._shares_of(classes), covariance[np.ix_(used, classes)] / scale[classes]
+        if len(classes) == 1:
+            priors, across = np.append(1 - priors, priors), np.hstack([-across, across])
+            names = [f"not {names[0]}", names[0]]
+        if not np.all(priors > 0):
+            raise InvalidParameterError(
+                f"The noise hides how many {self._counted} have some of the labels; leave those out, or join them."
+            )
+        priors = priors / priors.sum()
+        across = across - across.sum(axis=1, keepdims=True) * priors  # which is 0 but for noise
+        size = scale[used]
+        found = discriminant(covariance[np.ix_(used, used)], self.mean[used] * size, across, priors, self._floor)
+        root = inverse_root(found.within, self._floor)
+        solved = found.means @ root @ root
+        intercept = np.log(priors) - 0.5 * np.sum(found.means * solved, axis=1)
+        return LinearDiscriminant(
+            tuple(names),
+            tuple(used),
+            priors,
+            found.means / size,
+            solved * size,
+            intercept,
+            found.directions * size,
+            found.ratios,
+        )
+
+    def cca(self, first: Columns, second: Columns) -> CanonicalCorrelations:
+        """Return the canonical correlations of two blocks of columns, with weights in the units of the features."""
+        covariance, blocks = self._usable(), [self.positions(first), self.positions(second)]
+        if {*blocks[0]} & {*blocks[1]} or not all(blocks):
+            raise InvalidParameterError("The two blocks must be different columns; name some of each.")
+        own = [covariance[np.ix_(block, block)] for block in blocks]
+        across = covariance[np.ix_(*blocks)]
+        found = canonical_correlations(own[0], own[1], across, (self._floor, self._floor))
+        weights = [one * self.scale[block] for one, block in zip((found.first, found.second), blocks, strict=True)]
+        return CanonicalCorrelations(found.correlations, weights[0], weights[1])
+
+    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
+        """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
+        covariance = self._usable()
+        k = integer_between("n_factors", n_factors, 1, self.n_features)
+        found = factors(covariance, k, floor=self._floor, tol=tol, max_iter=max_iter)
+        return Factors(found.loadings / self.scale, found.noise_variance / self.scale**2, found.n_iter)
+
+    # Blocks of the matrix.
+
+    @property
+    def _floor(self) -> float:
+        """The least variance that is told from noise, of the scaled features."""
+        return self.noise_sd or 0.0
+
+    def _usable(self) -> FloatArray:
+        if not self.has_matrix:
+            raise InvalidDataError("This release holds directions alone; it has no matrix.")
+        return self.scaled_covariance
+
+    def _name(self, position: int) -> str:
+        return str(self.feature_names[position]) if self.feature_names is not None else f"x{position}"
+
+    def positions(self, columns: Columns) -> list[int]:
+        """Return the positions of columns: by position, by name, or all features of a column of the schema."""
+        listed = [columns] if isinstance(columns, str) or not isinstance(columns, Sequence) else columns
+        schema, found = self.origin.schema, []
+        encoded = {} if schema is None else {one.name: one.features for one in schema.used}
+        for column in listed:
+            if isinstance(column, str):
+                known = column in (self.feature_names or ())
+                found += [self._position(one) for one in ((column,) if known else encoded.get(column, (column,)))]
+            else:
+                found.append(integer_between("A column", column, 0, self.n_features - 1))
+        if len({*found}) < len(found):
+            raise InvalidParameterError("A column was named twice; name each once.")
+        return found
+
+    def _shares_of(self, labels: list[int]) -> FloatArray:
+        """Return the shares of labels, 0 where the noise hides them."""
+        shares, ends = self.mean[labels], self.location_interval()
+        return np.where((shares if ends is None else ends[labels, 0]) > 0, shares, 0.0)

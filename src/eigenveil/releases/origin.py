@@ -1,0 +1,251 @@
+"""`Origin`: where a release comes from, typed, so that whoever has it knows everything that `fit` knew.
+
+All of it is public. The records are written to release files: a field may be added with a default that says what a
+file without it meant, and none may change its meaning.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from ..errors import integer_between, positive_number
+from ..moments.row_rule import RowRule
+from ..tables.schema import Schema
+
+# A file may ask for so many, and is to be read in this life.
+_MOST_STEPS = 10**5
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for; by itself, the matrix or all directions.
+
+    Parameters
+    ----------
+    correlation : bool
+        Whether it is asked of the correlation matrix: of features that are divided by their standard deviations as the
+        release tells them. It was not before it could be.
+    own_units : bool
+        Whether it is asked of the features in their own units, although rows were scaled for the release: by ranges
+        that are public, or were found privately. It was not of public ones before it could be.
+    """
+
+    kind: ClassVar[str] = "matrix"
+    correlation: bool = field(default=False, kw_only=True)
+    own_units: bool = field(default=False, kw_only=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class ComponentsRequest(Request):
+    """Principal components.
+
+    Parameters
+    ----------
+    n_components : int, float, "above_noise" or None
+        How many; or the share of variance to explain; or those that rise above the noise; or all.
+    """
+
+    kind: ClassVar[str] = "components"
+    n_components: int | float | str | None = None
+
+
+@dataclass(frozen=True)
+class SparseRequest(Request):
+    """Sparse principal components, by Fantope projection.
+
+    Parameters
+    ----------
+    n_components : int
+    penalty : float, optional
+        Weight of the l1 norm; by default from the known noise.
+    tol, max_iter : float, int
+        Accuracy of the optimization.
+    screen : int, optional
+        Solve on this many features only, those with the largest entries beside the diagonal.
+    """
+
+    kind: ClassVar[str] = "sparse_components"
+    n_components: int = 1
+    penalty: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 500
+    screen: int | None = None
+
+    def __post_init__(self) -> None:
+        # Made before anything is drawn, so what the solver could not use is refused before it is paid for.
+        # Kept as plain numbers, so that it can be written to a file afterwards.
+        penalty, screen = self.penalty, self.screen
+        for name, value in {
+            "n_components": integer_between("n_components", self.n_components, 1),
+            "penalty": penalty if penalty is None else _penalty(penalty),
+            "tol": positive_number("tol", self.tol),
+            "max_iter": integer_between("max_iter", self.max_iter, 1, _MOST_STEPS),
+            "screen": screen if screen is None else integer_between("screen", screen, 1),
+        }.items():
+            object.__setattr__(self, name, value)
+
+
+def _penalty(value: Any) -> float:
+    return 0.0 if isinstance(value, Real) and value == 0 else positive_number("penalty", value)
+
+
+@dataclass(frozen=True)
+class RegressionRequest(Request):
+    """A ridge regression of one column on all others.
+
+    Parameters
+    ----------
+    target : int
+        Position of the column to predict.
+    alpha : float, optional
+        Regularization on the scale of one row; by default from the known noise.
+    """
+
+    kind: ClassVar[str] = "regression"
+    target: int = -1
+    alpha: float | None = None
+
+
+REQUESTS = {kind.kind: kind for kind in (Request, ComponentsRequest, SparseRequest, RegressionRequest)}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Facts about a collection in the local model, or about a round of several sites.
+
+    Parameters
+    ----------
+    fingerprint : str
+        Of the protocol that clients and server agreed on, or of the round.
+    refused : mapping of str to int
+        Reports that were not counted, by reason.
+    simulated : bool
+        Whether one process held all rows and played all clients.
+    sites : tuple of str
+        The sites of a round; none for clients.
+    """
+
+    fingerprint: str
+    refused: Mapping[str, int] = field(default_factory=dict)
+    simulated: bool = False
+    sites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The public facts about the making of a release.
+
+    Parameters
+    ----------
+    law : str
+        Name of the law that drew it.
+    parameters : mapping
+        Public parameters of the law, in JSON types; for the local model those of the protocol.
+    rows : RowRule
+        How rows became integers.
+    n_rows : int, optional
+        The number of rows, of persons where these are the unit, or of reports, where it is public; of pairs, in older
+        files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
+        or nothing is told.
+    feature_names : tuple of str, optional
+    model : {"central", "local", "federated"}
+        Who was trusted with rows: a custodian, nobody, or each of several custodians with its own.
+    estimator : str, optional
+        The estimator that asked.
+    request : Request
+        What was asked for.
+    chosen_privately : tuple of str
+        Parameters that were found privately, at a part of the budget each.
+    collection : Collection, optional
+        For the local model, and for several custodians.
+    schema : Schema, optional
+        What was declared of the columns in public, and by whom; none before it could be.
+    without_range : tuple of int
+        Features for which no range was found privately, mostly since nearly all rows agree; read as if all did.
+    total_weight : float, optional
+        The sum of public case weights, in units of the largest that was allowed; none where each row counts once.
+    mean_sd : float, optional
+        Where a mean was measured first: the standard deviation of the noise on each of its entries, in the units of the
+        scaled rows. Older files do not tell it.
+    ledger_entry : int, optional
+        Where it was paid for.
+    created, package_version : str
+    """
+
+    law: str
+    parameters: Mapping[str, Any]
+    rows: RowRule
+    n_rows: int | None = None
+    feature_names: tuple[str, ...] | None = None
+    model: str = "central"
+    estimator: str | None = None
+    request: Request = field(default_factory=Request)
+    chosen_privately: tuple[str, ...] = ()
+    collection: Collection | None = None
+    ledger_entry: int | None = None
+    created: str = ""
+    package_version: str = ""
+    schema: Schema | None = None
+    without_range: tuple[int, ...] = ()
+    total_weight: float | None = None
+    mean_sd: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
+
+    @property
+    def centred(self) -> bool:
+        """Whether a constant was appended to the rows, so that the mean is part of the release."""
+        return self.rows.constant is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            **known,
+            "parameters": dict(self.parameters),
+            "rows": self.rows.to_dict(),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "request": self.request.to_dict(),
+            "chosen_privately": list(self.chosen_privately),
+            "without_range": list(self.without_range),
+            "collection": None if self.collection is None else _written(self.collection),
+            "schema": None if self.schema is None else self.schema.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the origin that `to_dict` wrote."""
+        known = dict(content)
+        request = dict(known["request"])
+        names, collection = known["feature_names"], known["collection"]
+        return cls(
+            **{
+                **known,
+                "rows": RowRule(**known["rows"]),
+                "feature_names": None if names is None else tuple(names),
+                "request": REQUESTS[request.pop("kind")](**request),
+                "chosen_privately": tuple(known["chosen_privately"]),
+                "without_range": tuple(known.get("without_range", ())),
+                "collection": None if collection is None else _collection(collection),
+                "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
+            }
+        )
+
+
+def _written(collection: Collection) -> dict[str, Any]:
+    fields_of = {**asdict(collection), "sites": list(collection.sites)}
+    return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
+
+
+def _collection(content: Mapping[str, Any]) -> Collection:
+    return Collection(**{**content, "sites": tuple(content.get("sites", ()))})

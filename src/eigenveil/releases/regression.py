@@ -1,0 +1,178 @@
+"""`Regressing`: regressions of one column on others, from the released matrix and at no further privacy cost."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import InvalidParameterError, NoiseWarning, warn_caller
+from ..numerics import FloatArray
+from ..postprocess.regression import (
+    RegressionIntervals,
+    RidgeFit,
+    regression_intervals,
+    ridge_from_covariance,
+    shrunk_mean,
+)
+from .intervals import LEVEL, Uncertainty
+from .origin import RegressionRequest
+
+# What noise on the means may take of R² without a warning.
+_MEAN_MAY_COST = 0.1
+# A target whose released variance is not so many standard deviations of its error above 0 may vary by any smaller one.
+_VISIBLE_SDS = 2.5
+
+
+def _nothing_known(p: int) -> RegressionIntervals:
+    return RegressionIntervals(np.tile([-np.inf, np.inf], (p, 1)), np.inf, np.array([0.0, 1.0]), False)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A linear prediction of one column by others, in the user's units.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (len(features),)
+        Shrunk, to predict well.
+    intercept : float
+    r2 : float
+        Share of the target's variation that the fit explains, in the shrunk release.
+    alpha : float
+        Regularization on the scale of one row, of the scaled features.
+    target : int
+    features : tuple of int
+    coef_interval : ndarray of shape (len(features), 2)
+        Of the least-squares coefficients of the rows as they were used, or of their population: not of those of
+        the ridge, which are drawn to 0 and may lie outside.
+    intercept_error : float
+        Standard error of the intercept that belongs to them.
+    r2_interval : ndarray of shape (2,)
+        Of the share that least squares explain.
+    determined : bool
+        Whether the features' smallest variance in any direction rises above the noise. Where not, `coef_interval` holds
+        what the release does not contradict, mostly all numbers, and `r2_interval` is all of [0, 1].
+    """
+
+    coef: FloatArray
+    intercept: float
+    r2: float
+    alpha: float
+    target: int
+    features: tuple[int, ...]
+    coef_interval: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    intercept_error: float = np.inf
+    r2_interval: FloatArray = field(default_factory=lambda: np.array([0.0, 1.0]))
+    determined: bool = False
+
+
+class Regressing(Uncertainty):
+    """Regressions with their intervals. Base of `Reading`."""
+
+    def regress(
+        self,
+        target: int | str,
+        features: Sequence[int | str] | None = None,
+        *,
+        alpha: float | None = None,
+        level: float = LEVEL,
+        of: str = "data",
+    ) -> Regression:
+        """Regress one column on others, from the released matrix and at no further privacy cost.
+
+        Parameters
+        ----------
+        target : int or str
+            The column to predict, by position or name.
+        features : sequence, optional
+            The columns to predict from; all others by default.
+        alpha : float, optional
+            Regularization on the scale of one row of the scaled features; by default it follows from the noise.
+        level, of
+            Of the intervals, as in `entry_interval`.
+        """
+        sampled = self._sampled(level, of)
+        if not self.has_noise_law:
+            raise InvalidParameterError(
+                "A regression needs a released matrix plus noise of a known law; choose a law that adds noise."
+            )
+        if not self.origin.rows.keeps_lengths:
+            raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
+        position = self._position(target)
+        positions = None if features is None else [self._position(feature) for feature in features]
+        others = [other for other in range(self.n_features) if other != position] if positions is None else positions
+        if position in self.origin.without_range or set(others) <= set(self.origin.without_range):
+            nothing, mean = vars(_nothing_known(len(others))), float(self.mean[position])
+            return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
+        fit = ridge_from_covariance(self.scaled_matrix, position, positions, noise_draw=self.noise_draw, alpha=alpha)
+        used, means = list(fit.features), self._mean_to_predict_from(fit)
+        coef = fit.coef * self.scale[used] / self.scale[position]
+        intercept = float(means[position] - coef @ means[used])
+        found = vars(self._regression_intervals(position, used, level, sampled))
+        return Regression(coef, intercept, fit.r2, fit.alpha, position, fit.features, **found)
+
+    def _regression_intervals(
+        self, target: int, features: list[int], level: float, sampled: float
+    ) -> RegressionIntervals:
+        """Return the intervals of a regression in the units of the features.
+
+        Features of which no range was found are left out of it, and nothing is known of their coefficients.
+        """
+        told = [place for place, feature in enumerate(features) if feature not in self.origin.without_range]
+        nothing, scale = _nothing_known(len(features)), self.row_scale
+        if self.no_interval or not told:
+            return nothing
+        columns = [*(features[place] for place in told), target]
+        mean = self.mean[columns] * scale[columns]
+        matrix = self.row_matrix[np.ix_(columns, columns)]
+        found = regression_intervals(matrix, self._matrix_error(level).of(columns), mean, level=level, sampled=sampled)
+        coef_interval = nothing.coef_interval
+        coef_interval[told] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
+        error = float(found.intercept_error / scale[target])
+        return RegressionIntervals(coef_interval, error, found.r2_interval, found.determined)
+
+    @property
+    def _first_mean_sd(self) -> float:
+        """The noise on a mean that was measured first, in the units of the scaled features."""
+        sizes = 1.0 if self._divisors is None else float(np.min(self._divisors))
+        return (self.origin.mean_sd or 0.0) / sizes
+
+    def _mean_to_predict_from(self, fit: RidgeFit) -> FloatArray:
+        """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
+        sd = (self.noise_sd or 0.0) / self.origin.rows.constant_value if self.origin.centred else self._first_mean_sd
+        # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
+        first = 0.0 if self.origin.centred else sd**2
+        error = math.hypot(fit.target_sd, math.sqrt(2) * first)
+        least_variance = fit.target_moment - first - _VISIBLE_SDS * error
+        if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
+            warn_caller(
+                "The noise hides how much the target varies, so predictions may be worse than its mean; more "
+                f"{self._counted}, a larger epsilon, fewer features or narrower bounds of the target would help.",
+                NoiseWarning,
+            )
+        elif fit.evidence == 0:
+            warn_caller(
+                "The noise hides any relation of the target to the features: predictions are about its mean, and "
+                f"coefficients may be noise; more {self._counted}, a larger epsilon or fewer features would help.",
+                NoiseWarning,
+            )
+        shift = self.origin.rows.shift
+        return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(self._scaled_mean, sd) / self.scale
+
+    @cached_property
+    def regression(self) -> Regression | None:
+        """The regression that was asked for; None where none was."""
+        request = self.origin.request
+        if not isinstance(request, RegressionRequest):
+            return None
+        return self.regress(request.target, alpha=request.alpha)
+
+    def _position(self, column: int | str) -> int:
+        if not isinstance(column, str):
+            return int(column)
+        names = list(self.feature_names or ())
+        if column not in names:
+            raise InvalidParameterError(f"There is no feature {column!r}.")
+        return names.index(column)

@@ -1,0 +1,562 @@
+"""`VarianceReading`: variances along the released directions, with what the known noise says of their error.
+
+What is reported is about what was released: the variance along a direction that the noise has turned, and not the
+eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the formulas, and the coverage measured.
+"""
+
+import zlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
+from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.sampled import orthonormal
+from ..numerics import FloatArray
+from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
+from ..postprocess.intervals import eigenvalue_intervals
+from ..postprocess.shrinkage import SIMULATION_SEED
+from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
+from ..postprocess.variances import (
+    APPROXIMATE,
+    NoiseAlong,
+    VariancesAlong,
+    drawn_along,
+    isotropic_noise,
+    mapped_noise,
+    simulated_noise,
+    simulated_trace_sd,
+    simulation,
+    trace_sizes,
+    variances_along,
+)
+from .matrix import ScaledReading
+from .origin import ComponentsRequest, SparseRequest
+
+# Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
+_DECOMPOSED_WHOLE = 256
+# From this width on, points stand for the eigenvalues that are not asked for.
+_WIDE = 2000
+# Up to this width variances are estimated along all directions at once; beyond, along so many more than asked for.
+_TOLD_WHOLE, _MORE = 100, 20
+
+
+class VarianceReading(ScaledReading):
+    """Variances along directions, of the scaled features. Base of `Reading`, which knows the directions."""
+
+    @property
+    @abstractmethod
+    def components(self) -> FloatArray:
+        """The directions that were asked for (k x d), of the scaled features."""
+
+    @property
+    @abstractmethod
+    def _n_components(self) -> int:
+        """How many there are."""
+
+    @cached_property
+    def _drawn(self) -> FloatArray | None:
+        # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
+        # whose noisy variance falls below the average of the rest.
+        if self.origin.rows.needs_matrix or self.of_correlation:
+            return None
+        if self.law is not None:
+            return self.law.directions(self._values)
+        released = self._values.get("directions")  # they mean the same whatever the law
+        return None if released is None else orthonormal(released)
+
+    @cached_property
+    def _leading(self) -> tuple[FloatArray, FloatArray]:
+        """At least as many eigenvalues and eigenvectors as there are components."""
+        whole = self.n_features <= _DECOMPOSED_WHOLE or "_eigensystem" in self.__dict__
+        return self._eigensystem if whole else sorted_eigh(self.scaled_matrix, self._n_components)
+
+    # What is known of the noise in the basis of the directions.
+
+    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> NoiseAlong:
+        facts, k = self.noise_facts, len(leading)
+        if facts is None or self.of_correlation:
+            noise = simulated_noise(np.vstack([leading, others]), k, self.moment_draw)
+            if self._of_signs:
+                shift = np.einsum("ki,ij,kj->k", leading, self._signs.tie_shift, leading)
+                noise = noise.shifted(shift)
+            return noise.scaled(self._noise_that_fits) if self.of_correlation else noise
+        unit, mapping = self._noise_unit, self._noise_map
+        beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
+        if mapping is None:
+            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
+        else:
+            rows = leading @ mapping
+            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, others @ mapping, beside, shared)
+        n_rows = max(1, self.n_rows or 1)
+        with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
+        noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
+        return noise.drifting(self._drift(leading))
+
+    @property
+    def _noise_that_fits(self) -> float:
+        """The share of the variance of the noise that fits into correlations, which end at 1 however large it is."""
+        d = self.n_features
+        seen = float(np.square(self.scaled_matrix - np.eye(d)).sum())
+        drawn = float(np.square(self.moment_draw(simulation())).sum())
+        return min(1.0, seen / max(drawn, np.finfo(float).tiny))
+
+    def _drift(self, rows: FloatArray) -> FloatArray:
+        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one."""
+        facts, about = self.noise_facts, self._mean_noise_map()
+        if facts is None or about is None or self.of_correlation:
+            return np.zeros(len(rows))
+        directions = (rows if self._divisors is None else rows / self._divisors) @ about[0]
+        inner = (directions @ about[1]) ** 2
+        lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
+        squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
+        return np.asarray(-(self._noise_unit**2) * squares)
+
+    def leading_variances(self, count: int) -> VariancesAlong | None:
+        """Return variances along the first `count` eigenvectors of the matrix; None where no law of noise is known."""
+        if count not in self._variances:
+            found = self.variances_by_law(count)
+            if found is not None and self.n_features < _WIDE:
+                found = found.informed(self.estimate.shrunk_eigenvalues[: found.estimate.size])
+            self._variances[count] = None if found is None else found.first(count)
+        return self._variances[count]
+
+    def _counted_with(self, count: int) -> int:
+        """Return with how many directions they are estimated: some more tell where eigenvalues are nearly tied."""
+        request = self.origin.request
+        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
+        if share or self.n_features <= _TOLD_WHOLE:
+            return self.n_features
+        return count if self.n_features >= _WIDE else min(self.n_features, count + _MORE)
+
+    @cached_property
+    def _variances(self) -> dict[int, VariancesAlong | None]:
+        return {}
+
+    def variances_by_law(self, count: int) -> VariancesAlong | None:
+        """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
+        if not self.has_noise_law:
+            return None
+        count = self._counted_with(count)
+        if self.n_features < _WIDE or count > self.n_features // 50:
+            values, rows = self._eigensystem
+            others, weights, rest = values[count:], np.ones(values.size - count), rows[count:]
+        else:
+            values, rows = self._leading
+            if values.size < count:
+                values, rows = sorted_eigh(self.scaled_matrix, count)
+            others, weights, rest = spectrum_beyond(self.scaled_matrix, rows[:count])
+        values, leading = values[:count], rows[:count]
+        noise = self._noise_along(leading, rest, values)
+        facts = self.noise_facts
+        straight = self._noise_map is None and not self.of_correlation
+        found = variances_along(
+            values,
+            others,
+            weights,
+            noise,
+            total=self.total_variance,
+            total_sd=self._total_sd,
+            excess=0.0 if facts is None else facts.excess,
+            exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
+        )
+        return found.untold(self.total_variance) if self._of_signs and self._signs.saturated else found
+
+    # Totals.
+
+    @cached_property
+    def total_variance(self) -> float:
+        """What shares of variance refer to: the trace as it was released, or 0 where that is below."""
+        if self.of_correlation:
+            return float(self.n_features)
+        if self._released_variances is not None:
+            return float(self._released_variances.sum())
+        trace = float(np.trace(self.scaled_matrix))
+        return max(0.0, trace - float(self._drift(np.eye(self.n_features)).sum()))
+
+    @cached_property
+    def _total_sd(self) -> float:
+        """Standard deviation of the released trace; 0 where it is known."""
+        facts, unit = self.noise_facts, self._noise_unit
+        if self.of_correlation or not self.has_noise_law:
+            return 0.0
+        if facts is None:
+            return simulated_trace_sd(self.n_features, self.moment_draw)
+        squares, trace = trace_sizes(self._noise_map, self.n_features)
+        own = unit**2 * (2 * facts.off_variance * squares + facts.shared_variance * trace**2)
+        miscounted = self.total_variance / max(1, self.n_rows or 1)
+        with_count = unit * trace * facts.trace_with_count / facts.n_features
+        return float(np.sqrt(max(0.0, own + miscounted**2 * facts.count_variance - 2 * miscounted * with_count)))
+
+    # What is told of the components.
+
+    @cached_property
+    def _released_variances(self) -> FloatArray | None:
+        if self.law is None or self._drawn is None:
+            return None
+        released = self.law.variances(self._values, max(1, self.n_rows or 1))
+        unit = self.origin.rows.reach_squared * self._units_per_weight
+        return None if released is None else np.asarray(released * unit)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """All variances of the truth, descending, freed of the bias that known noise has on them, or as released."""
+        if self.has_noise_law:
+            return self.estimate.eigenvalues
+        released = self._released_variances
+        return np.asarray(np.maximum(self._eigensystem[0], 0.0) if released is None else released)
+
+    def eigenvalue_interval(self, count: int) -> FloatArray | None:
+        """Return 95 % intervals for the first `count` eigenvalues of the truth, by simulation of the noise."""
+        if not self.has_noise_law:
+            return None
+        return eigenvalue_intervals(self.scaled_matrix, self.error_draw, n_components=count)
+
+
+# What 95 of 100 standard normals are within.
+Z = 1.96
+
+
+class ComponentReading(VarianceReading):
+    """Variances along the components that were asked for, with intervals. Base of `NoiseReading`."""
+
+    @cached_property
+    def _along(self) -> VariancesAlong | None:
+        """Variances along the components with their intervals; None where nothing can be said of their error."""
+        if self.rows_hidden:
+            return None
+        k, released, hidden = len(self.components), self._released_variances, list(self._undetermined)
+        if isinstance(self.origin.request, SparseRequest):
+            found = self._along_sparse(k)
+        else:
+            found = self.leading_variances(k) if released is None else self._along_drawn(released[:k])
+        if found is None or not hidden:
+            return found
+        return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), self.n_features)
+
+    def _along_drawn(self, variances: FloatArray) -> VariancesAlong | None:
+        """Return released variances of directions with the known noise on each of them."""
+        reach = None if self.law is None else self.law.variance_reach(max(1, self.n_rows or 1))
+        if reach is None:
+            return None
+        return drawn_along(variances, reach * self.origin.rows.reach_squared * self._units_per_weight)
+
+    def _along_sparse(self, k: int) -> VariancesAlong | None:
+        """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
+        free = self.leading_variances(k)
+        if free is None:
+            return None
+        shrunk = self._along_shrunk
+        raised = np.einsum("ki,ij,kj->k", self.components, self.scaled_matrix, self.components)
+        values = self._leading[0][:k] if self._leading[0].size >= k else self._eigensystem[0][:k]
+        noise = self._noise_along(self.components, np.zeros((0, self.n_features)), raised)
+        sds = np.sqrt(np.diag(noise.own)), np.sqrt(np.cumsum(np.cumsum(noise.own, 0), 1).diagonal())
+        found = []
+        for at, top, ends, sd, middle in (
+            (raised, values, free.interval, sds[0], shrunk),
+            (np.cumsum(raised), np.cumsum(values), free.total_interval, sds[1], np.cumsum(shrunk)),
+        ):
+            low = np.maximum(at - np.maximum(top - ends[:, 0], Z * sd), 0.0)
+            found.append(np.stack([np.minimum(low, middle), np.maximum(at + Z * sd, middle)], axis=1))
+        return VariancesAlong(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
+
+    @property
+    def _along_shrunk(self) -> FloatArray:
+        along = np.einsum("ki,ij,kj->k", self.components, self.scaled_covariance, self.components)
+        return np.asarray(np.maximum(along, 0.0))
+
+    @property
+    def explained_variance(self) -> FloatArray | None:
+        """Variances of the rows along the components; None where only a subspace was released.
+
+        Where nothing is known of their error, as they were released.
+        """
+        if not self.has_matrix:
+            return None
+        if self._along is not None:
+            return self._along.estimate
+        if isinstance(self.origin.request, SparseRequest):
+            return self._along_shrunk
+        released, k = self._released_variances, len(self.components)
+        return np.asarray(np.maximum(self._leading[0][:k], 0.0) if released is None else released[:k])
+
+    @property
+    def explained_variance_ratio(self) -> FloatArray | None:
+        """Shares of the components in the total; None where only a subspace was released."""
+        variances = self.explained_variance
+        return None if variances is None else self._shares(variances)
+
+    @property
+    def explained_variance_interval(self) -> FloatArray | None:
+        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
+        return self._along.interval if self.has_matrix and self._along is not None else None
+
+    @property
+    def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
+        """What each of these intervals rests on: "exact law", or "approximate"; None where there are none."""
+        return (self._along.kind,) * len(self.components) if self.has_matrix and self._along is not None else None
+
+    @property
+    def captured_variance(self) -> float | None:
+        """Variance along all components together; None where only a subspace was released."""
+        variances = self.explained_variance
+        return None if variances is None else float(variances.sum())
+
+    @property
+    def captured_variance_interval(self) -> FloatArray | None:
+        """95 % interval for it, narrower than the single ones add up to; None where nothing tells its error."""
+        return self._along.total_interval[-1] if self.has_matrix and self._along is not None else None
+
+    @property
+    def captured_variance_ratio(self) -> float | None:
+        """Share of the components together in the total; None where only a subspace was released."""
+        captured = self.captured_variance
+        return None if captured is None else float(self._shares(np.array([captured]))[0])
+
+    def _shares(self, variances: FloatArray) -> FloatArray:
+        total = self.total_variance
+        return np.minimum(variances / total, 1.0) if total > 0 else np.zeros_like(variances)
+
+
+# From this size on the closed form loses hardly any power against a simulation.
+_CLOSED_FORM = 32
+# How often pure noise may pass without a warning.
+_UNNOTICED = 0.001
+# Draws that tell how far noise with another law in every basis reaches on average.
+_DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
+# A feature whose variance is within so many standard deviations of its noise may not vary at all.
+_FEATURE_SDS = 2.0
+_A_FEW = 20
+# Up to this width noise that is not alike in every basis is drawn by its own law, often enough for a quantile.
+_SIMULATED = 400
+# From few draws, levels for noise this rare are taken where 0.05 is promised: it leaves room for their error.
+_TOO_MANY = 0.01
+
+
+class NoiseReading(ComponentReading):
+    """Components and features against the noise. Base of `Reading`."""
+
+    @property
+    def _alike(self) -> bool:
+        """Whether the noise is known in closed form and has the same law in every basis."""
+        return self.noise_facts is not None and self._noise_map is None and not self.of_correlation
+
+    @cached_property
+    def n_above_noise(self) -> int:
+        """How many components rise above the noise: more than there are with a probability of at most 5 %.
+
+        Of correlations, how many rise above it from 1, which is what all of them are where nothing is correlated.
+        """
+        if not self.has_noise_law:
+            raise InvalidParameterError("Components above the noise need a released matrix plus noise of a known law.")
+        closed = self._alike and self.n_features >= _CLOSED_FORM
+        if not closed and self.n_features <= _SIMULATED:
+            values, vectors = self._eigensystem
+            return n_above_noise(values - self.without_signal, vectors, self.noise_draw, generator=self._own_simulation)
+        values, rows = self._some_leading
+        count = self._n_above_edge if closed else self._n_above_few_draws
+        found = count(values, rows)
+        return found if found < values.size else count(*self._eigensystem)
+
+    def _n_above_edge(self, values: FloatArray, rows: FloatArray) -> int:
+        del rows
+        facts = self.noise_facts
+        assert facts is not None
+        return n_above_edge(values, self.n_features, facts.off_variance * self._noise_unit**2, facts.excess)
+
+    def _n_above_few_draws(self, values: FloatArray, rows: FloatArray) -> int:
+        generator = self._own_simulation
+        noises = [self.moment_draw(generator) for _ in range(_DRAWS_WIDE)]
+        along_one = partial(self._along_one, _TOO_MANY)
+        return n_above_few_draws(values - self.without_signal, rows, noises, along_one, excess=self._excess)
+
+    @property
+    def _own_simulation(self) -> np.random.Generator:
+        """A generator with the same draws for this release only: its noise may be unlucky in no other one."""
+        return np.random.default_rng([SIMULATION_SEED, zlib.crc32(self.integers["matrix"].tobytes())])
+
+    @property
+    def _excess(self) -> float:
+        return 0.0 if self.noise_facts is None else self.noise_facts.excess
+
+    @property
+    def _some_leading(self) -> tuple[FloatArray, FloatArray]:
+        """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
+        known = [self.__dict__[name] for name in ("_eigensystem", "_leading") if name in self.__dict__]
+        return known[0] if known else sorted_eigh(self.scaled_matrix, min(_A_FEW, self.n_features))
+
+    @cached_property
+    def above_noise(self) -> NDArray[np.bool_] | None:
+        """Which components are found: above the noise, and surely with more than an average share of the variance.
+
+        None where nothing is known of the noise on the variances along them.
+        """
+        if not self.has_noise_law or self.explained_variance_interval is None:
+            return None
+        least = self.total_variance / self.n_features if self.n_features > 1 else 0.0
+        found = np.arange(len(self.components)) < self.n_above_noise
+        return np.asarray(found & (self.explained_variance_interval[:, 0] > least))
+
+    def noise_level(self, leading: int = 0) -> float | None:
+        """Return what the largest eigenvalue of pure noise passes once in 1,000 times, beside some leading directions.
+
+        None where the law of the noise is not known.
+        """
+        levels = self._noise_levels(leading, 1)
+        return levels[0] if levels else None
+
+    def _noise_levels(self, leading: int, count: int) -> list[float]:
+        """Return the levels beside so many leading directions, and beside one more each; none where none is known."""
+        sd = self.noise_sd if self.has_noise_law else None
+        if sd is None:
+            return []
+        d, excess, ratio, along = self.n_features, self._excess, self._reach_ratio, self._rarely_along_one
+        sizes = [max(1, d - first) for first in range(leading, leading + count)]
+        edges = (edge_quantile(size, sd**2, excess * size / d, _UNNOTICED) for size in sizes)
+        return [float(np.hypot(ratio * edge, along)) for edge in edges]
+
+    @cached_property
+    def _rarely_along_one(self) -> float:
+        return self._along_one(_UNNOTICED, np.zeros((0, self.n_features)))
+
+    def _along_one(self, alpha: float, without: FloatArray) -> float:
+        """Return what noise passes with probability alpha along its largest direction beside some rows.
+
+        0 where it is as large along all.
+        A direction that has most of the noise is one number, whose law is wider than that of an edge.
+        """
+        law, products = self.law, self._noise_products
+        if self._alike or self.of_correlation or not isinstance(law, AdditiveLaw):
+            return 0.0
+        facts = law.noise_facts()
+        most = 1.0 if products is None else largest_eigenvalue(products, without)
+        variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
+        return most * self._noise_unit * float(np.sqrt(variance)) * law.noise_quantiles(1 - 2 * alpha)[1]
+
+    @cached_property
+    def _noise_products(self) -> FloatArray | None:
+        mapping = self._noise_map
+        return None if mapping is None else np.asarray(mapping @ mapping.T)
+
+    @cached_property
+    def _reach_ratio(self) -> float:
+        """How much farther the noise reaches than noise as large that has the same law in every basis."""
+        if self._alike or self.noise_sd is None:
+            return 1.0
+        draws = _DRAWS if self.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
+        none = np.zeros((0, self.n_features))
+        tops = [
+            largest_eigenvalue(self.moment_draw(generator), none) for generator in [simulation()] for _ in range(draws)
+        ]
+        return float(np.mean(tops)) / typical_edge(self.n_features, self.noise_sd**2)
+
+    @cached_property
+    def drowned_features(self) -> tuple[int, ...]:
+        """Positions of features whose released variance is not above the noise on it; none of correlations."""
+        if not self.has_noise_law or self.of_correlation:
+            return ()
+        matrix, still = self.scaled_matrix, set(self.origin.without_range)
+        low = np.flatnonzero(np.diag(matrix) <= _FEATURE_SDS * self._feature_sds)
+        return tuple(int(position) for position in low if position not in still)
+
+    @property
+    def _feature_sds(self) -> FloatArray:
+        """Standard deviations of the noise on the diagonal of `scaled_matrix`."""
+        facts, mapping = self.noise_facts, self._noise_map
+        sizes = np.ones(self.n_features) if mapping is None else np.square(mapping).sum(axis=1)
+        if facts is None:
+            return np.asarray(sizes * (np.sqrt(2) * (self.noise_sd or 0.0)))
+        return np.asarray(sizes * (self._noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
+
+    def _warn_of_noise(self, values: Sequence[float]) -> None:
+        """Warn of components and features that drown; from what was released alone."""
+        if self.of_correlation and self.n_features == 1:  # which is 1, whatever the noise
+            return
+        levels = self._noise_levels(0, len(values)) or [0.0] * len(values)
+        drowned = [i for i, (value, level) in enumerate(zip(values, levels, strict=True)) if level and value <= level]
+        request = self.origin.request
+        chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
+        # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
+        if not drowned or (drowned[0] > 0 and (self.of_correlation or not chosen)):
+            return
+        if drowned[0] == 0:
+            what = "The noise swamps the signal: no released eigenvalue is above the noise edge"
+        else:
+            what = f"The noise may be all there is in {listed('component', drowned, [i + 1 for i in drowned])}"
+        names = features_in_words(self.feature_names, self.n_features) if self.drowned_features else []
+        features = [names[position] for position in self.drowned_features]
+        hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
+        wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
+        warn_caller(
+            f"{what}{hidden}; more {self._counted}, a larger epsilon, a delta above 0 or fewer features would help"
+            f"{wide if (self.n_rows or 0) < self.n_features else ''}.",
+            NoiseWarning,
+        )
+
+
+class ShareReading(NoiseReading):
+    """Shares of the components in the total, whose own noise counts too. Base of `Reading`."""
+
+    @property
+    def explained_variance_ratio_interval(self) -> FloatArray | None:
+        """95 % intervals for the shares of the components; None where nothing can be said of their error."""
+        shares, ends = self.explained_variance_ratio, self.explained_variance_interval
+        return None if shares is None or ends is None else self._share_interval(shares, ends)
+
+    @property
+    def captured_variance_ratio_interval(self) -> FloatArray | None:
+        """95 % interval for the share of all components together; None where nothing tells its error."""
+        share, ends = self.captured_variance_ratio, self.captured_variance_interval
+        return None if share is None or ends is None else self._share_interval(np.array([share]), ends[None])[0]
+
+    @property
+    def running_ratio(self) -> FloatArray | None:
+        """Shares of the first 1, 2, ... components together; None where only a subspace was released."""
+        variances = self.explained_variance
+        if variances is None:
+            return None
+        return self._shares(np.cumsum(variances) if self._along is None else self._along.totals)
+
+    @property
+    def running_ratio_interval(self) -> FloatArray | None:
+        """95 % intervals for these, each by itself; None where nothing tells their error."""
+        shares = self.running_ratio
+        along = self._along if self.has_matrix else None
+        return None if shares is None or along is None else self._share_interval(shares, along.total_interval)
+
+    def _share_interval(self, shares: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return intervals for shares from those for variances: the error of the total adds to theirs.
+
+        Both errors mostly have the same sign, so their squares add up to too much rather than too little.
+        """
+        total, reach = self.total_variance, Z * self._share_total_sd
+        if total <= reach:
+            return np.tile([0.0, 1.0], (len(shares), 1))
+        off = np.abs(ends / total - shares[:, None])
+        whole = np.hypot(off, shares[:, None] * reach / total)
+        return np.asarray(np.clip(shares[:, None] + whole * np.array([-1.0, 1.0]), 0.0, 1.0))
+
+    @cached_property
+    def _share_total_sd(self) -> float:
+        """Standard deviation of the total that shares refer to."""
+        reach = None if self._released_variances is None or self.law is None else self.law.variance_reach(1)
+        if reach is None:
+            return self._total_sd
+        # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
+        terms = self._values["quotients"].size
+        return float(np.sqrt(2 * terms) / np.log(20)) * reach * self._noise_unit
+
+    def warn_of_features(self) -> None:
+        """Warn of features whose variance may be noise alone, by their names; from what was released alone."""
+        names = features_in_words(self.feature_names, self.n_features)
+        hidden = [str(names[position]) for position in self.drowned_features]
+        if hidden:
+            warn_caller(
+                f"The noise hides the variances of {listed('feature', hidden, hidden)}: what is told of them may be "
+                f"noise alone; more {self._counted}, a larger epsilon, a delta above 0, fewer features or narrower "
+                "ranges would help.",
+                NoiseWarning,
+            )

@@ -1,0 +1,65 @@
+"""The face of a fit in a notebook: what was released with its errors, from the release alone."""
+
+import warnings
+
+import numpy as np
+
+from ..display import for_readers, marked, notebook_grid, notebook_table, with_error
+from ..errors import NoiseWarning
+from ..releases.record import Release
+from .facts import Shown, read
+from .headline import headline
+
+_MOST = 10
+_LOADINGS = 3
+
+
+def fit_face(title: str, release: Release) -> str:
+    """Return HTML with the promise and the first components, features or coefficients, each with its error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # what may be noise is marked
+        shown = read(release)
+        if shown.regression is not None:
+            table = _coefficients(shown)
+        else:
+            table = _features(release, shown) if shown.correlations is not None else _components(shown)
+    count = None if release.n_rows is None else f"{release.n_rows:,}"
+    facts = {"law": release.origin.law, release.guarantee.unit.counted: count, "features": release.n_features}
+    return notebook_table(title, facts, [headline(shown, release)], table + release.guarantee._repr_html_())
+
+
+def _components(shown: Shown) -> str:
+    rows = []
+    for i, direction in enumerate(shown.components[:_MOST]):
+        share = None if shown.shares is None else shown.shares[i]
+        ends = None if shown.share_intervals is None else shown.share_intervals[i]
+        largest = np.argsort(-np.abs(direction), kind="stable")[:_LOADINGS]
+        rows.append(
+            [
+                marked(str(i + 1), shown.lost(i)),
+                "" if share is None else for_readers(with_error(float(share), ends, percent=True)),
+                for_readers(", ".join(f"{shown.names[j]} {direction[j]:+.2f}" for j in largest)),
+            ]
+        )
+    return notebook_grid(["component", "share of variance", "largest loadings"], rows)
+
+
+def _features(release: Release, shown: Shown) -> str:
+    variances, ends = np.diag(np.asarray(release.covariance)), release.entry_interval()
+    means = release.location_interval()
+    rows = []
+    for i, name in enumerate(shown.names[:_MOST]):
+        mean = with_error(float(release.mean[i]), None if means is None else means[i])
+        variance = with_error(float(variances[i]), None if ends is None else ends[i, i])
+        rows.append([marked(name, i in release.drowned_features), for_readers(mean), for_readers(variance)])
+    return notebook_grid(["feature", "mean", "variance"], rows)
+
+
+def _coefficients(shown: Shown) -> str:
+    fit = shown.regression
+    assert fit is not None
+    rows = [
+        [shown.names[feature], for_readers(with_error(float(coef), ends))]
+        for feature, coef, ends in zip(fit.features[:_MOST], fit.coef, fit.coef_interval, strict=False)
+    ]
+    return notebook_grid([f"coefficient for {shown.names[fit.target]}", "value"], rows)

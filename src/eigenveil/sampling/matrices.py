@@ -1,0 +1,231 @@
+"""Symmetric matrices of independent numbers, drawn block by block on all cores."""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics import FloatArray, IntArray, available_cores
+from .certified import Interval, rounding_of_sum
+
+# Numbers drawn at once: enough for a thread to be worth its start, and little memory beside the matrix.
+_BLOCK = 2**17
+# Rows mirrored at once: what they are read from, so many columns, stays in a cache.
+_STRIP = 64
+
+
+def symmetric(
+    n_features: int, draw: Callable[[int, np.random.Generator], IntArray], generator: np.random.Generator
+) -> IntArray:
+    """Return a symmetric matrix with `draw(size, generator)` above its diagonal, and zeros on it.
+
+    It stays int64: float64 would round what is above 2^53, and rounded noise no longer hides the last bits of a sum.
+
+    Blocks of rows have generators of their own, spawned from the one given, so a seeded matrix does not depend on
+    the number of threads.
+
+    Examples
+    --------
+    >>> matrix = symmetric(3, lambda size, generator: generator.integers(1, 9, size), np.random.default_rng(0))
+    >>> bool((matrix == matrix.T).all()), matrix.diagonal().tolist()
+    (True, [0, 0, 0])
+    """
+    d = n_features
+    matrix = np.zeros((d, d), dtype=np.int64)
+    cuts = _cuts(d)
+    generators = generator.spawn(len(cuts) - 1) if len(cuts) > 2 else [generator]
+
+    def fill(low: int, high: int, own: np.random.Generator) -> None:
+        size = sum(range(d - high, d - low))
+        if size:  # all rows in one call: between many short ones threads wait for the interpreter
+            above = np.arange(low, d) > np.arange(low, high)[:, None]
+            matrix[low:high, low:][above] = draw(size, own)
+
+    if len(generators) == 1:  # the start of a thread takes longer than a small matrix
+        fill(0, d, generator)
+    else:
+        with ThreadPoolExecutor(available_cores()) as pool:
+            list(pool.map(fill, cuts[:-1], cuts[1:], generators))
+    mirror_upper(matrix)
+    return matrix
+
+
+def mirror_upper(matrix: NDArray[Any]) -> None:
+    """Copy the triangle above the diagonal to the one below, in place."""
+    d = matrix.shape[0]
+    for low in range(0, d, _STRIP):
+        high = min(low + _STRIP, d)
+        matrix[low:high, :low] = matrix[:low, low:high].T
+        square = matrix[low:high, low:high]
+        np.copyto(square, square.T.copy(), where=_below(high - low))
+
+
+@lru_cache(maxsize=8)
+def _below(d: int) -> NDArray[np.bool_]:
+    """Tell which entries are below the diagonal; small matrices are drawn by the thousand."""
+    return np.tri(d, k=-1, dtype=np.bool_)
+
+
+def _cuts(d: int) -> list[int]:
+    """Return where to cut the rows, so that every block has about as many numbers above the diagonal."""
+    cuts, numbers = [0], 0
+    for i in range(d):
+        numbers += d - 1 - i
+        if numbers >= _BLOCK or i == d - 1:
+            cuts.append(i + 1)
+            numbers = 0
+    return cuts
+
+
+SECOND_ORDER = 1 + 2.0**-20
+"""Covers products of relative errors, each of which is below 2^-22."""
+COARSEST = 10
+"""The grid of what leaves is 2^10 to 2^11 times finer than the noise."""
+FARTHEST = 2**62
+"""What is beyond is cut off; noise gets there with a probability below exp(-400)."""
+_ROWS_AT_ONCE = 64
+_THREADS_FROM = 6  # blocks; fewer take less time than the start of a thread
+_SQUARES_AT_ONCE = 64
+
+
+class LazyMatrix(Protocol):
+    """A symmetric matrix of real numbers: floats with a proved error and, entry by entry, intervals as narrow as asked.
+
+    Attributes
+    ----------
+    value : ndarray of float64
+        Its upper triangle counts.
+    error : float
+        No entry of `value` is farther from its number; infinity where floats say nothing.
+    """
+
+    value: FloatArray
+    error: float
+
+    def interval(self, i: int, j: int, level: int) -> Interval:
+        """Return what surely holds entry (i, j), i <= j; levels begin at 1, and narrow it down to a point."""
+
+
+def public_shift(sd: float) -> int:
+    """Return s such that noise of standard deviation `sd` is rounded to multiples of 2^s; a function of public numbers.
+
+    Examples
+    --------
+    >>> public_shift(2.0**40), public_shift(3.0)
+    (30, 0)
+    """
+    return max(0, math.frexp(sd)[1] - 1 - COARSEST)
+
+
+def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool = False) -> IntArray:
+    """Return round(integers/2^shift + noise) without any error: where floats leave a doubt, the noise is refined.
+
+    Parameters
+    ----------
+    integers : ndarray of int64
+        Symmetric, each below 2^62.
+    shift : int
+        At most 52.
+    noise : LazyMatrix
+        In units of 2^shift. Its `value` is used up: the integers take its memory, since fresh pages cost as much as
+        the rounding.
+    wraps : bool
+        Whether numbers beyond int64 are taken modulo 2^64, where more is still to be added, and not cut off.
+    """
+    d = integers.shape[0]
+    result = noise.value.view(np.int64)
+    margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
+
+    def fill(low: int) -> list[tuple[int, int]]:
+        """Round some rows, and return the places that are in doubt."""
+        high = min(low + _ROWS_AT_ONCE, d)
+        x, whole = noise.value[low:high, low:], integers[low:high, low:]
+        x += (whole & (2**shift - 1)) * 2.0**-shift
+        nearest = np.rint(x)
+        x -= nearest
+        np.abs(x, out=x)
+        places: list[tuple[int, int]] = []
+        if not x.max() <= margin:
+            rows, columns = np.nonzero(np.triu(~(x <= margin)))
+            places = list(zip((rows + low).tolist(), (columns + low).tolist(), strict=True))
+        with np.errstate(invalid="ignore"):  # what is beyond int64 is in doubt, and settled below
+            np.add(whole >> shift, nearest.astype(np.int64), out=result[low:high, low:])
+        return places
+
+    blocks = range(0, d, _ROWS_AT_ONCE)
+    if len(blocks) < _THREADS_FROM:
+        found = [fill(low) for low in blocks]
+    else:
+        with ThreadPoolExecutor(available_cores()) as pool:
+            found = list(pool.map(fill, blocks))
+    doubtful = chain.from_iterable(found)
+    for i, j in doubtful:
+        # Cut off together with what it hides, or the cut would show it.
+        whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
+        cut = max(-FARTHEST, min(FARTHEST, whole_sum))
+        result[i, j] = (whole_sum + 2**63) % 2**64 - 2**63 if wraps else cut
+    mirror_upper(result)
+    return result
+
+
+def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int) -> int:
+    part = Interval.point(Fraction(integer & (2**shift - 1), 2**shift))
+    level, rounded = 0, None
+    while rounded is None:
+        level += 1
+        rounded = (noise.interval(i, j, level) + part).rounded()
+    return rounded
+
+
+class LazyNumbers(Protocol):
+    """Real numbers: floats with a proved error, and integers within one unit of them, in units as small as asked."""
+
+    value: FloatArray
+    error: float
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return an integer within one unit of 2^-(51 + bits) of the number."""
+
+
+class SquaredNorm:
+    """The sum of the squares of lazy numbers.
+
+    Attributes
+    ----------
+    value : float
+    relative : float
+        The number is within (1 ± relative) of `value`.
+    """
+
+    def __init__(self, lazy: LazyNumbers) -> None:
+        self._lazy = lazy
+        numbers, size = lazy.value, lazy.size
+        even = size - size % _SQUARES_AT_ONCE
+        blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
+        sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
+        self.value = math.fsum(sums + np.square(numbers[even:]).tolist())
+        shift = lazy.error * math.sqrt(size / self.value)
+        self.relative = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
+
+    def interval(self, level: int) -> Interval:
+        """Return what surely holds it: at level 1 by floats, then from all digits, then from more and more of them."""
+        if level == 1 and self.relative < 2.0**-22:
+            slack = Fraction(self.relative)
+            return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
+        bits = 64 * max(0, level - 2)
+        low = high = 0
+        for index in range(self._lazy.size):
+            size = abs(self._lazy.integer(index, bits))
+            low += max(0, size - 1) ** 2
+            high += (size + 1) * (size + 1)
+        return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))

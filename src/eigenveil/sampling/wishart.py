@@ -1,0 +1,452 @@
+"""Wishart matrices by Bartlett's decomposition."""
+
+import math
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError, integer_between, positive_number
+from ..numerics import FloatArray
+from .bingham import check_generator
+from .certified import (
+    UNIT_ROUNDOFF,
+    Interval,
+    exp_interval,
+    ln_interval,
+    power_interval,
+    rounding_of_sum,
+    sqrt_interval,
+    weighted_grams,
+)
+from .lazy import FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
+from .matrices import SECOND_ORDER, SquaredNorm, mirror_upper
+
+
+def wishart(degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
+    """Draw W from the Wishart law with `degrees` degrees of freedom and scale matrix scale·I.
+
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom, a real number above n_features − 1. E[W] = degrees·scale·I.
+    scale : float
+        The factor of the identity in the scale matrix, above 0.
+    n_features : int
+        d, the side of W.
+    generator : numpy.random.Generator
+        The source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        A positive definite matrix, symmetric to the last bit.
+
+    Notes
+    -----
+    W = scale·LLᵀ, where L is lower triangular with standard normals below its diagonal, and on it the square
+    roots of chi-square variables with degrees, …, degrees − d + 1 degrees of freedom (Bartlett 1933).
+    The cost is one matrix product, whatever the degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> W = wishart(4.5, 2.0, 3, np.random.default_rng(0))
+    >>> W.shape, bool((W == W.T).all()), bool((np.linalg.eigvalsh(W) > 0).all())
+    ((3, 3), True, True)
+    """
+    check_generator(generator)
+    d = integer_between("n_features", n_features, 1)
+    scale = positive_number("scale", scale)
+    degrees = positive_number("degrees", degrees)
+    if degrees <= d - 1:
+        raise InvalidParameterError("degrees must be above n_features - 1, else the law has no density.")
+    factor = generator.standard_normal((d, d))
+    for i in range(d):
+        factor[i, i + 1 :] = 0.0
+    np.fill_diagonal(factor, np.sqrt(generator.chisquare(degrees - np.arange(d))))
+    factor *= np.sqrt(scale)
+    product: FloatArray = factor @ factor.T
+    # BLAS may sum the two triangles in different orders; the lower one is mirrored, so symmetry is exact.
+    mirror_upper(product.T)
+    return product
+
+
+_CENTRE_BITS = 20  # of the public numbers, after the point
+PROPOSALS = 8
+"""For every root: 7 of 10 are kept, so that all being refused is rare."""
+# Floats decide a coin where they differ by more, beside the error of the exponent.
+COIN_TOLERANCE = 2.0**-44
+
+
+class LazyChis:
+    """Independent roots of chi-squares, x = centre + z with a lazy normal z.
+
+    With ν degrees the density is ∝ x^(ν−1)·exp(−x²/2), that of x = a + z ∝ exp(−(x − a)²/2). Their quotient is ∝
+    x^(ν−1)·exp(−a·x), largest at x = (ν − 1)/a. So z is kept with probability exp((ν−1)·(ln r + 1 − r)), r = a·x/(ν−1),
+    if x > 0. Any a > 0 is right; near the root of ν − 1 seven of ten are kept. One degree has a = 0, and keeps all.
+
+    Parameters
+    ----------
+    degrees : ndarray of int64
+    generator : numpy.random.Generator
+    normals : LazyNormals, optional
+        The last `PROPOSALS` of them for every root are the first proposals, and are used for nothing else.
+
+    Attributes
+    ----------
+    value : ndarray of float64
+    error : float
+        No entry of `value` is farther from its number.
+    exact_coins : int
+        How many proposals floats left undecided.
+
+    Examples
+    --------
+    >>> roots = LazyChis(np.array([1, 50]), np.random.default_rng(0))
+    >>> bool((roots.value > 0).all() and abs(roots.integer(1, 64) / 2**115 - roots.value[1]) < 1e-14)
+    True
+    """
+
+    def __init__(
+        self, degrees: NDArray[np.int64], generator: np.random.Generator, normals: LazyNormals | None = None
+    ) -> None:
+        self._generator, self._powers = generator, degrees - 1
+        self._centre = np.rint(np.sqrt(self._powers) * 2.0**_CENTRE_BITS).astype(np.int64)  # in units of 2^-20
+        self.value = np.empty(degrees.size)
+        self._drawn: list[LazyNormals] = []
+        self._round, self._place = (np.empty(degrees.size, np.intp) for _ in range(2))
+        self.exact_coins, self.error = 0, 0.0
+        pending = np.arange(degrees.size)
+        while pending.size:
+            if normals is None:
+                normals = LazyNormals(PROPOSALS * pending.size, generator)
+            first = normals.size - PROPOSALS * pending.size
+            kept = self._kept(normals, first, np.tile(pending, PROPOSALS)).reshape(PROPOSALS, -1)
+            place = first + kept.argmax(axis=0) * pending.size + np.arange(pending.size)  # the first that is kept
+            self._round[pending], self._place[pending] = len(self._drawn), place
+            self.value[pending] = normals.value[place] + self._centre[pending] * 2.0**-_CENTRE_BITS
+            self._drawn.append(normals)
+            self.error = max(self.error, normals.error)
+            pending, normals = pending[~kept.any(axis=0)], None
+        self.error += UNIT_ROUNDOFF * float(self.value.max(initial=0.0))
+
+    def _kept(self, normals: LazyNormals, first: int, which: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Toss the coins of proposals for the roots `which`, from the first one on."""
+        power, centre = self._powers[which], self._centre[which] * 2.0**-_CENTRE_BITS
+        x = normals.value[first:] + centre
+        words = random_words(self._generator, x.size)
+        # Where x is nearly 0 digits decide, and not its float.
+        positive = np.maximum(x, 2.0**-30)
+        ratio = np.where(power > 0, positive * centre / np.maximum(power, 1), 1.0)
+        log = np.log(ratio)
+        chance = np.exp(np.minimum(power * (log + (1 - ratio)), 0.0))
+        shift = normals.error / positive + 4 * UNIT_ROUNDOFF
+        # Of the exponent; it is at most 0, and so this is more than the error of the probability.
+        error = 2 * power * (shift * (1 + ratio) + 16 * UNIT_ROUNDOFF * (1 + ratio + np.abs(log)))
+        uniform = words * 2.0**-64
+        kept = (x > 0) & (uniform < chance)
+        doubtful = (np.abs(uniform - chance) <= error + COIN_TOLERANCE) & (x > -normals.error * 2)
+        doubtful |= np.abs(x) <= 2.0**-30
+        for i in np.flatnonzero(doubtful):
+            kept[i] = self._kept_exactly(normals, first + int(i), int(which[i]), int(words[i]))
+        return np.asarray(kept)
+
+    def _kept_exactly(self, normals: LazyNormals, index: int, which: int, word: int) -> bool:
+        """Decide a coin with as many digits as it takes."""
+        self.exact_coins += 1
+        power, uniform, bits = int(self._powers[which]), LazyUniform(word, 64, self._generator), 0
+        while True:
+            number = self._shifted(normals.integer(index, bits), which, bits)
+            x = Interval(Fraction(number - 1, 2 ** (UNIT_BITS + bits)), Fraction(number + 1, 2 ** (UNIT_BITS + bits)))
+            if x.high <= 0:
+                return False
+            if x.low > 0:
+                if power == 0:
+                    return True
+                digits = FIRST_DIGITS + uniform.bits // 3
+                ratio = x * Interval.point(Fraction(int(self._centre[which]), power << _CENTRE_BITS))
+                exponent = ln_interval(ratio, digits) + Interval.point(1) - ratio
+                chance = exp_interval(exponent * Interval.point(power), digits)
+                if uniform.interval.high <= chance.low:
+                    return True
+                if uniform.interval.low >= chance.high:
+                    return False
+                uniform.more()
+            bits += 64
+
+    def _shifted(self, number: int, which: int, bits: int) -> int:
+        return number + (int(self._centre[which]) << (UNIT_BITS - _CENTRE_BITS + bits))
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return n: the number is within one unit of it, in units of 2^-(51 + bits)."""
+        normals = self._drawn[self._round[index]]
+        return self._shifted(normals.integer(int(self._place[index]), bits), index, bits)
+
+
+class LazyTriangle:
+    """L with `n_features` rows, such that L Lᵀ is Wishart(degrees, I): no number above its diagonal.
+
+    Made by `lazy_triangles`, which draws the numbers of several at once.
+
+    Attributes
+    ----------
+    value : ndarray of float64
+        Row after row, zeros included; a row has `columns` numbers.
+    error : float
+        No entry of `value` is farther from its number.
+    """
+
+    def __init__(self, starts: list[int], columns: int, normals: LazyNormals, roots: LazyChis, which: int) -> None:
+        d, self.columns = len(starts) - 1, columns
+        self._below, self._roots = normals, roots
+        self._first_root = which * columns
+        self._start = [which * starts[-1] + start for start in starts]
+        rows = np.zeros((d, columns))
+        for i, (low, high) in enumerate(pairwise(self._start)):
+            rows[i, : high - low] = normals.value[low:high]
+        rows[np.diag_indices(columns)] = roots.value[self._first_root : self._first_root + columns]
+        self.value: FloatArray = rows.ravel()
+        self.error = max(roots.error, normals.error)
+        self.size = rows.size
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return n: the number is within one unit of it, in units of 2^-(51 + bits); 0 above the diagonal."""
+        i, j = divmod(index, self.columns)
+        if j > i:
+            return 0
+        return (
+            self._roots.integer(self._first_root + i, bits) if i == j else self._below.integer(self._start[i] + j, bits)
+        )
+
+    def forget_values(self) -> None:
+        """Free the floats; the numbers stay."""
+        self.value = np.empty(0)
+
+
+def lazy_triangles(how_many: int, n_features: int, degrees: int, generator: np.random.Generator) -> list[LazyTriangle]:
+    """Return independent lazy triangles: a call for all of their numbers takes as long as one for a small triangle.
+
+    Examples
+    --------
+    >>> (triangle,) = lazy_triangles(1, 3, 4, np.random.default_rng(0))
+    >>> np.flatnonzero(triangle.value == 0).tolist(), triangle.integer(1, 0)
+    ([1, 2, 5], 0)
+    """
+    columns = min(n_features, degrees)
+    starts = list(accumulate((min(i, degrees) for i in range(n_features)), initial=0))
+    normals = LazyNormals(how_many * (starts[-1] + PROPOSALS * columns), generator)
+    roots = LazyChis(np.tile(degrees - np.arange(columns), how_many), generator, normals)
+    triangles = [LazyTriangle(starts, columns, normals, roots, which) for which in range(how_many)]
+    normals.forget_values()
+    return triangles
+
+
+_THREADS_FROM = 300  # features; below, the start of a thread takes longer than the numbers
+_UNDERFLOW = 2.0**-900  # what products below the least normal number lose, many times over
+
+
+class LazyWishart:
+    """scale·L Lᵀ with a lazy triangle L of `n_features` rows: Wishart(degrees, scale·I).
+
+    docs/explanation/exact_sampling.md derives `error`. Subclasses combine two such products.
+
+    Parameters
+    ----------
+    n_features : int
+    degrees : int
+    scale : float
+        Taken as an exact number.
+    generator : numpy.random.Generator
+
+    Examples
+    --------
+    >>> noise = LazyWishart(2, 3, 1.0, np.random.default_rng(0))
+    >>> entry = noise.interval(0, 1, 1)
+    >>> bool(abs(noise.value[0, 1] - float(entry.low)) <= noise.error)
+    True
+    """
+
+    n_factors = 1
+
+    def __init__(self, n_features: int, degrees: int, scale: float, generator: np.random.Generator) -> None:
+        self.d, self.degrees, self.scale = n_features, degrees, scale
+        self.factors: list[LazyTriangle] = []
+        for triangle in self._drawn(generator):
+            self._take(triangle)
+        weights, relative = self._weights(generator)
+        self.value, longest = weighted_grams(
+            [triangle.value.reshape(n_features, -1) for triangle in self.factors], weights
+        )
+        size = rows_error = 0.0
+        for triangle, weight, squared in zip(self.factors, weights, longest, strict=True):
+            triangle.forget_values()  # floats are not needed any more, and a wide matrix wants the memory
+            # Every row is at most `length`, and at most `length * moved` from the row of the true numbers.
+            length = math.sqrt(squared) * (1 + rounding_of_sum(degrees + 4))
+            moved = triangle.error * math.sqrt(degrees) / length * (1 + 4 * UNIT_ROUNDOFF)
+            rows_error = max(rows_error, 2 * moved + moved**2)
+            size += abs(weight) * length**2
+        bound = size * (rounding_of_sum(degrees) + rows_error + relative + 4 * UNIT_ROUNDOFF)
+        small = max(rows_error, relative) < 2.0**-22
+        self.error = bound * SECOND_ORDER + _UNDERFLOW if small else math.inf
+
+    def _drawn(self, generator: np.random.Generator) -> Iterable[LazyTriangle]:
+        """Return the factors: wide ones on all cores, each by a generator of its own, as in `symmetric`."""
+        draw = partial(lazy_triangles, n_features=self.d, degrees=self.degrees)
+        if self.n_factors == 1 or self.d < _THREADS_FROM:
+            return draw(self.n_factors, generator=generator)
+        with ThreadPoolExecutor(self.n_factors) as pool:
+            drawn = pool.map(lambda own: draw(1, generator=own), generator.spawn(self.n_factors))
+            return chain.from_iterable(list(drawn))
+
+    def _take(self, triangle: LazyTriangle) -> None:
+        """Note a factor that was drawn, while its floats are there."""
+        self.factors.append(triangle)
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        """Return the factors of the products, and by which share of themselves they may be wrong."""
+        del generator
+        return [self.scale], 0.0
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        """Return what surely holds the factors of the products."""
+        del level
+        return [Interval.point(self.scale)]
+
+    def interval(self, i: int, j: int, level: int) -> Interval:
+        """Return what surely holds entry (i, j), from 64·level further digits of its two rows."""
+        total = Interval.point(0)
+        for weight, triangle in zip(self._weight_intervals(level), self.factors, strict=True):
+            total += weight * self._product(triangle, i, j, 64 * level)
+        return total
+
+    def _product(self, triangle: LazyTriangle, i: int, j: int, bits: int) -> Interval:
+        """Return what surely holds the product of rows i <= j: each number is within one unit of its integer."""
+        width, terms = triangle.columns, min(i + 1, triangle.columns)
+        first = [triangle.integer(i * width + k, bits) for k in range(terms)]
+        second = first if i == j else [triangle.integer(j * width + k, bits) for k in range(terms)]
+        middle = sum(x * y for x, y in zip(first, second, strict=True))
+        slack = sum(abs(x) + abs(y) + 1 for x, y in zip(first, second, strict=True))
+        unit = 4 ** (51 + bits)
+        return Interval(Fraction(middle - slack, unit), Fraction(middle + slack, unit))
+
+
+class LazyWishartDifference(LazyWishart):
+    """scale·(L₁L₁ᵀ − L₂L₂ᵀ): joint density of the two terms ∝ exp(−(tr W₁ + tr W₂)/(2 scale)) at d + 1 degrees."""
+
+    n_factors = 2
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        del generator
+        return [self.scale, -self.scale], 0.0
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        del level
+        return [Interval.point(self.scale), Interval.point(-self.scale)]
+
+
+class LazyBalancedDifference(LazyWishartDifference):
+    """W₁ − W₂ with joint density ∝ exp(−max(tr W₁, tr W₂)/(2 scale)), at d + 1 degrees.
+
+    With n_i = ‖L_i‖², p = d(d+1)/2 and U uniform it is ±scale·((1 + n₂/n₁)·L₁L₁ᵀ − U^(1/p)·(1 + n₁/n₂)·L₂L₂ᵀ).
+    """
+
+    def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
+        self._norms: list[SquaredNorm] = []
+        super().__init__(n_features, n_features + 1, scale, generator)
+
+    def _take(self, triangle: LazyTriangle) -> None:
+        super()._take(triangle)
+        self._norms.append(SquaredNorm(triangle))
+
+    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        self._sign = 1 - 2 * (random_word(generator) >> 63)
+        self._uniform = LazyUniform(random_word(generator), 64, generator)
+        while self._uniform.value < 2**54:  # so that it is known to a share of 2^-54
+            self._uniform.more()
+        log_share = math.log(self._uniform.value / 2**self._uniform.bits) * 2 / (self.d * (self.d + 1))
+        share = math.exp(log_share)
+        share_error = 2.0**-49 * (1 + abs(log_share))  # log and exp within 4 units of the last place
+        first, second = (norm.value for norm in self._norms)
+        weights = [
+            self._sign * self.scale * (1 + second / first),
+            -self._sign * self.scale * share * (1 + first / second),
+        ]
+        return weights, sum(norm.relative for norm in self._norms) + share_error + 16 * UNIT_ROUNDOFF
+
+    def _shrinkage(self) -> Interval:
+        """Return what surely holds U^(1/p), by which the smaller of the two traces is smaller."""
+        exponent = Fraction(2, self.d * (self.d + 1))
+        return power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
+
+    def _weight_intervals(self, level: int) -> list[Interval]:
+        while self._uniform.bits < 64 * level:
+            self._uniform.more()
+        # The norms of all numbers cost most and come last; where floats know too little of them, earlier.
+        first, second = (norm.interval(level) for norm in self._norms)
+        while min(first.low, second.low) <= 0:
+            level += 1
+            first, second = (norm.interval(level) for norm in self._norms)
+        one, scale = Interval.point(1), Interval.point(self._sign * Fraction(self.scale))
+        return [
+            scale * (one + second / first),
+            Interval.point(-1) * scale * self._shrinkage() * (one + first / second),
+        ]
+
+
+class LazyFrobenius:
+    """Symmetric N with density ∝ exp(−‖N‖_F/scale).
+
+    z and z′ are p = d(d+1)/2 lazy normals each. The diagonal entries are a·z and those beside it a·z/√2, a =
+    scale·(|z|² + |z′|²)/(2|z|): the direction z/|z| is uniform, and the radius scale·(|z|² + |z′|²)/2 is Gamma(p,
+    scale) and independent.
+
+    Parameters
+    ----------
+    n_features : int
+    scale : float
+        Taken as an exact number.
+    generator : numpy.random.Generator
+
+    Examples
+    --------
+    >>> noise = LazyFrobenius(3, 1.0, np.random.default_rng(0))
+    >>> entry = noise.interval(0, 1, 1)
+    >>> bool(abs(noise.value[0, 1] - float(entry.low)) <= noise.error)
+    True
+    """
+
+    def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
+        d, self.scale = n_features, scale
+        numbers = d * (d + 1) // 2
+        self._direction, other = LazyNormals(numbers, generator), LazyNormals(numbers, generator)
+        self._norms = [SquaredNorm(normals) for normals in (self._direction, other)]
+        first, second = (norm.value for norm in self._norms)
+        factor = scale * ((first + second) / (2 * math.sqrt(first)))
+        # Row i of the triangle begins with its diagonal entry, at number i·d − i(i−1)/2.
+        self._row_start = [i * d - i * (i - 1) // 2 for i in range(d)]
+        self.value = np.zeros((d, d))
+        z, beside = self._direction.value, factor * math.sqrt(0.5)
+        for i, start in enumerate(self._row_start):
+            np.multiply(z[start : start + d - i], beside, out=self.value[i, i:])
+        self.value[np.diag_indices(d)] = z[self._row_start] * factor
+        relative = sum(norm.relative for norm in self._norms) + 16 * UNIT_ROUNDOFF
+        largest = float(np.abs(z).max())
+        bound = factor * (largest * relative + self._direction.error) * SECOND_ORDER
+        self.error = bound if relative < 2.0**-22 else math.inf
+
+    def interval(self, i: int, j: int, level: int) -> Interval:
+        """Return what surely holds entry (i, j), i <= j, from 64·level further digits of its number."""
+        bits = 64 * level
+        first, second = (norm.interval(level) for norm in self._norms)
+        precision = 64 + bits
+        while (root := sqrt_interval(first if i == j else first * Interval.point(2), precision)).low <= 0:
+            level, precision = level + 1, precision + 64
+            first, second = (norm.interval(level) for norm in self._norms)
+        size = self._direction.integer(self._row_start[i] + j - i, bits)
+        z = Interval(Fraction(size - 1, 2 ** (51 + bits)), Fraction(size + 1, 2 ** (51 + bits)))
+        return Interval.point(Fraction(self.scale) / 2) * (first + second) / root * z

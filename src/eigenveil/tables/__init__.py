@@ -1,0 +1,43 @@
+"""Tables: what the user has, opened and read in batches. Names are loaded when they are asked for."""
+
+from typing import TYPE_CHECKING
+
+from .. import lazily
+
+if TYPE_CHECKING:
+    from .base import Source
+    from .declared import draft_schema
+    from .engines import on_engine, open_with_engine
+    from .frames import TableSource
+    from .open import collect, open_source, open_table, second_moments
+    from .schema import Column, Schema
+
+__all__ = [
+    "Column",
+    "Schema",
+    "Source",
+    "TableSource",
+    "collect",
+    "draft_schema",
+    "on_engine",
+    "open_source",
+    "open_table",
+    "open_with_engine",
+    "second_moments",
+]
+
+_HOMES = {
+    "Column": "schema",
+    "Schema": "schema",
+    "Source": "base",
+    "TableSource": "frames",
+    "collect": "open",
+    "draft_schema": "declared",
+    "on_engine": "engines",
+    "open_source": "open",
+    "open_table": "open",
+    "open_with_engine": "engines",
+    "second_moments": "open",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

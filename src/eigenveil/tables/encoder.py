@@ -1,0 +1,289 @@
+"""From the batches of a table to rows of numbers: by one public rule for each column, value by value.
+
+The names of columns and what is declared of them are public. Nothing is ever read off the data: which values occur is
+private. A value that is not among the declared categories, or a missing one, becomes a block of zeros and no error, so
+nothing is told about it. A row has at most one 1 for each categorical column: m of them add at most sqrt(m) to
+its norm. A row does not depend on the batch that it comes in.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words
+from .base import need_arrow
+from .schema import DATE_UNITS, Column
+
+Categories = Mapping[str, Sequence[Any]]
+NEED_NAMES = "Categories and dates need columns with names; give a data frame, or files of one."
+_NUMBER = Column("a number")  # the rule of a column of which nothing is declared
+_TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+
+
+class Encoder:
+    """The public rule that makes rows of tables.
+
+    Parameters
+    ----------
+    columns : list of str or int
+        The columns of the table, in the order of the row.
+    rules : mapping of str or int to Column, optional
+        What is declared of columns; the others hold numbers or truth values, and NaN where one is missing.
+    quote_names : bool
+        Whether errors may quote the names of columns; otherwise they count them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": [30.0, None, 50.0], "sex": ["F", "M", "?"]})
+    >>> rules = {"age": Column("age", missing=40), "sex": Column("sex", "category", categories=("F", "M"))}
+    >>> encoder = Encoder(["age", "sex"], rules)
+    >>> encoder.names
+    ['age', 'sex=F', 'sex=M']
+    >>> encoder.rows(people, "people")
+    array([[30.,  1.,  0.],
+           [40.,  0.,  1.],
+           [50.,  0.,  0.]])
+    """
+
+    def __init__(
+        self, columns: Sequence[Any], rules: Mapping[Any, Column] | None = None, *, quote_names: bool = True
+    ) -> None:
+        self.columns = list(columns)
+        self._declared = dict(rules or {})
+        self._rules = [self._declared.get(column, _NUMBER) for column in self.columns]
+        self._quote_names = quote_names
+        # Columns without names keep their positions.
+        by_column = [
+            [column] if rule is _NUMBER or rule.features == (rule.name,) else list(rule.features)
+            for column, rule in zip(self.columns, self._rules, strict=True)
+        ]
+        self._fixed = [(False,) if rule is _NUMBER else rule.one_hot for rule in self._rules]
+        self.names = [name for names in by_column for name in names]
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                which = column_in_words(name, self.names.index(name), self._quote_names)
+                raise InvalidDataError(f"Two features would have the name of {which}; rename a column.")
+
+    @property
+    def one_hot(self) -> tuple[bool, ...]:
+        """Which features are 0 or 1 by construction."""
+        return tuple(fixed for features in self._fixed for fixed in features)
+
+    @property
+    def n_categorical(self) -> int:
+        """How many columns are encoded one-hot."""
+        return sum(rule.kind == "category" for rule in self._rules)
+
+    def truths(self, types: Sequence[Mapping[Any, Any] | None]) -> tuple[bool, ...]:
+        """Return which features are truth values, 0 or 1: by declaration, or by the type of the column in all parts."""
+        if None in types and not self._declared:
+            return (False,) * len(self.names)
+        found = []
+        for column, rule, one_hot in zip(self.columns, self._rules, self._fixed, strict=True):
+            typed = all(kinds is not None and _is_truth(kinds[column]) for kinds in types)
+            truth = rule.kind == "boolean" or (typed and rule.kind == "number")
+            found += [truth and not fixed for fixed in one_hot]
+        return tuple(found)
+
+    def _told(self, column: Any) -> str:
+        return column_in_words(column, self.columns.index(column), self._quote_names)
+
+    def check(self, types: Mapping[Any, Any] | None, where: str) -> None:
+        """Refuse columns whose type is not what the rule is about; None are the types of a matrix of numbers."""
+        for column, rule in zip(self.columns, self._rules, strict=True):
+            if types is None:
+                if rule.kind not in ("number", "boolean"):
+                    raise InvalidDataError(NEED_NAMES)
+                continue
+            if rule.kind == "date":
+                need_arrow(f"Dates, as in the column {self._told(column)},")
+            problem = _unfit(types[column], rule)
+            if problem:
+                raise InvalidDataError(f"The column {self._told(column)} of {where} {problem}.")
+            # Two labels of one value, as 1 and 1.0, would give a row two ones.
+            if len({_value(types[column], label, rule.name) for label in rule.categories}) < len(rule.categories):
+                raise InvalidParameterError(f"Two categories of {column!r} are the same value; leave out one.")
+
+    def rows(self, batch: Any, where: str) -> Any:
+        """Return the rows of a table as float64; a matrix, dense or sparse, is made of rows already."""
+        if scipy.sparse.issparse(batch):
+            return self._filled_sparse(batch)
+        if not isinstance(batch, np.ndarray):
+            import narwhals as nw
+
+            frame = nw.from_native(batch, eager_only=True)
+            return self._matrix(len(frame), lambda position: frame.get_column(self.columns[position]), where)
+        if not self._declared:
+            return batch
+        return self._matrix(len(batch), lambda position: batch[:, position], where)
+
+    def picker(self, frame: Any, where: str) -> Callable[[Any], NDArray[np.float64]]:
+        """Return what encodes the rows of a held frame at a slice or at positions; its columns are looked up once."""
+        held: dict[int, Any] = {}
+
+        def values_at(position: int, rows: Any) -> Any:
+            if position not in held:
+                values = frame.get_column(self.columns[position])
+                held[position] = _numbers(values) if self._rules[position].kind == "number" else values
+            return held[position][rows]
+
+        def pick(rows: Any) -> NDArray[np.float64]:
+            n_rows = len(range(len(frame))[rows] if isinstance(rows, slice) else rows)
+            return self._matrix(n_rows, lambda position: values_at(position, rows), where)
+
+        return pick
+
+    def _matrix(self, n_rows: int, values_of: Any, where: str) -> NDArray[np.float64]:
+        # Columns are contiguous in every frame library, and so they are written to contiguous memory.
+        matrix = np.empty((n_rows, len(self.names)), order="F")
+        feature = 0
+        for position, rule in enumerate(self._rules):
+            try:
+                for values in _features(values_of(position), rule):
+                    matrix[:, feature] = values
+                    feature += 1
+            except (MemoryError, EigenveilError):
+                raise
+            except Exception:  # whatever the library says may quote a cell
+                raise InvalidDataError(
+                    f"The column {self._told(self.columns[position])} of {where} cannot be read; make it a column of "
+                    "plain numbers, text or dates, as its type says."
+                ) from None
+        return matrix
+
+    def _filled_sparse(self, rows: Any) -> Any:
+        """Return sparse rows with public numbers in place of NaN; the matrix may be the caller's, and is left alone."""
+        if any(rule.has_indicator for rule in self._rules):
+            raise InvalidDataError("A sparse matrix has no room for indicators of missing values; give dense rows.")
+        holes = np.isnan(rows.data)
+        if self._declared and holes.any():
+            fills = np.array([np.nan if rule.fill is None else rule.fill for rule in self._rules])
+            rows = rows.copy()
+            rows.data[holes] = fills[rows.indices[holes]]
+        return rows
+
+
+def _features(values: Any, rule: Column) -> Iterator[Any]:
+    """Yield the features of one column, the last of them the indicator of what is missing, where there is one."""
+    if rule.kind == "category":
+        yield from _one_hot(values, rule)
+        return
+    if isinstance(values, np.ndarray):
+        numbers = values
+    elif rule.kind == "date":
+        numbers = _times(values, DATE_UNITS[rule.unit or "day"])
+    else:
+        numbers = _truths(values) if _is_text(values.dtype) and rule.kind == "boolean" else _numbers(values)
+    if rule.fill is None:
+        yield numbers
+        return
+    holes = np.isnan(numbers)
+    yield np.where(holes, rule.fill, numbers)
+    if rule.has_indicator:
+        yield holes
+
+
+def _one_hot(values: Any, rule: Column) -> Iterator[Any]:
+    import narwhals as nw
+
+    kind = values.dtype
+    if _is_number(kind):
+        numbers = _numbers(values).astype(np.float64)
+        missing = np.isnan(numbers)
+        hits = (numbers == _value(kind, label) for label in rule.categories)
+    else:
+        text = (values if kind == nw.String() else values.cast(nw.String())).str.strip_chars()
+        # An empty cell is what a missing value is in a file of text.
+        missing = _mask(values.is_null()) | _mask(text == "")
+        hits = (_mask(text == label) & ~missing for label in rule.categories)
+    for label, hit in zip(rule.categories, hits, strict=True):
+        yield hit | missing if label == rule.missing else hit
+    if rule.has_indicator:
+        yield missing
+
+
+def _mask(values: Any) -> NDArray[np.bool_]:
+    return np.asarray(values.fill_null(False).to_numpy(), dtype=np.bool_)
+
+
+def _numbers(values: Any) -> NDArray[Any]:
+    import narwhals as nw
+
+    # NumPy has no missing truth values, no decimals and no 128-bit integers.
+    no_numpy_type = isinstance(values.dtype, nw.Boolean | nw.Decimal | nw.Int128 | nw.UInt128)
+    return np.asarray((values.cast(nw.Float64()) if no_numpy_type else values).to_numpy())
+
+
+def _truths(values: Any) -> NDArray[np.float64]:
+    """Return the truth values that words say; any other word is a missing one."""
+    import narwhals as nw
+
+    text = values if values.dtype == nw.String() else values.cast(nw.String())
+    words = text.str.strip_chars().str.to_lowercase()
+    true, false = (_mask(words.is_in(said)) for said in (_TRUE, _FALSE))
+    return np.where(true, 1.0, np.where(false, 0.0, np.nan))
+
+
+def _times(values: Any, unit: int) -> NDArray[np.float64]:
+    """Return the time since 1970, of whole microseconds, in units of so many of them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    times = values.to_arrow()
+    times = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
+    if pa.types.is_dictionary(times.type):
+        times = times.dictionary_decode()
+    if pa.types.is_string(times.type) or pa.types.is_large_string(times.type) or pa.types.is_string_view(times.type):
+        times = pc.utf8_trim_whitespace(times.cast(pa.string()))
+        times = pc.if_else(pc.equal(times, ""), pa.scalar(None, pa.string()), times)
+    times = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return np.asarray(times.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / unit
+
+
+def _unfit(kind: Any, rule: Column) -> str:
+    """Say what is wrong about a type for a rule, or nothing."""
+    import narwhals as nw
+
+    if rule.kind == "date":
+        fits = isinstance(kind, nw.Date | nw.Datetime) or _is_text(kind)
+        return "" if fits else "does not hold dates; declare it a number, or ignored"
+    if rule.kind == "category" or _is_number(kind) or (rule.kind == "boolean" and _is_text(kind)):
+        return ""
+    return (
+        "does not hold numbers; encode it, or leave it out, as names and identifiers should be, by choosing other "
+        "columns with columns="
+    )
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(kind.is_numeric() or _is_truth(kind))
+
+
+def _is_truth(kind: Any) -> bool:
+    import narwhals as nw
+
+    return bool(kind == nw.Boolean())
+
+
+def _is_text(kind: Any) -> bool:
+    import narwhals as nw
+
+    return isinstance(kind, nw.String | nw.Categorical | nw.Enum | nw.Object)
+
+
+def _value(kind: Any, label: str, column: str = "") -> float | str:
+    """Return what a label is in a column of this kind: a number, or text as it stands."""
+    if not _is_number(kind):
+        return label
+    try:
+        return {"true": 1.0, "false": 0.0}[label.lower()] if _is_truth(kind) else float(label)
+    except (KeyError, ValueError):
+        kinds = "truth values" if _is_truth(kind) else "numbers"
+        raise InvalidParameterError(
+            f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
+        ) from None

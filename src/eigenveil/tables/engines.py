@@ -1,0 +1,135 @@
+"""Rows on an engine: what all engines have in common.
+
+Rows stay where they are. Each partition becomes one small exact statistic on its worker, these add up in a tree, and
+only the sum travels to the driver. The statistics are integers, so the partitioning, the order and the shape of
+the tree leave no trace. A partition is a pure function of its rows: where a worker dies, its partition is computed
+again and replaces what was lost, so no row is counted twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..errors import EigenveilError, EngineError, InvalidDataError
+from ..moments.units import Blocks
+from .base import Accumulator
+from .declared import Declared
+
+Outcome = Accumulator | EigenveilError
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What there is to know of an engine; the table of them is `eigenveil.tables.open.ENGINES`.
+
+    Attributes
+    ----------
+    name : str
+        That of ``--engine``, and of the extra to install.
+    open : callable
+        Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
+        for anything else. It imports nothing that such a collection has not imported.
+    reads : mapping
+        By the suffix of files, the function that takes paths and returns one collection of all of them; after the paths
+        it is given the column that tells persons apart, where there is one, to be read as it stands.
+    encodes : bool
+        Whether its sources encode categories, dates and missing values by the rules that are declared.
+    package : str, optional
+        The package whose types its collections have, where its name is another.
+    """
+
+    name: str
+    open: Callable[[Any, Declared], "EngineSource | None"]
+    reads: Mapping[str, Callable[..., Any]]
+    encodes: bool = False
+    package: str = ""
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return self.name.capitalize()
+
+
+class EngineSource:
+    """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    n_rows_hint: int | None = None
+    by_person = False
+    in_order = False  # where a row stands may depend on what is in it
+
+    def collect(self, make: Callable[[], Any]) -> Any:
+        """Return the sum over all partitions of what `make` makes, each updated with its rows."""
+        raise NotImplementedError
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
+
+        Every row is taken by itself, in the order in which the engine has them.
+        """
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Any]:
+        """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
+        raise InvalidDataError(
+            "Rows on an engine come in no public order, so rows='pairs' and rows='signs' do not work there; use "
+            "rows='clip', or give the rows as files or an array."
+        )
+
+
+def part_of(batches: Iterable[Any], make: Callable[[], Accumulator]) -> Outcome:
+    """Return what the rows of one partition come to, or the error that refuses them.
+
+    The error is returned, not raised: engines retry what raises, and write its arguments, rows that is, to logs.
+    """
+    total = make()
+    try:
+        for batch in batches:
+            if isinstance(batch, Blocks):
+                total.update(batch)
+                continue
+            # So few rows are one block for SecondMoments, which takes one thread; the engine fills the others.
+            step = max(2**17 // batch.shape[1], 2 * batch.shape[1])
+            for start in range(0, batch.shape[0], step):
+                total.update(batch[start : start + step])
+    except EigenveilError as error:
+        return error.with_traceback(None)  # its frames hold rows
+    return total
+
+
+def merged(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the sum of parts, or an error where one of them is an error."""
+    total: Accumulator | None = None
+    try:
+        for outcome in outcomes:
+            if isinstance(outcome, EigenveilError):
+                return outcome
+            total = outcome if total is None else total + outcome
+    except EigenveilError as error:
+        return error.with_traceback(None)
+    if total is None:
+        raise AssertionError("there is at least one part")
+    return total
+
+
+def settled(outcome: Outcome) -> Any:
+    """Return the sum, or raise the error it is."""
+    if isinstance(outcome, EigenveilError):
+        raise outcome from None
+    return outcome
+
+
+def raise_failure(engine: str, error: Exception) -> NoReturn:
+    """Raise one sentence for what an engine raised, whose own text may quote cells."""
+    if isinstance(error, ImportError) or "No module named" in str(error):
+        raise EngineError(
+            f"A Python of {engine} lacks a package; install eigenveil[{engine.lower()}] for the driver and for every "
+            "worker, and start the engine with that Python."
+        ) from None
+    if type(error).__name__ == "KilledWorker":
+        raise EngineError(
+            f"{engine} gave up on a partition after several workers died of it; make the partitions smaller, or give "
+            "the workers more memory."
+        ) from None
+    raise EngineError(f"{engine} could not compute the rows; compute them without eigenveil to see why.") from None

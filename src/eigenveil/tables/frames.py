@@ -1,0 +1,325 @@
+"""Every data frame that narwhals knows: neither pandas nor Polars is imported here, but what the frame came from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
+from .arrays import ArrayReader, SparseReader
+from .base import Reader, batch_rows, choose_columns, need_arrow
+from .declared import Declared
+from .encoder import Encoder
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+
+class FrameReader:
+    """A data frame; Polars' lazy frames stream, other lazy ones are refused.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> reader = FrameReader(as_frame(pa.table({"age": [30, 40], "mass": [60.5, 70.5]})))
+    >>> [len(part) for part in reader.read(["mass"], step=1)]
+    [1, 1]
+    """
+
+    where, by_column = "the frame", True
+
+    def __init__(self, frame: "nw.DataFrame[Any] | nw.LazyFrame[Any]") -> None:
+        import narwhals as nw
+
+        self._frame = frame
+        lazy = isinstance(frame, nw.LazyFrame)
+        self.holds_rows = not lazy
+        if lazy and not hasattr(frame.to_native(), "collect_batches"):
+            raise InvalidDataError(
+                "This lazy frame cannot be read in batches; collect it first, or save it as Parquet and give the path."
+            )
+        try:
+            self._types: Mapping[Any, Any] = frame.collect_schema()
+        except nw.exceptions.DuplicateError:
+            raise _same_name() from None
+        except Exception:
+            raise InvalidDataError("The schema of the frame cannot be read; collect it to see why.") from None
+        self.columns: Sequence[Any] = list(self._types)
+        self.n_rows_hint: int | None = None if lazy else len(frame)  # type: ignore[arg-type]
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
+        """Return the narwhals types of the columns."""
+        del columns
+        return self._types
+
+    def read(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
+        """Yield slices of the frame; held ones keep columns that nobody asked for, which costs nothing."""
+        for part in self._eager_parts(columns, step):
+            for start in range(0, len(part), step):
+                yield part[start : start + step]
+
+    def column(self, column: Any) -> Any:
+        """Return one column of a held frame."""
+        return self._frame.get_column(column)  # type: ignore[union-attr]
+
+    def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
+        """Return what gives the encoded rows of a held frame at a slice or at positions."""
+        return encoder.picker(self._frame, self.where)
+
+    def batch_limit(self, step: int) -> tuple[int, None]:
+        """Return how many rows make a batch; each adds 1."""
+        return step, None
+
+    def _eager_parts(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
+        import narwhals as nw
+
+        if isinstance(self._frame, nw.DataFrame):
+            yield self._frame
+            return
+        native = self._frame.select(*columns).to_native()
+        try:
+            for part in native.collect_batches(chunk_size=step, maintain_order=True):
+                yield nw.from_native(part, eager_only=True)
+        except Exception:  # whatever the engine says may quote a cell
+            raise InvalidDataError("The lazy frame cannot be computed; collect it to see why.") from None
+
+
+def as_frame(data: Any) -> "nw.DataFrame[Any] | nw.LazyFrame[Any] | None":
+    """Return the narwhals frame around `data`, or None for what is no frame."""
+    if isinstance(data, np.ndarray | list | tuple):
+        return None
+    import narwhals as nw
+
+    try:
+        frame: Any = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise _same_name() from None
+    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+
+
+def _same_name() -> InvalidDataError:
+    return InvalidDataError("Two columns of the frame have the same name; rename one.")
+
+
+_READ_BEFORE = (
+    "These rows come once only, and were read before; make the stream anew, or give a table or a file in its place."
+)
+
+
+class ArrowStreamReader:
+    """Whatever hands out Arrow streams: DuckDB relations, record-batch readers and others.
+
+    Parameters
+    ----------
+    data : object
+        With the method ``__arrow_c_stream__`` of Arrow's interface. One that also gives its batches one by one, as a
+        record-batch reader does, can be read once; others hand out a new stream each time. What is no table or reader
+        of Arrow's own is taken for a query, such as a relation of DuckDB, whose rows come in no public order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [30, 40], "mass": [60.5, 70.5]})
+    >>> reader = ArrowStreamReader(table.to_reader())
+    >>> reader.columns, reader.reads_once, reader.in_order
+    (['age', 'mass'], True, True)
+    """
+
+    where, n_rows_hint = "the stream", None
+
+    def __init__(self, data: Any) -> None:
+        need_arrow("Arrow streams")
+        import pyarrow as pa
+
+        self._data = data
+        # A query may sort by what is private, or give its rows as its threads come to them.
+        self.in_order = isinstance(data, pa.RecordBatchReader | pa.Table | pa.RecordBatch)
+        self.reads_once = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
+        # What can be read once is opened once: to ask a reader for its schema may use it up. Of a query nothing is kept
+        # open, since that would block its connection for everything else.
+        stream = _stream_of(data)
+        self._schema = stream.schema
+        self._stream: Any = stream if self.reads_once else None
+        self.columns: Sequence[Any] = list(self._schema.names)
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
+        """Return the narwhals types of the columns."""
+        import narwhals as nw
+
+        types: Mapping[Any, Any] = nw.from_native(self._schema.empty_table().select(columns)).collect_schema()
+        return types
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables."""
+        import pyarrow as pa
+
+        stream, self._stream = self._stream, None
+        if stream is None:
+            if self.reads_once:
+                raise InvalidDataError(_READ_BEFORE)
+            stream = _stream_of(self._data)
+        for batch in stream:
+            table = pa.Table.from_batches([batch]).select(columns)
+            for start in range(0, table.num_rows, step):
+                yield table.slice(start, step)
+
+
+class DataSetReader:
+    """A data set of Hugging Face, by its Arrow format: rows that were selected or shuffled stay so."""
+
+    where, reads_once = "the data set", False
+
+    def __init__(self, data: Any) -> None:
+        if data.features is None:
+            raise InvalidDataError("The features of the data set are not known; give them when it is loaded.")
+        self._data, self._schema = data, data.features.arrow_schema
+        self.columns: Sequence[Any] = list(self._schema.names)
+        self.n_rows_hint: int | None = len(data) if hasattr(data, "__len__") else None
+
+    types = ArrowStreamReader.types
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables."""
+        for table in self._data.with_format("arrow").iter(batch_size=step):
+            if table.num_rows:
+                yield table.select(columns)
+
+
+class ChunksReader:
+    """An iterator of frames or arrays, the parts of one table, as pandas gives them with `chunksize`; it is read once.
+
+    Parameters
+    ----------
+    chunks : iterator
+        The first chunk is fetched for its names and types.
+    held : callable
+        Makes the reader of one chunk.
+    """
+
+    n_rows_hint, reads_once = None, True
+
+    def __init__(self, chunks: Any, held: Any) -> None:
+        first = next(chunks, None)
+        if first is None:
+            raise InvalidDataError("There are no chunks of rows; give at least one.")
+        self._held, self._first = held, held(first)
+        self._chunks: Any = chunks
+        self.where = "the chunks"
+        self.columns: Sequence[Any] = self._first.columns
+        self.in_order = getattr(self._first, "in_order", True)
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
+        """Return the types of the first chunk; a chunk that cannot be encoded by them is refused when it comes."""
+        types: Mapping[Any, Any] | None = self._first.types(columns)
+        return types
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
+        """Yield the batches of every chunk."""
+        if self._chunks is None:
+            raise InvalidDataError(_READ_BEFORE)
+        chunks, self._chunks = self._chunks, None
+        for reader in chain([self._first], map(self._held, chunks)):
+            if list(reader.columns) != list(self.columns):
+                raise InvalidDataError("The chunks are not parts of one table: their columns differ.")
+            yield from reader.read(columns, step)
+
+
+def stream_reader(data: Any, held: Any) -> Reader | None:
+    """Return the reader of what comes in parts by itself, or None for anything else."""
+    if hasattr(data, "features") and hasattr(data, "with_format") and hasattr(data, "iter"):
+        return DataSetReader(data)
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__array__"):  # one column alone has both
+        return ArrowStreamReader(data)
+    return ChunksReader(data, held) if hasattr(data, "__next__") else None
+
+
+def _stream_of(data: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    return pa.RecordBatchReader.from_stream(data)
+
+
+class TableSource:
+    """The rows of a table in one part or several: the same columns in each, in any order.
+
+    Parameters
+    ----------
+    parts : list of Reader
+        At least one.
+    declared : Declared, optional
+        Which columns to read, and the rules of the `Encoder`; by default all columns, which hold numbers.
+
+    Examples
+    --------
+    >>> source = TableSource([held([[1.0, 2.0]]), held([[3.0, 4.0]])], Declared(columns=[1]))
+    >>> [block.tolist() for block in source.batches()]
+    [[[2.0]], [[4.0]]]
+    """
+
+    by_person = False  # whether batches are `Blocks`, of whole persons
+
+    def __init__(self, parts: Sequence[Reader], declared: Declared | None = None) -> None:
+        declared = Declared() if declared is None else declared
+        chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
+        for part in parts[1:]:
+            if declared.schema is not None:
+                declared.resolve(part.columns, part.where)
+            _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
+        self._parts = parts
+        # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
+        quote_names = all(getattr(part, "names_public", True) for part in parts)
+        self._encoder = Encoder(chosen, rules, quote_names=quote_names)
+        for part in parts:
+            self._encoder.check(part.types(chosen), part.where)
+        self.truths = self._encoder.truths([part.types(chosen) for part in parts])
+        names = self._encoder.names
+        self.n_features = len(names)
+        # pandas numbers the columns that nobody named: those numbers are positions, not names.
+        self.feature_names = tuple(names) if all(isinstance(name, str) for name in names) else None
+        hints = [part.n_rows_hint for part in parts]
+        self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
+        self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
+        self.in_order = all(getattr(part, "in_order", True) for part in parts)
+        self.schema = declared.schema
+        self.one_hot = self._encoder.one_hot
+        self.n_categorical = self._encoder.n_categorical
+
+    def batches(self) -> Iterator[Any]:
+        """Yield blocks of rows, one part after the other."""
+        return iterated_in_own_words(self._blocks())
+
+    def _blocks(self) -> Iterator[Any]:
+        step = batch_rows(self.n_features)
+        for part in self._parts:
+            for batch in part.read(self._encoder.columns, step):
+                yield self._encoder.rows(batch, part.where)
+
+
+def held(data: Any) -> Reader:
+    """Return the reader of an object: a sparse matrix, a frame, a stream, or anything that NumPy makes an array of."""
+    if scipy.sparse.issparse(data):
+        return SparseReader(data)
+    frame = as_frame(data)
+    if frame is None:
+        return stream_reader(data, held) or ArrayReader(data)
+    # A lazy frame that hands out streams, as a relation of DuckDB, is read as these.
+    lazy = not hasattr(frame, "get_column") and not hasattr(data, "collect_batches")
+    return (stream_reader(data, held) if lazy else None) or FrameReader(frame)
+
+
+def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns: bool) -> None:
+    if all(isinstance(column, str) for column in chosen):
+        choose_columns(part.columns, chosen, part.where)
+    odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
+    if odd:
+        quoted = getattr(part, "names_public", True) and getattr(first, "names_public", True)
+        first_odd = min(odd, key=str)
+        told = column_in_words(first_odd, 0, quoted)
+        which = f"the column {told}" if told == repr(first_odd) else "some column"
+        raise InvalidDataError(
+            f"{part.where} and {first.where} are not parts of one table: only one of them has {which}."
+        )

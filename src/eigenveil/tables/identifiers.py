@@ -1,0 +1,365 @@
+"""Identifiers of persons: what is compared, and the keys that stand for them.
+
+Identifiers are compared as text. A whole number is its decimal digits, whatever its type; text has no blanks around it;
+bytes are the text that they spell, else a UUID where they are sixteen, else hexadecimal; days and times are ISO text.
+So 7 is "7" from every source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no
+order of its own.
+
+Where two persons had one key, by chance or by intent, they would count as one person: that costs them accuracy, and
+nobody any privacy. One person with two keys would be promised half. So where programs write one identifier in several
+ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, "1e+05" and "1.0E7" as of such in R and
+Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from hashlib import blake2b
+from numbers import Integral, Real
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError
+from ..moments.units import Blocks
+from .base import has_arrow
+
+Codes = NDArray[np.integer[Any]]
+Keys = NDArray[np.uint64]
+
+# What readers of text take for a missing value.
+_MISSING_MARKS = frozenset(
+    ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+)
+_WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
+# One digit before the point, as programs write it; with more it may be a code that happens to have an e.
+_WHOLE_WITH_EXPONENT = re.compile(r"-?[1-9](\.[0-9]+)?[eE]\+?[0-9]{1,2}")
+_UUID_TEXT = re.compile(r"\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}\}?")
+_UUID_DIGITS, _UUID_VARIANT = 32, 0b10  # the first two bits of the ninth byte, as the standard has them
+_EPOCH = datetime(1970, 1, 1)
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+# Beyond this a float64 stands for several whole numbers; narrower floats do before.
+_WHOLE_FLOATS = 2**53
+# Keys of what is no identifier: on engines they travel where an error cannot.
+_NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
+
+
+class _UnfitError(Exception):
+    """A value that cannot be an identifier."""
+
+
+def keys_of(values: Any) -> tuple[Codes, Keys]:
+    """Return which person every row belongs to, in order of first appearance, and a key of every person.
+
+    Parameters
+    ----------
+    values : ndarray, narwhals Series, or list
+        The identifiers, one a row.
+
+    Returns
+    -------
+    codes : ndarray of shape (rows,)
+    keys : ndarray of uint64, of shape (persons, 2)
+        Sixteen bytes of BLAKE2b as two big-endian integers. `check_keys` tells those of what is no identifier.
+
+    Examples
+    --------
+    >>> codes, keys = keys_of(["b", "a", " b "])
+    >>> codes.tolist(), keys.shape
+    ([0, 1, 0], (2, 2))
+    >>> bool((keys_of(np.array([7, 7.0]))[1] == keys_of(["7"])[1]).all())
+    True
+    """
+    if isinstance(values, np.ndarray) and values.dtype == "S16":
+        values = values.view("V16")  # else a UUID would lose zeros at its end
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OSUV":
+        values = values.tolist()  # Arrow takes text of NumPy to end at its first zero
+    elif not isinstance(values, np.ndarray | list):
+        import narwhals as nw
+
+        values = values.to_list() if values.dtype == nw.Object() else values
+    # Arrow would make one type of several, and so one identifier of text and bytes.
+    several_types = isinstance(values, list) and len({type(value) for value in values if value is not None}) > 1
+    encoded = None if several_types else _dictionary(values)
+    if encoded is None:
+        found: dict[bytes, int] = {}
+        listed = values.to_list() if hasattr(values, "to_list") else list(values)
+        codes = np.fromiter((found.setdefault(_key(value), len(found)) for value in listed), np.int64, len(listed))
+        return codes, _as_keys(found)
+    import pyarrow as pa
+
+    indices, distinct = encoded.indices, encoded.dictionary
+    if indices.null_count:
+        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
+        indices = indices.fill_null(len(distinct) - 1)
+    codes = indices.to_numpy()
+    if pa.types.is_integer(distinct.type):  # whose digits have one spelling
+        return codes, _as_keys(map(_digest, distinct.cast(pa.string()).to_pylist()))
+    return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
+
+
+def check_keys(keys: Keys, told: str) -> None:
+    """Refuse keys of what is no identifier; no value is told.
+
+    >>> check_keys(keys_of([1, None])[1], "The column 'id'")
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidDataError: The column 'id' has no identifier in some row; fill it in, or leave out the \
+rows that belong to nobody.
+    """
+    low = keys[keys[:, 0] == 0, 1]
+    if (low == 0).any():
+        raise InvalidDataError(
+            f"{told} has no identifier in some row; fill it in, or leave out the rows that belong to nobody."
+        )
+    if (low == 1).any():
+        raise InvalidDataError(
+            f"{told} holds something that cannot tell persons apart; identifiers are text, whole numbers (as floats "
+            "below 2^53), bytes, UUIDs or dates."
+        )
+
+
+def _dictionary(values: Any) -> Any:
+    """Return the dictionary-encoded Arrow array of identifiers, or None without Arrow or where it has no such type."""
+    if not has_arrow():
+        return None
+    import pyarrow as pa
+
+    try:
+        array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values)
+        if isinstance(array.type, pa.BaseExtensionType):
+            chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+            array = pa.chunked_array([chunk.storage for chunk in chunks], array.type.storage_type)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        encoded = array.dictionary_encode()
+        return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _python_values(distinct: Any) -> Iterable[Any]:
+    import pyarrow as pa
+
+    if pa.types.is_floating(distinct.type):
+        return list(distinct.to_numpy(zero_copy_only=False))  # each of its own width
+    if not pa.types.is_timestamp(distinct.type):
+        return list(distinct.to_pylist())
+    # Python has no nanoseconds.
+    unit = _NANOSECONDS[distinct.type.unit]
+    times = distinct.cast(pa.int64()).to_pylist()
+    return [None if time is None else _time_text(time * unit) for time in times]
+
+
+def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
+    """Join what was told apart before the blanks around it were gone; in order of appearance as before."""
+    if np.unique(keys[:, 0]).size == len(keys):
+        return codes, keys
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return rank[inverse.ravel()][codes], keys[np.sort(first)]
+
+
+def _as_keys(digests: Iterable[bytes]) -> Keys:
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def _key(value: Any) -> bytes:
+    try:
+        return _digest(_text(value))
+    except (_UnfitError, ValueError, OverflowError):  # a number of too many digits, say
+        return _UNFIT_KEY
+
+
+def _digest(text: str | None) -> bytes:
+    if text is None:
+        return _NO_KEY
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _text(value: Any) -> str | None:
+    """Return the text by which an identifier is compared, or None where it is missing."""
+    if isinstance(value, str):
+        text = value.rstrip("\0").strip()
+        return None if text in _MISSING_MARKS else _one_spelling(text)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, Integral):
+        digits = str(int(value))
+        return digits if len(digits) < _UUID_DIGITS else _one_spelling(digits)
+    if isinstance(value, Real | Decimal):
+        return _number_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _text_of_bytes(bytes(value))
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else _time_text(int(value.astype("M8[ns]").astype(np.int64)))
+    if isinstance(value, datetime):
+        naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return _time_text((naive - _EPOCH) // timedelta(microseconds=1) * 1000)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise _UnfitError
+
+
+def _text_of_bytes(whole: bytes) -> str | None:
+    """Return the text that bytes spell, as in files whose columns of text are not marked so; else a UUID, or digits.
+
+    >>> [_text_of_bytes(whole) for whole in (b"ann", bytes([7, 255]), bytes(16))]
+    ['ann', '07ff', '00000000-0000-0000-0000-000000000000']
+    """
+    may_be_uuid = len(whole) == _UUID_DIGITS // 2
+    if not may_be_uuid or whole[8] >> 6 != _UUID_VARIANT:
+        try:
+            text = whole.rstrip(b"\0").decode()
+        except UnicodeDecodeError:
+            text = ""
+        if text.isspace() or (text and text.isprintable()):
+            return _text(text)
+    return str(UUID(bytes=whole)) if may_be_uuid else whole.hex() or None
+
+
+def _one_spelling(text: str) -> str:
+    """Return the same for texts that programs write for one identifier.
+
+    >>> [_one_spelling(text) for text in ("7.0", "7", "007.0", "7.5", "1e+05", "1.25E2")]
+    ['7', '7', '007', '7.5', '100000', '125']
+    """
+    if not text.isascii():
+        return unicodedata.normalize("NFC", text)
+    if _WHOLE_WITH_POINT.fullmatch(text):
+        text = text.partition(".")[0]
+    if _WHOLE_WITH_EXPONENT.fullmatch(text):
+        number = Decimal(text)
+        return str(int(number)) if number == int(number) and abs(number) < _WHOLE_FLOATS else text
+    if len(text) >= _UUID_DIGITS and _UUID_TEXT.fullmatch(text):
+        return str(UUID(text))
+    return "0" if text == "-0" else text
+
+
+def _number_text(value: Any) -> str | None:
+    if math.isnan(value):
+        return None
+    if not math.isfinite(value) or value != math.floor(value):
+        raise _UnfitError
+    narrow = np.finfo(value.dtype).nmant + 1 if isinstance(value, np.floating) else 53
+    if isinstance(value, float | np.floating) and abs(value) >= min(2**narrow, _WHOLE_FLOATS):
+        raise _UnfitError
+    return _text(int(value))
+
+
+def _time_text(nanoseconds: int) -> str:
+    """Return a time since 1970 as ISO text; at midnight that of the day alone.
+
+    >>> _time_text(0), _time_text(1_500_000_000)
+    ('1970-01-01', '1970-01-01 00:00:01.5')
+    """
+    seconds, rest = divmod(nanoseconds, 10**9)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:  # beyond the calendar of Python
+        return f"{nanoseconds} ns"
+    if rest == 0 and moment.time() == datetime.min.time():
+        return moment.date().isoformat()
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09d}".rstrip("0") if rest else "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Grouping:
+    """Where the rows of every person are.
+
+    Parameters
+    ----------
+    order : ndarray, optional
+        The rows, person after person, and those of one person in the order in which they came; None where they lie so.
+    starts : ndarray of int64
+        Where in that order the rows of every person begin; its last entry is the number of rows.
+    keys : ndarray of uint64, of shape (persons, 2)
+    """
+
+    order: NDArray[np.integer[Any]] | None
+    starts: NDArray[np.int64]
+    keys: Keys
+
+    def blocks(
+        self,
+        pick: Callable[[Any], Any],
+        limit: int,
+        weights: NDArray[np.int64] | None = None,
+    ) -> Iterator[Blocks]:
+        """Yield batches of whole persons.
+
+        Parameters
+        ----------
+        pick : callable
+            Takes a slice or an array of positions, and returns these rows.
+        limit : int
+            How much one batch may hold, unless one person has more.
+        weights : ndarray of int64, optional
+            How much every row adds to that; 1 by default.
+        """
+        filled = self.starts
+        if weights is not None:
+            ordered = weights if self.order is None else weights[self.order]
+            filled = np.concatenate([[0], np.cumsum(ordered)])[self.starts]
+        low, n_persons = 0, len(self.keys)
+        while low < n_persons:
+            full = int(np.searchsorted(filled, filled[low] + limit, side="right")) - 1
+            high = min(max(full, low + 1), n_persons)
+            where = slice(int(self.starts[low]), int(self.starts[high]))
+            rows = pick(where if self.order is None else self.order[where])
+            yield Blocks(rows, self.starts[low:high] - self.starts[low], self.keys[low:high])
+            low = high
+
+
+def grouped(codes: Codes, keys: Keys) -> Grouping:
+    """Return the grouping of rows by the codes of their persons, which are numbered by first appearance.
+
+    Examples
+    --------
+    >>> grouping = grouped(np.array([0, 1, 0]), np.zeros((2, 2), np.uint64))
+    >>> grouping.order.tolist(), grouping.starts.tolist()
+    ([0, 2, 1], [0, 2, 3])
+    """
+    if not (codes[1:] < codes[:-1]).any():
+        changes = np.flatnonzero(np.diff(codes, prepend=-1, append=len(keys)))
+        return Grouping(None, changes.astype(np.int64), keys)
+    # A sparse matrix with one entry a row, turned on its side, is a counting sort.
+    entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
+    by_person = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
+    return Grouping(by_person.indices, by_person.indptr.astype(np.int64), keys)
+
+
+def grouped_by_key(row_keys: Keys) -> Grouping:
+    """Return the grouping of rows by the keys of their persons, in the order of keys.
+
+    Examples
+    --------
+    >>> grouped_by_key(np.array([[9, 0], [1, 0], [9, 0]], np.uint64)).order.tolist()
+    [1, 0, 2]
+    """
+    order = np.argsort(row_keys[:, 0], kind="stable")
+    ordered = row_keys[order]
+    same_half = ordered[1:, 0] == ordered[:-1, 0]
+    if (same_half & (ordered[1:, 1] != ordered[:-1, 1])).any():  # two persons share half of their key
+        order = np.lexsort((row_keys[:, 1], row_keys[:, 0]))
+        ordered = row_keys[order]
+    starts = run_starts(ordered)
+    return Grouping(order, np.append(starts, len(row_keys)), ordered[starts])
+
+
+def run_starts(row_keys: Keys) -> NDArray[np.int64]:
+    """Return where rows begin that belong to another person than the row before."""
+    changes = (row_keys[1:] != row_keys[:-1]).any(axis=1)
+    return np.flatnonzero(np.concatenate([np.ones(min(1, len(row_keys)), np.bool_), changes]))

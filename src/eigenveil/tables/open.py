@@ -1,0 +1,350 @@
+"""The table of engines: whose collections are taken as data, and which read files."""
+
+import glob
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
+from ..moments import RowBound
+from ..moments.second_moments import SecondMoments
+from .base import Columns, Source, choose_columns, text_format, tracked_batches
+from .dask import DASK
+from .declared import Declared
+from .delimited import check_header
+from .encoder import Categories
+from .engines import Engine, EngineSource
+from .files import open_files, suffix_of
+from .frames import TableSource, held
+from .privacy_units import IDS_NEED_MEMORY, MEMORY, PersonTable, person_and_ids
+from .schema import Schema
+from .spark import SPARK
+
+# A further engine is one more name here.
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK)}
+
+_DIRECTORY = ".parquet"  # what is in a directory whose name does not tell
+
+
+def on_engine(data: Any) -> bool:
+    """Tell whether data belong to an engine, by where their type is from."""
+    return type(data).__module__.partition(".")[0] in {engine.package or engine.name for engine in ENGINES.values()}
+
+
+def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
+    """Return the source of a collection of an engine, or None for anything else."""
+    for engine in ENGINES.values():
+        source = engine.open(data, declared)
+        if source is not None:
+            if declared.encodes and not engine.encodes:
+                raise InvalidDataError(
+                    f"categories, missing and schema do not work on {engine.title}; encode and fill there before."
+                )
+            return source
+    return None
+
+
+@own_words
+def open_with_engine(
+    paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = (), person: str | None = None
+) -> Any:
+    """Return an engine's collection of the rows of files, for `fit` and `second_moments`.
+
+    Parameters
+    ----------
+    paths : list of paths
+        Files of one kind, or directories of such files; patterns with ``*`` and addresses such as ``s3://...`` go to
+        the engine as they are.
+    engine : str
+        A name in `ENGINES`. Dask computes on the current client, or on threads without one. Spark takes the active
+        session, or starts one in local mode.
+    named : collection of str
+        The columns that will be read, where they are known: a CSV file that has them all has a header.
+    person : str, optional
+        The column that tells persons apart, which is read as text from files of text.
+    """
+    chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
+    places = [os.fspath(path) for path in paths]
+    suffixes = {_suffix(place, chosen.reads) for place in places}
+    readers = {chosen.reads[suffix] for suffix in suffixes}
+    if len(readers) != 1:
+        raise InvalidDataError(
+            "An engine needs at least one file, and files of one kind; their names must end in "
+            f"{', '.join(chosen.reads)}."
+        )
+    try:
+        collection = readers.pop()(places, *([] if person is None else [person]))
+    except (EigenveilError, MemoryError):
+        raise
+    except ImportError:
+        raise EngineError(
+            f"The engine {chosen.title} is not installed; run pip install 'eigenveil[{chosen.name}]'."
+        ) from None
+    except Exception:  # whatever a reader says may quote a cell
+        raise InvalidDataError(
+            f"{chosen.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
+        ) from None
+    if any(suffix.startswith(".csv") for suffix in suffixes):
+        check_header(list(collection.columns), places[0], named)
+        if not named:
+            _check_numbers(collection, places[0])
+    return collection
+
+
+def _check_numbers(collection: Any, place: str) -> None:
+    try:
+        open_on_engine(collection, Declared())
+    except InvalidDataError:  # which names a column by what may be somebody's cell
+        raise InvalidDataError(
+            f"A column of {place} has no name, the name of another or no numbers; choose the columns to use with "
+            "columns=."
+        ) from None
+
+
+def _suffix(place: str, suffixes: Iterable[str]) -> str:
+    suffix = suffix_of(place.rstrip("/"), suffixes)
+    local = "://" not in place
+    if suffix is None and not (local and Path(place).is_dir()):
+        raise InvalidDataError(
+            f"{place} is of no kind that this engine reads; its name must end in {', '.join(suffixes)}."
+        )
+    if local and not (Path(place).exists() or glob.glob(place)):
+        raise InvalidDataError(f"There is no file {place}.")
+    return suffix or _DIRECTORY
+
+
+@own_words
+def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
+    """Return a schema of the names and types of a table, to be filled in by who knows more in public.
+
+    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. The types of
+    columns in a file of text are those of its first lines. Every column that is used has a rule for missing values;
+    columns of text, and those that are identifiers by their names, are ignored until somebody declares them.
+
+    Parameters
+    ----------
+    data : path, list of paths, data frame or array
+        Of several files the first one tells.
+    columns : list of str or int, optional
+        The columns to declare; all by default.
+    **text
+        `delimiter`, `decimal` and `encoding` of files of text.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> draft = draft_schema(pa.table({"age": [30, 40], "city": ["Rome", "Lima"]}))
+    >>> [(column.name, column.kind, column.range, column.missing) for column in draft.columns]
+    [('age', 'number', None, 0.0), ('city', 'ignored', None, None)]
+    """
+    parts = open_files(data, named=columns or (), text_format=text_format(text)) or [held(data)]
+    part = parts[0]
+    if columns is None and not getattr(part, "names_public", True):
+        raise InvalidDataError(
+            f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
+            "columns with columns= if it names them."
+        )
+    chosen = choose_columns(part.columns, columns, part.where)
+    types = part.types(chosen)
+    return Schema.from_types({column: None if types is None else types[column] for column in chosen})
+
+
+__all__ = [
+    "Source",
+    "TableSource",
+    "collect",
+    "draft_schema",
+    "on_engine",
+    "open_source",
+    "open_table",
+    "open_with_engine",
+    "second_moments",
+]
+
+
+def open_source(data: Any, columns: Columns = None) -> Source:
+    """Return the source that reads `data` in batches.
+
+    Parameters
+    ----------
+    data : array, sparse matrix, data frame, path or list of paths; or a source, which is returned as it is
+        NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), collections
+        of the engines in `eigenveil.tables.open.ENGINES`, or files of the formats in
+        `eigenveil.tables.files.FORMATS`. Several paths are the parts of one table. Also what comes in parts: DuckDB
+        relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
+        be read once.
+    columns : list of str or int, optional
+        The columns to read, in this order: names, or positions where the columns have no names.
+
+    Returns
+    -------
+    Source
+        Its schema has been checked; its rows have not been read.
+
+    Examples
+    --------
+    >>> open_source([[1.0, 2.0], [3.0, 4.0]]).n_features
+    2
+    """
+    return open_table(data, columns)
+
+
+@own_words
+def open_table(
+    data: Any,
+    columns: Columns = None,
+    *,
+    categories: Categories | None = None,
+    missing: float | None = None,
+    schema: Schema | None = None,
+    person: Any = None,
+    memory: int = MEMORY,
+    **text: Any,
+) -> Source:
+    """Return a source as `open_source` does, of a table with categories or with missing numbers.
+
+    `fit` and `second_moments` take it in place of data.
+
+    Parameters
+    ----------
+    data, columns
+        As in `open_source`; `columns` lists categorical ones too.
+    categories : mapping of str to list, optional
+        The public categories of each column to encode one-hot. Text is compared without the blanks around it, numbers
+        as numbers, truth values as ``true`` and ``false``; in a CSV file everything is text.
+    missing : float, optional
+        A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
+    schema : Schema, optional
+        What is public of every column, in place of `columns`, `categories` and `missing`.
+    person : str, int, list or array, optional
+        What tells persons apart, where a person has many rows: a column, by its name or by its position where there are
+        no names; or, for data held in memory, the identifiers themselves, one a row. By default the column of kind
+        person of the schema. It is never a feature. Batches are then of whole persons,
+        `eigenveil.moments.units.Blocks`. Identifiers are compared as text: `eigenveil.tables.identifiers`. False reads
+        rows without persons.
+    memory : int
+        Bytes that rows may take while they are sorted by person, beside one batch; what is more goes to a temporary
+        file without a name.
+    **text
+        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.tables.base.TextFormat`.
+
+    Returns
+    -------
+    Source
+        A `TableSource`, which also tells which features are one-hot, unless rows stay on an engine.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": [30.0, None, 50.0], "sex": ["F", "M", "?"]})
+    >>> source = open_table(people, categories={"sex": ["F", "M"]}, missing=40)
+    >>> source.feature_names
+    ('age', 'sex=F', 'sex=M')
+    >>> next(source.batches())
+    array([[30.,  1.,  0.],
+           [40.,  0.,  1.],
+           [50.,  0.,  0.]])
+    """
+    column, ids = person_and_ids(person, schema)
+    declared = Declared(columns, categories or {}, missing, schema, column)
+    format_of_text = text_format(text)
+    if is_source(data):
+        if declared.encodes or columns is not None or declared.person_column is not None or ids is not None:
+            raise InvalidParameterError(
+                "The columns, categories, missing, schema and person of a source were given when it was opened; leave "
+                "them out."
+            )
+        opened: Source = data
+        return opened
+    parts = open_files(data, declared.text, declared.named, format_of_text, declared.person_column)
+    if parts is None and not format_of_text.is_default:
+        raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
+    on_engine = open_on_engine(data, declared) if parts is None else None
+    if on_engine is not None:
+        if ids is not None:
+            raise InvalidParameterError(IDS_NEED_MEMORY)
+        return on_engine
+    parts = parts or [held(data)]
+    if ids is None and declared.person_column is None:
+        return TableSource(parts, declared)
+    return PersonTable(parts, declared, ids, memory)
+
+
+def is_source(data: Any) -> bool:
+    """Tell whether data have been opened already."""
+    return callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint")
+
+
+@own_words
+def collect(
+    source: Source, make: Callable[[], Any], progress: bool | None = None, purpose: str = "reading rows"
+) -> Any:
+    """Return the statistic that `make` makes empty, with all rows of `source`.
+
+    Parameters
+    ----------
+    source : Source
+        The rows. On an engine every partition is collected there, apart, and the parts are added.
+    make : callable
+        Makes an empty statistic with `update`, `update_from` and ``+``; to reach workers it must pickle.
+    progress : bool, optional
+        See `second_moments`; engines have their own bars.
+    purpose : str
+        What the rows are read for, in words.
+    """
+    if isinstance(source, EngineSource):
+        return source.collect(make)
+    # Closed at once where an error is raised, so that the bar is gone before the error is shown.
+    with closing(tracked_batches(source, progress, purpose)) as batches:
+        return make().update_from(batches)
+
+
+def second_moments(
+    data: Any,
+    bound: RowBound,
+    *,
+    columns: Columns = None,
+    person: Any = None,
+    memory: int = MEMORY,
+    progress: bool | None = None,
+) -> SecondMoments:
+    """Return the exact second moments of all rows of `data`, read in batches.
+
+    Memory grows with d² and the size of one batch, not with the number of rows. Where anything fails, midway
+    too, an error is raised and nothing is passed on.
+
+    Parameters
+    ----------
+    data : array, sparse matrix, data frame, path or list of paths
+        See `open_source`.
+    bound : RowBound
+        The public rule that makes integer rows.
+    columns : list of str or int, optional
+        The columns to read, in this order.
+    person, memory
+        What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
+        `open_table`.
+    progress : bool, optional
+        Whether to show a progress bar on stderr; by default only where that is a terminal.
+
+    Returns
+    -------
+    SecondMoments
+        With the feature names of the source.
+
+    Examples
+    --------
+    >>> moments = second_moments([[0.5, 0.0], [0.0, 1.0]], RowBound(1.0, bits=4))
+    >>> moments.gram
+    array([[ 64,   0],
+           [  0, 256]])
+    """
+    source = open_table(data, columns, person=person, memory=memory)
+    make = partial(SecondMoments, bound, source.n_features, source.feature_names)
+    moments: SecondMoments = collect(source, make, progress)
+    if moments.n_rows == 0:
+        raise InvalidDataError("The data have no rows; give at least one.")
+    return moments

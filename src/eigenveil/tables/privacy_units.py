@@ -1,0 +1,474 @@
+"""`Spill`: rows of persons that come in any order, kept within a stated memory, and beyond it on disk.
+
+The file has no name: nobody else can open it, and it is gone when it is closed and when the process ends, however that
+ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole persons; parts that
+are too large for memory are parted again by further bits.
+"""
+
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..errors import InvalidDataError, InvalidParameterError, integer_between
+from ..moments.counts import SeenKeys
+from ..moments.units import Blocks
+from .base import FileReader, Reader, batch_rows, choose_columns
+from .declared import Declared
+from .frames import TableSource
+from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of, run_starts
+from .schema import Schema
+
+Records = NDArray[np.uint64]
+
+_BITS = 6  # of a key, by which rows are parted in one step
+_MOST_LEVELS = 64 // _BITS
+TOO_MANY_ROWS = (
+    "The rows of one person do not fit into the memory that is allowed; allow more by memory= of open_table."
+)
+
+
+@dataclass
+class _Part:
+    """Rows whose keys begin with the same bits: where they lie in the file, or the parts that they are parted into."""
+
+    level: int  # which bits of the key part it further
+    pieces: list[tuple[int, int]] = field(default_factory=list)  # offset and number of rows
+    parts: "list[_Part] | None" = None
+
+    @property
+    def n_rows(self) -> int:
+        return sum(n_rows for _, n_rows in self.pieces)
+
+    def fresh(self) -> "list[_Part]":
+        return [_Part(self.level + 1) for _ in range(2**_BITS)]
+
+
+class Spill:
+    """Rows with the keys of their persons, put in as they come and taken out person by person, as often as needed.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of a row.
+    memory : int
+        Bytes to use, beside one batch.
+
+    Examples
+    --------
+    >>> spill = Spill(1, memory=2**20)
+    >>> spill.add(np.array([[9, 0], [1, 0], [9, 0]], np.uint64), np.array([[1.0], [2.0], [3.0]]))
+    >>> [(block.rows.ravel().tolist(), block.starts.tolist()) for block in spill.blocks(100)]
+    [([2.0, 1.0, 3.0], [0, 1])]
+    >>> spill.on_disk
+    False
+    """
+
+    def __init__(self, n_features: int, memory: int) -> None:
+        self._width = n_features + 2
+        # What is sorted is there twice, beside keys and positions.
+        self._most_rows = max(1, memory // (8 * (2 * self._width + 6)))
+        self._waiting: Records = self._room(0)
+        self._n_waiting = 0
+        self._whole: tuple[Grouping, Records] | None = None
+        self._file: Any = None
+        self._root = _Part(1)
+        self._closed = False
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows did not fit into memory."""
+        return self._file is not None
+
+    def add(self, row_keys: Keys, rows: Any) -> None:
+        """Keep rows with the keys of their persons."""
+        if scipy.sparse.issparse(rows):
+            raise InvalidDataError(
+                "Sparse rows that come in parts cannot be sorted by person; give one sparse matrix with an array of "
+                "identifiers."
+            )
+        start = 0
+        while start < len(rows):
+            if self._n_waiting == self._most_rows:
+                self._flush()
+            if not len(self._waiting):
+                self._waiting = self._room(self._most_rows)  # of which no more is used than is written to
+            stop = min(len(rows), start + self._most_rows - self._n_waiting)
+            records = self._waiting[self._n_waiting : self._n_waiting + stop - start]
+            records[:, :2], _rows(records)[...] = row_keys[start:stop], rows[start:stop]
+            self._n_waiting += stop - start
+            start = stop
+
+    def blocks(self, step: int) -> Iterator[Blocks]:
+        """Yield all rows in batches of whole persons, of about `step` rows each; none can be added any more."""
+        if self._closed:
+            raise InvalidDataError("These rows were closed; open the table anew.")
+        if self.on_disk:
+            self._flush()
+            self._waiting = self._room(0)
+            yield from self._blocks_of(self._root, step)
+            return
+        if self._whole is None:
+            records = self._waiting[: self._n_waiting]
+            grouping = grouped_by_key(records[:, :2])
+            self._whole = Grouping(None, grouping.starts, grouping.keys), records[grouping.order]
+            self._waiting, self._n_waiting = self._room(0), 0
+        grouping, records = self._whole
+        yield from grouping.blocks(lambda where: _rows(records[where]), step)
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._closed, self._waiting, self._n_waiting, self._whole = True, self._room(0), 0, None
+        if self._file is not None:
+            self._file.close()
+
+    def _blocks_of(self, part: _Part, step: int) -> Iterator[Blocks]:
+        if part.n_rows > self._most_rows:
+            self._part(part)
+        if part.parts is not None:
+            for one in part.parts:
+                yield from self._blocks_of(one, step)
+        elif part.pieces:
+            yield from self._sorted(part, step)
+
+    def _sorted(self, part: _Part, step: int) -> Iterator[Blocks]:
+        records, start = self._room(part.n_rows), 0
+        for offset, n_rows in part.pieces:
+            self._read(offset, records[start : start + n_rows])
+            start += n_rows
+        yield from grouped_by_key(records[:, :2]).blocks(lambda where: _rows(records[where]), step)
+
+    def _flush(self) -> None:
+        if not self._n_waiting:
+            return
+        if self._file is None:
+            with _told():
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
+            self._root.parts = self._root.fresh()
+        self._write(self._waiting[: self._n_waiting], self._root.level, self._root.parts or [])
+        self._n_waiting = 0
+
+    def _part(self, part: _Part) -> None:
+        """Part rows by further bits of their keys; the room that they had in the file is not used again."""
+        first: Keys | None = None
+        several, parts = False, part.fresh()
+        for offset, n_rows in part.pieces:
+            for start in range(0, n_rows, self._most_rows):
+                records = self._room(min(self._most_rows, n_rows - start))
+                self._read(offset + 8 * self._width * start, records)
+                first = records[0, :2].copy() if first is None else first
+                several = several or bool((records[:, :2] != first).any())
+                self._write(records, part.level, parts)
+        if not several or part.level == _MOST_LEVELS:
+            raise InvalidDataError(TOO_MANY_ROWS)
+        part.pieces, part.parts = [], parts  # at the end: broken off midway, the part is as it was
+
+    def _write(self, records: Records, level: int, parts: list[_Part]) -> None:
+        """Append rows to the parts that the bits of this level name."""
+        shift = np.uint64(64 - _BITS * level)
+        which = ((records[:, 0] >> shift) & np.uint64(2**_BITS - 1)).astype(np.uint8)
+        counts = np.bincount(which, minlength=2**_BITS)
+        with _told():
+            offset = self._file.seek(0, 2)
+            self._file.write(records[np.argsort(which, kind="stable")].data.cast("B"))
+        for one, count in zip(parts, counts.tolist(), strict=True):
+            if count:
+                one.pieces.append((offset, count))
+            offset += 8 * self._width * count
+
+    def _read(self, offset: int, records: Records) -> None:
+        with _told():
+            self._file.seek(offset)
+            if self._file.readinto(records.data.cast("B")) != records.nbytes:
+                raise OSError
+
+    def _room(self, n_rows: int) -> Records:
+        return np.empty((n_rows, self._width), dtype=np.uint64)
+
+
+def _rows(records: Records) -> NDArray[np.float64]:
+    return records.view(np.float64)[:, 2:]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        raise InvalidDataError(
+            "There is no room on disk to sort the rows by person; set TMPDIR to a larger place, or allow more memory "
+            "by memory= of open_table."
+        ) from None
+
+
+MEMORY = 2**30
+"""Bytes that rows may take while they are sorted by person, unless `memory` says otherwise."""
+_LEAST_MEMORY = 2**16
+IDS_NEED_MEMORY = (
+    "Identifiers beside a table are for data held in memory; give the name of the column that tells persons apart."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowKeys:
+    """The key of the person of every row, where they were made before; errors call their column as `told`."""
+
+    keys: Keys
+    told: str
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class PersonTable(TableSource):
+    """The rows of a table in batches of whole persons, `Blocks`.
+
+    Parameters
+    ----------
+    parts : list of Reader
+        At least one.
+    declared : Declared
+        Which columns to read, and which of them tells persons apart.
+    ids : ndarray, list, narwhals Series or RowKeys, optional
+        The identifier of every row, where they are beside the table, which is then held in memory.
+    memory : int
+        Bytes to sort rows in.
+    """
+
+    by_person = True
+
+    def __init__(self, parts: Sequence[Reader], declared: Declared, ids: Any = None, memory: int = MEMORY) -> None:
+        super().__init__(parts, declared)
+        self._memory = integer_between("memory", memory, _LEAST_MEMORY)
+        self._person = declared.person_in(parts[0].columns, parts[0].where)
+        for part in parts[1:]:
+            choose_columns(part.columns, [self._person], part.where)
+        self._held = parts[0] if len(parts) == 1 and getattr(parts[0], "holds_rows", False) else None
+        if ids is not None and self._held is None:
+            raise InvalidParameterError(IDS_NEED_MEMORY)
+        if ids is not None and len(ids) != parts[0].n_rows_hint:
+            raise InvalidDataError("There must be one identifier for every row, in the same order.")
+        self._ids = ids
+        # Where a person stands depends on the rows of others. What came once is kept. The number of rows is private.
+        self.came_once = self.reads_once
+        self.in_order, self.reads_once, self.n_rows_hint = False, False, None
+        self._grouping: Grouping | None = None
+        self._sorted: Any = None
+        self._spill: Spill | None = None
+        self._clustered: bytes | None = None
+
+    def close(self) -> None:
+        """Forget what was kept of the rows, in memory or on disk; a table that is gone is closed by itself."""
+        if self._spill is not None:
+            self._spill.close()
+        self._sorted = self._grouping = None
+
+    def _blocks(self) -> Iterator[Blocks]:
+        # A generator, so that all that is raised here is raised where batches are read.
+        yield from self._whole_persons(batch_rows(self.n_features))
+
+    def _whole_persons(self, step: int) -> Iterator[Blocks]:
+        if self._held is not None:
+            return self._held_blocks(self._held, step)
+        if (
+            self._spill is None
+            and self._clustered is None
+            and all(isinstance(part, FileReader) for part in self._parts)
+        ):
+            self._clustered = self._order_of_persons()
+        if self._clustered is not None:
+            return self._streamed(step, self._clustered)
+        if self._spill is None:
+            self._spill = self._spilled(step)
+        return self._spill.blocks(step)
+
+    # Held in memory.
+
+    def _held_blocks(self, part: Any, step: int) -> Iterator[Blocks]:
+        self._grouping = self._held_grouping(part) if self._grouping is None else self._grouping
+        grouping, pick = self._grouping, part.picker(self._encoder)
+        limit, weights = part.batch_limit(step)
+        size = 8 * self.n_features * part.n_rows_hint
+        if grouping.order is None or not part.by_column or size > self._memory:
+            return grouping.blocks(pick, limit, weights)
+        # Rows of a frame lie scattered over its columns: to collect them one by one takes longer than one whole copy.
+        if self._sorted is None:
+            places = np.empty(grouping.order.size, dtype=np.int64)
+            places[grouping.order] = np.arange(places.size)
+            rows = np.empty((places.size, self.n_features))
+            for start in range(0, places.size, step):
+                where = slice(start, start + step)
+                rows[places[where]] = pick(where)
+            self._sorted = rows
+        kept = self._sorted
+        return Grouping(None, grouping.starts, grouping.keys).blocks(lambda where: kept[where], limit)
+
+    def _held_grouping(self, part: Any) -> Grouping:
+        if isinstance(self._ids, RowKeys):
+            check_keys(self._ids.keys, self._ids.told)
+            return grouped_by_key(self._ids.keys)
+        if self._ids is not None:
+            return grouped(*_checked_keys(self._ids, "The array of identifiers"))
+        return grouped(*_checked_keys(part.column(self._person), self._told(part)))
+
+    # From pieces.
+
+    def _told(self, part: Reader) -> str:
+        return f"The column {self._person!r} of {part.where}"
+
+    def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
+        """Yield the persons of the rows of every batch, and the batch without their column."""
+        for part in self._parts:
+            for batch in part.read([*columns, self._person], step):
+                ids, rest = _split(batch, self._person)
+                yield *_checked_keys(ids, self._told(part)), rest, part
+
+    def _encoded(self, step: int) -> Iterator[tuple[Keys, Any]]:
+        for codes, keys, batch, part in self._identified(step, self._encoder.columns):
+            yield keys[codes], self._encoder.rows(batch, part.where)
+
+    def _order_of_persons(self) -> bytes | None:
+        """Return a digest of the persons in their order, or None unless the rows of each lie together."""
+        seen, order = SeenKeys(), PersonOrder()
+        for codes, keys, _, _ in self._identified(batch_rows(1), []):
+            if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
+                return None
+        return order.digest()
+
+    def _streamed(self, step: int, expected: bytes) -> Iterator[Blocks]:
+        order = PersonOrder()
+        yield from clustered_blocks(self._encoded(step), order.add, self._memory)
+        if order.digest() != expected:
+            raise InvalidDataError(f"{self._parts[0].where} was changed while it was read; read it again.")
+
+    def _spilled(self, step: int) -> Spill:
+        spill = Spill(self.n_features, self._memory)
+        try:
+            for row_keys, rows in self._encoded(step):
+                spill.add(row_keys, rows)
+        except BaseException:
+            spill.close()
+            raise
+        return spill
+
+
+class PersonOrder:
+    """The persons that rows belong to, one after the other."""
+
+    def __init__(self) -> None:
+        self._last: Keys | None = None
+        self._hash = blake2b()
+
+    def add(self, row_keys: Keys) -> Keys:
+        """Take the keys of further rows, and return those of the persons that begin with them."""
+        starts = run_starts(row_keys)
+        if self._last is not None and starts.size and (row_keys[0] == self._last).all():
+            starts = starts[1:]
+        if len(row_keys):
+            self._last = row_keys[-1].copy()
+        begun = row_keys[starts]
+        self._hash.update(begun.tobytes())
+        return begun
+
+    def digest(self) -> bytes:
+        """Return what stands for all of them in their order."""
+        return self._hash.digest()
+
+
+def clustered_blocks(
+    batches: Iterator[tuple[Keys, Any]], begin: Callable[[Keys], Any], memory: int
+) -> Iterator[Blocks]:
+    """Yield batches of whole persons from rows that lie person after person; only the last person is held back.
+
+    Parameters
+    ----------
+    batches : iterator
+        The key of the person of every row, and the rows.
+    begin : callable
+        Takes the keys of the rows of every batch; it sees to it that nobody comes twice.
+    memory : int
+        Bytes that the rows of one person may take.
+    """
+    waiting: list[Any] = []
+    open_key: Keys | None = None
+    for row_keys, rows in batches:
+        begin(row_keys)
+        starts = run_starts(row_keys)
+        last = int(starts[-1])
+        same = open_key is not None and bool((row_keys[0] == open_key).all())
+        if last or (waiting and not same):  # somebody is complete
+            whole = _stacked([*waiting, rows[:last]])
+            before = sum(piece.shape[0] for piece in waiting)
+            first = starts[1 if same else 0 : -1] + before
+            keys = row_keys[starts[1 if same else 0 : -1]]
+            if waiting and open_key is not None:
+                first, keys = np.append(0, first), np.concatenate([open_key[None], keys])
+            yield Blocks(whole, first, keys)
+            waiting = []
+        waiting.append(rows[last:].copy())  # a view would hold all rows of the batch
+        open_key = row_keys[-1].copy()
+        if sum(8 * piece.shape[0] * piece.shape[1] for piece in waiting) > memory:
+            raise InvalidDataError(TOO_MANY_ROWS)
+    if waiting and open_key is not None:
+        yield Blocks(_stacked(waiting), np.zeros(1, dtype=np.int64), open_key[None])
+
+
+def person_and_ids(person: Any, schema: Schema | None) -> tuple[Any, Any]:
+    """Return the column that tells persons apart, and the identifiers that were given beside the table."""
+    if person is None or person is False or isinstance(person, str):
+        return person, None
+    if isinstance(person, Integral) and not isinstance(person, bool | np.bool_):
+        return int(person), None
+    if isinstance(schema, Schema) and schema.person is not None:
+        raise InvalidParameterError("The schema names the column that tells persons apart; leave out person.")
+    return False, _as_identifiers(person)
+
+
+def _as_identifiers(given: Any) -> Any:
+    import narwhals as nw
+
+    if isinstance(given, list | tuple):
+        return list(given)
+    if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__"):  # an array of Arrow alone
+        import pyarrow as pa
+
+        given = pa.chunked_array([given])
+    series = nw.from_native(given, allow_series=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series
+    array = np.asarray(given)
+    if array.ndim != 1 or isinstance(series, nw.DataFrame | nw.LazyFrame) or isinstance(given, np.ma.MaskedArray):
+        raise InvalidParameterError("person must be a column of the table, or a list of identifiers, one a row.")
+    return array
+
+
+def _checked_keys(ids: Any, told: str) -> tuple[Codes, Keys]:
+    codes, keys = keys_of(ids)
+    check_keys(keys, told)
+    return codes, keys
+
+
+def _split(batch: Any, person: Any) -> tuple[Any, Any]:
+    """Return the identifiers of a batch, and the batch without them; in a matrix they are the last column."""
+    if scipy.sparse.issparse(batch):
+        return batch[:, [-1]].toarray().ravel(), batch[:, :-1]
+    if isinstance(batch, np.ndarray):
+        return batch[:, -1], batch[:, :-1]
+    import narwhals as nw
+
+    return nw.from_native(batch, eager_only=True).get_column(person), batch
+
+
+def _stacked(pieces: Sequence[Any]) -> Any:
+    if any(map(scipy.sparse.issparse, pieces)):
+        return scipy.sparse.vstack(pieces, format="csr")
+    return np.concatenate(pieces)

@@ -1,0 +1,711 @@
+"""`Column`: what is publicly known of one column, and which features it becomes."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from ..errors import InvalidParameterError
+from ..files import read_bounded, whole_file
+
+KINDS = ("number", "category", "boolean", "date", "ignored", "person")
+DATE_UNITS = {
+    "second": 10**6,
+    "minute": 60 * 10**6,
+    "hour": 3600 * 10**6,
+    "day": 86_400 * 10**6,
+    "week": 604_800 * 10**6,
+    "year": 31_556_952 * 10**6,
+}
+"""Microseconds in one; a year is the mean one of the calendar."""
+MIDDLE, INDICATOR = "middle", "indicator"
+_PERSONS = "patient|person|user|customer|client|participant|respondent"
+_IDENTIFIER = re.compile(
+    rf"(?i:(^|[\W_])(id|uuid|guid|ssn|e?mail|phone|name|{_PERSONS}|({_PERSONS})[\W_]?(no|nr|number|code|key))$)"
+    r"|[a-z]I[dD]$|^(?i:index)$"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What may be declared of a column, by its kind.
+_MEANT = {
+    "number": {"range", "scale", "unit", "missing"},
+    "category": {"categories", "missing"},
+    "boolean": {"missing"},
+    "date": {"range", "unit", "missing"},
+    "ignored": set(),
+    "person": set(),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, as far as it is public.
+
+    Parameters
+    ----------
+    name : str
+        As in the table; a position, as text, where its columns have no names.
+    kind : {"number", "category", "boolean", "date", "ignored", "person"}
+        "category" becomes one feature of 0 and 1 for each of its categories; "boolean" one feature; "date" the time
+        since 1970 in its unit; "ignored" is not read; "person" tells persons apart and is never a feature.
+    range : (low, high), optional
+        Of a number, or of a date as ISO text. Known without the rows: a range that was read off them tells about them.
+    scale : float, optional
+        Public size of a number without a range, to divide by.
+    unit : str, optional
+        Of a number any word, for the reader; of a date a key of `DATE_UNITS`, "day" by default.
+    categories : sequence
+        All that become features. Empty in a draft: they are yet to be listed.
+    missing : optional
+        What stands for a missing value: a public value of the column, "middle" (of the range), or "indicator", which is
+        the middle and one more feature that is 1 where the value is missing. Without a rule a row with a missing number
+        is what the row bound makes of it, and a missing category is zeros.
+
+    Examples
+    --------
+    >>> Column("age", range=(0, 120), missing="indicator").features
+    ('age', 'age=missing')
+    >>> Column("sex", "category", categories=("F", "M")).features
+    ('sex=F', 'sex=M')
+    >>> Column("visit", "date", range=("2020-01-01", "2020-12-31")).limits
+    (18262.0, 18627.0)
+    """
+
+    name: str
+    kind: str = "number"
+    range: tuple[Any, Any] | None = None
+    scale: float | None = None
+    unit: str | None = None
+    categories: Sequence[Any] = ()
+    missing: float | str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidParameterError("Every column of a schema needs a name, which is text.")
+        if self.kind not in KINDS:
+            near = nearest(str(self.kind), KINDS)
+            raise self._wrong(f"has no kind that is known; choose one of {', '.join(KINDS)}{near}")
+        for key in ("range", "scale", "unit", "categories", "missing"):
+            value = getattr(self, key)
+            empty = value is None or (isinstance(value, tuple) and not value)  # NumPy's numbers compare with no tuple
+            if not empty and key not in _MEANT[self.kind]:
+                raise self._wrong(f"is of kind {self.kind}, which has no {key}; leave {key} out")
+        for key, value in {
+            "categories": self._labels(),
+            "unit": self._unit(),
+            "range": self._range(),
+            "scale": None if self.scale is None else self._positive("scale", self.scale),
+        }.items():
+            object.__setattr__(self, key, value)
+        if self.range is not None and self.scale is not None:
+            raise self._wrong("has a range, which already scales it; leave scale out")
+        object.__setattr__(self, "missing", self._missing())
+
+    @classmethod
+    def from_dict(cls, name: str, content: Mapping[str, Any]) -> Self:
+        """Return the column that a mapping of its keys declares; a blank is a key that was left out."""
+        if not isinstance(content, Mapping):
+            raise InvalidParameterError(f"The column {name!r} must be a mapping of keys such as kind and range.")
+        known = [one.name for one in fields(cls) if one.name != "name"]
+        for key in content:
+            if key not in known:
+                raise InvalidParameterError(
+                    f"The column {name!r} has the unknown key {key!r}{nearest(str(key), known)}."
+                )
+        given = {key: value for key, value in content.items() if value is not None}
+        return cls(name, given.pop("kind", "category" if "categories" in given else "number"), **given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys that say something, in plain types."""
+        entries = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in entries.items()
+            if value not in (None, ())
+        }
+
+    def told(self) -> str:
+        """Return what is declared of it, in words.
+
+        Examples
+        --------
+        >>> Column("mass", range=(0, 300), unit="kg", missing="middle").told()
+        '0 to 300 kg; missing: middle'
+        """
+        says = []
+        if self.range is not None:
+            says.append(" to ".join(_shown(end) for end in self.range))
+        if self.scale is not None:
+            says.append(f"size {_shown(self.scale)}")
+        if self.unit is not None:
+            says[-1:] = [f"{' '.join(says[-1:])} {self.unit}".strip()]
+        if self.categories:
+            says.append(", ".join(self.categories))
+        if self.missing is not None:
+            says.append(f"missing: {_shown(self.missing)}")
+        return "; ".join(says)
+
+    @property
+    def used(self) -> bool:
+        """Whether it becomes features."""
+        return self.kind not in ("ignored", "person")
+
+    @property
+    def open(self) -> bool:
+        """Whether its categories are yet to be listed, as in a draft."""
+        return self.kind == "category" and not self.categories
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether one more feature tells where its value is missing."""
+        return self.missing == INDICATOR
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features."""
+        if not self.used:
+            return ()
+        category = self.kind == "category"
+        values = tuple(f"{self.name}={label}" for label in self.categories) if category else (self.name,)
+        return (*values, f"{self.name}=missing") if self.has_indicator else values
+
+    @property
+    def one_hot(self) -> tuple[bool, ...]:
+        """Which of its features are 0 or 1, at most one of them 1."""
+        if not self.used:
+            return ()
+        values = (True,) * len(self.categories) if self.kind == "category" else (False,)
+        return (*values, True) if self.has_indicator else values
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The range of its value as a feature, where one is declared."""
+        if self.kind == "boolean":
+            return 0.0, 1.0
+        if self.range is None:
+            return None
+        low, high = self.range
+        return (self.date_number(low), self.date_number(high)) if self.kind == "date" else (low, high)
+
+    @property
+    def fill(self) -> float | None:
+        """What a missing number, truth value or date becomes as a feature; None where there is no rule."""
+        if self.missing is None or self.kind == "category":
+            return None
+        if self.missing in (MIDDLE, INDICATOR):
+            assert self.limits is not None
+            return (self.limits[0] + self.limits[1]) / 2
+        if self.kind == "date":
+            return self.date_number(self.missing)
+        return float(self.missing == "true") if self.kind == "boolean" else float(self.missing)
+
+    def date_number(self, text: Any) -> float:
+        """Return a date in its unit since 1970."""
+        microseconds = (_instant(text) - _EPOCH) // timedelta(microseconds=1)
+        return microseconds / DATE_UNITS[self.unit or "day"]
+
+    def _wrong(self, what: str) -> InvalidParameterError:
+        return InvalidParameterError(f"The column {self.name!r} {what}.")
+
+    def _labels(self) -> tuple[str, ...]:
+        if isinstance(self.categories, str | Mapping) or not hasattr(self.categories, "__iter__"):
+            raise self._wrong("needs its categories as a list, such as [F, M]")
+        labels = tuple(_label(label) for label in self.categories)
+        for label, count in Counter(labels).items():
+            if count > 1 or not label:
+                told = f"lists the category {label!r} more than once" if label else "has a category without a name"
+                raise self._wrong(f"{told}; leave it out")
+        return labels
+
+    def _unit(self) -> str | None:
+        unit = None if self.unit is None else str(self.unit)
+        if self.kind == "date" and unit is not None and unit not in DATE_UNITS:
+            raise self._wrong(f"must have one of the units {', '.join(DATE_UNITS)}{nearest(unit, DATE_UNITS)}")
+        return unit
+
+    def _range(self) -> tuple[Any, Any] | None:
+        if self.range is None:
+            return None
+        if isinstance(self.range, str | Mapping) or not hasattr(self.range, "__len__") or len(self.range) != 2:
+            raise self._wrong("needs its range as two values, such as [0, 120]")
+        parse = self._date if self.kind == "date" else self._number
+        low, high = (parse("range", end) for end in self.range)
+        ordered: Any = (_instant(low), _instant(high)) if self.kind == "date" else (low, high)
+        if ordered[0] == ordered[1]:
+            raise self._wrong("is a constant by its range and has no variance; declare it of kind ignored")
+        if ordered[0] > ordered[1]:
+            raise self._wrong("has a range that ends before it begins; give the lower end first")
+        return low, high
+
+    def _missing(self) -> float | str | None:
+        value = self.missing
+        if value is None or (value == INDICATOR and self.kind == "category"):
+            return value
+        if isinstance(value, str) and value in (MIDDLE, INDICATOR) and self.kind != "category":
+            if self.limits is None:
+                raise self._wrong(f"has no range, so {value} of it cannot stand for a missing value; give a range")
+            return value
+        if self.kind == "number":
+            return self._number("missing", value)
+        if self.kind == "date":
+            return self._date("missing", value)
+        label = _label(value)
+        if label not in (("true", "false") if self.kind == "boolean" else self.categories):
+            raise self._wrong("has a value for missing ones that is none of its own")
+        return label
+
+    def _number(self, key: str, value: Any) -> float:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            words = f" or {MIDDLE} or {INDICATOR}" if key == "missing" else ""
+            raise self._wrong(f"needs a finite number{words} as {key}")
+        return number
+
+    def _positive(self, key: str, value: Any) -> float:
+        number = self._number(key, value)
+        if number <= 0:
+            raise self._wrong(f"needs a number above 0 as {key}")
+        return number
+
+    def _date(self, key: str, value: Any) -> str:
+        try:
+            _instant(value)
+        except (TypeError, ValueError):
+            raise self._wrong(f"needs ISO dates, such as 2024-12-31, as {key}") from None
+        return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def identifies(name: str) -> bool:
+    """Return whether a column is an identifier by its name.
+
+    >>> [identifies(name) for name in ("patient_id", "userId", "customer", "e-mail", "body_mass_index", "valid")]
+    [True, True, True, True, False, False]
+    """
+    return _IDENTIFIER.search(name) is not None
+
+
+def nearest(word: str, known: Any) -> str:
+    """Return the hint at the known word that is nearest to another.
+
+    >>> nearest("rnage", ["range", "scale"])
+    ', did you mean range'
+    """
+    near = get_close_matches(word, list(known), 1, 0.5)
+    return f", did you mean {near[0]}" if near else f", known are {', '.join(known)}"
+
+
+def _label(value: Any) -> str:
+    # NumPy's truth values are no bool.
+    return str(value).lower() if type(value).__name__ in ("bool", "bool_") else str(value).strip()
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _instant(value: Any) -> datetime:
+    """Return an ISO text, a date or a time as an instant; without a zone it is UTC."""
+    instant = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else value)
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+
+
+_DEEPEST = 6
+_BLANKS = ("", "~", "null")
+_ASKED = {
+    "number": ("range", "missing"),
+    "category": ("categories", "missing"),
+    "boolean": ("missing",),
+    "date": ("range", "missing"),
+}
+_COMMENTS = {
+    "range": "lowest and highest value, known without the rows, as [0, 120] or [2020-01-01, 2024-12-31]",
+    "categories": "all public ones, as [F, M]; or kind: ignored, as for names and identifiers",
+    "missing": "replaces a missing value: better a typical public value; or, with a range, middle or indicator",
+}
+_IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: person"
+_UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
+_HEAD = """\
+# What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
+# such as the questionnaire, the instrument or the law. A blank says that nothing is known.
+# Kinds: number, category, boolean, date, ignored (not read), person (tells persons apart, never a feature).
+# A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
+"""
+
+
+def read_yaml(path: Path) -> Any:
+    """Return mappings, lists and text from a file; no sentence quotes what stands in it."""
+    import yaml
+
+    content = read_bounded(path, "The schema", InvalidParameterError)
+    try:
+        return _built(yaml.parse(content.decode("utf-8"), Loader=yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" near line {mark.line + 1}"
+    raise InvalidParameterError(f"The schema is no valid YAML{where}; check indentation and quotes.")
+
+
+def _built(events: Any) -> Any:
+    """Return the one document that a stream of YAML events holds."""
+    import yaml
+
+    found: list[Any] = []  # documents, of which there must be one
+    stack: list[Any] = [found]
+    keys: list[Any] = [None]  # for every open mapping the key that waits for its value
+    for event in events:
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
+            raise InvalidParameterError("A schema has no tags, anchors or aliases; write everything out.")
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+            keys.pop()
+            continue
+        if isinstance(event, yaml.MappingStartEvent):
+            value: Any = {}
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+        elif isinstance(event, yaml.ScalarEvent):
+            value = None if event.style is None and event.value in _BLANKS else event.value
+        else:
+            continue
+        _put(stack[-1], keys, value, event.value if isinstance(event, yaml.ScalarEvent) else None)
+        if isinstance(value, dict | list):
+            stack.append(value)
+            keys.append(None)
+        if len(stack) > _DEEPEST:
+            raise InvalidParameterError("The schema is nested too deeply.")
+    if len(found) != 1:
+        raise InvalidParameterError("A schema is one YAML document.")
+    return found[0]
+
+
+def _put(parent: Any, keys: list[Any], value: Any, text: str | None) -> None:
+    """Add a value to the collection it stands in, or keep it as the key of the next one."""
+    if isinstance(parent, list):
+        parent.append(value)
+    elif keys[-1] is not None:
+        parent[keys[-1]] = value
+        keys[-1] = None
+    elif text is None or text in parent:
+        raise InvalidParameterError("A key of the schema comes twice or is no text.")
+    else:
+        keys[-1] = text
+
+
+def written(content: Mapping[str, Any]) -> str:
+    """Return the text of what `Schema.to_dict` says; keys that could be filled in stand there blank, with a comment."""
+    about = ("version", "table", "period", "declared_by", "declared_on")
+    lines = [f"{key}: {_scalar(content.get(key))}".rstrip() for key in about]
+    lines.append("columns:")
+    comments = dict(_COMMENTS)  # each once: a table may be wide
+    for column in content["columns"]:
+        entries = {key: value for key, value in column.items() if key != "name"}
+        lines.append(f"  {_scalar(column['name'])}:")
+        asked = [key for key in _ASKED.get(entries["kind"], ()) if not (key == "range" and "scale" in entries)]
+        for key in dict.fromkeys(("kind", *asked, *entries)):
+            value = entries.get(key)
+            comment = comments.pop(key, "")
+            if value == "ignored" and key == "kind":
+                comment = _IDENTIFIES if identifies(column["name"]) else _UNUSED
+            lines.append(f"    {key}: {_flow(value)}".rstrip() + (f"  # {comment}" if comment else ""))
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _flow(value: Any) -> str:
+    return f"[{', '.join(map(_scalar, value))}]" if isinstance(value, list) else _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """Return one value as YAML writes it inside of a list, in one line."""
+    import yaml
+
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    # In double quotes a line break is escaped, since a key must not go over several lines; and so is all that a
+    # terminal would obey.
+    style = '"' if isinstance(value, str) and not value.isprintable() else None
+    options = {"default_style": style, "allow_unicode": style is None, "width": 2**31}
+    text = str(yaml.safe_dump([value], default_flow_style=True, **options))
+    return text.strip()[1:-1]
+
+
+VERSION = 1
+"""Of the file. A key may be added; none ever changes its meaning under the same number."""
+_KEYS = ("version", "table", "period", "declared_by", "declared_on", "columns")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a custodian knows in public about a table.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        In the order of the features. Columns of the table that are not listed are not read.
+    declared_by : str, optional
+        Who says so.
+    declared_on : str, optional
+        The ISO date of it.
+    table : str, optional
+        Which table it is, in words for whoever reads a report.
+    period : str, optional
+        Which time its rows are about, in words.
+
+    Examples
+    --------
+    >>> schema = Schema((Column("age", range=(0, 120)), Column("sex", "category", categories=("F", "M"))))
+    >>> schema.feature_names
+    ('age', 'sex=F', 'sex=M')
+    >>> schema.bounds
+    ([0.0, -1.0, -1.0], [120.0, 1.0, 1.0])
+    """
+
+    columns: tuple[Column, ...]
+    declared_by: str | None = None
+    declared_on: str | None = None
+    table: str | None = None
+    period: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Iterable) or not all(isinstance(one, Column) for one in self.columns):
+            raise InvalidParameterError("columns must be a list of Column; Schema.from_dict takes a mapping.")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        for name, count in Counter(column.name for column in self.columns).items():
+            if count > 1:
+                raise InvalidParameterError(f"The schema declares the column {name!r} more than once; leave one out.")
+        for name, count in Counter(self.feature_names).items():
+            if count > 1:
+                raise InvalidParameterError(f"Two features would have the name {name!r}; rename a column or category.")
+        persons = [column.name for column in self.columns if column.kind == "person"]
+        if len(persons) > 1:
+            raise InvalidParameterError("The schema has more than one column of kind person; leave one.")
+        for key in ("declared_by", "table", "period"):
+            object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
+        object.__setattr__(self, "declared_on", _day(self.declared_on))
+
+    # What it says of the features.
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        """The columns that become features."""
+        return tuple(column for column in self.columns if column.used)
+
+    @property
+    def person(self) -> str | None:
+        """The column that tells persons apart."""
+        return next((column.name for column in self.columns if column.kind == "person"), None)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of all features, in order."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return len(self.feature_names)
+
+    @property
+    def bounds(self) -> tuple[list[float], list[float]] | None:
+        """The range of every feature, or None where a number or a date has none.
+
+        What is 0 or 1 by construction has the range (-1, 1), which leaves it as it is.
+        """
+        pairs = [(-1.0, 1.0) if fixed else limits for limits, fixed in self._by_feature()]
+        if any(pair is None for pair in pairs):
+            return None
+        return [pair[0] for pair in pairs if pair], [pair[1] for pair in pairs if pair]
+
+    @property
+    def norm(self) -> float:
+        """The longest row by construction, once ranges are mapped to [-1, 1]: every column adds 1 to its square."""
+        return self.longest([1.0] * self.n_features)
+
+    def longest(self, reach: Sequence[float]) -> float:
+        """Return the norm that no row is beyond whose features reach so far from the middle of their ranges.
+
+        Of the features of a column at most one is not 0: one of its categories is 1, or its indicator is 1 and its
+        value the middle of its range.
+        """
+        of_feature = iter(reach)
+        return math.sqrt(
+            sum(max(next(of_feature) for _ in column.features) ** 2 for column in self.used if column.features)
+        )
+
+    @property
+    def sizes(self) -> list[float]:
+        """What to divide every feature by where not all have a range: half the range, the declared scale, or 1."""
+        scales = [column.scale or 1.0 for column in self.columns for _ in column.features]
+        return [
+            1.0 if fixed else scale if limits is None else (limits[1] - limits[0]) / 2
+            for (limits, fixed), scale in zip(self._by_feature(), scales, strict=True)
+        ]
+
+    @property
+    def without_size(self) -> tuple[str, ...]:
+        """The numbers and dates of which neither a range nor a scale is declared."""
+        return tuple(one.name for one in self._measured if one.limits is None and one.scale is None)
+
+    @property
+    def says_sizes(self) -> bool:
+        """Whether a range or scale of any number or date is declared, or there is none to declare."""
+        return len(self.without_size) < len(self._measured) or not self._measured
+
+    @property
+    def _measured(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.kind in ("number", "date"))
+
+    def _by_feature(self) -> Iterable[tuple[tuple[float, float] | None, bool]]:
+        return [(column.limits, fixed) for column in self.columns for fixed in column.one_hot]
+
+    def check_complete(self) -> None:
+        """Refuse a draft whose blanks are not filled in."""
+        for column in self.columns:
+            if column.open:
+                raise InvalidParameterError(
+                    f"The column {column.name!r} has no categories; list those that are public, or declare it of kind "
+                    "ignored, as names and identifiers should be."
+                )
+        if not self.used:
+            raise InvalidParameterError("The schema has no column that becomes a feature; declare at least one.")
+
+    def without(self, name: str) -> Self:
+        """Return the schema with one column ignored."""
+        columns = (Column(one.name, "ignored") if one.name == name else one for one in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    # Files and drafts.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        # Left out where they say nothing: a version before they could be told reads what it knows.
+        about = {key: getattr(self, key) for key in ("table", "period") if getattr(self, key) is not None}
+        return {
+            "version": VERSION,
+            **about,
+            "declared_by": self.declared_by,
+            "declared_on": self.declared_on,
+            # A list: JSON that is sorted by key must not sort the features.
+            "columns": [{"name": column.name, **column.to_dict()} for column in self.columns],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the schema that `to_dict` or a YAML file wrote, where columns are a list or a mapping by name.
+
+        Examples
+        --------
+        >>> Schema.from_dict({"version": 1, "columns": {"age": {"rnage": [0, 120]}}})
+        Traceback (most recent call last):
+            ...
+        eigenveil.errors.InvalidParameterError: The column 'age' has the unknown key 'rnage', did you mean range.
+        """
+        # Asked first: what is no schema may be a private table, and is not quoted.
+        if not isinstance(content, Mapping) or content.get("version") is None:
+            raise InvalidParameterError("This is no schema: it must be a mapping with the key version.")
+        if str(content["version"]) != str(VERSION):
+            raise InvalidParameterError(
+                f"The version of the schema must be {VERSION}, which is known here; update eigenveil for another."
+            )
+        for key in content:
+            if key not in _KEYS:
+                raise InvalidParameterError(f"The schema has the unknown key {key!r}{nearest(str(key), _KEYS)}.")
+        columns = content.get("columns")
+        if isinstance(columns, list) and all(isinstance(one, Mapping) and "name" in one for one in columns):
+            listed = [(one["name"], {key: one[key] for key in one if key != "name"}) for one in columns]
+        else:
+            listed = list(columns.items()) if isinstance(columns, Mapping) else []
+        if not listed:
+            raise InvalidParameterError("The key columns of the schema must be a mapping with at least one column.")
+        made = (Column.from_dict(str(name), {} if keys is None else keys) for name, keys in listed)
+        return cls(tuple(made), **{key: content.get(key) for key in _KEYS if key not in ("version", "columns")})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read the YAML file of a schema; every error is one sentence that names the file."""
+        try:
+            return cls.from_dict(read_yaml(Path(path)))
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"{path}: {error}") from None
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the schema as YAML, whole or not at all; a file that is there is refused unless told otherwise."""
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise InvalidParameterError(f"{target} is already there; name another file, or say to overwrite it.")
+        try:
+            with whole_file(target) as file:
+                file.write(self.to_yaml().encode("utf-8"))
+        except OSError as error:
+            raise InvalidParameterError(f"{target} cannot be written: {error.strerror}.") from None
+        return target
+
+    def to_yaml(self) -> str:
+        """Return the text of the file, with blanks and a comment where a custodian may know more."""
+        return written(self.to_dict())
+
+    @classmethod
+    def from_types(cls, types: Mapping[Any, Any]) -> Self:
+        """Return a draft from the narwhals type of every column; None is that of a number."""
+        return cls(tuple(_drafted(str(name), kind) for name, kind in types.items()))
+
+    @classmethod
+    def from_frame_types(cls, frame: Any) -> Self:
+        """Return a draft from the names and types of a data frame; no value of it is looked at.
+
+        Parameters
+        ----------
+        frame : data frame
+            Any that narwhals knows. Categories that its types list stay where they are: which ones occur is private.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> people = pa.table({"age": [30, 40], "name": ["Ada", "Max"], "member": [True, False]})
+        >>> [(column.name, column.kind) for column in Schema.from_frame_types(people).columns]
+        [('age', 'number'), ('name', 'ignored'), ('member', 'boolean')]
+        """
+        import narwhals as nw
+
+        try:
+            types = nw.from_native(frame).collect_schema()
+        except Exception:  # whose text may quote what is in the frame
+            types = None
+        if types is None:
+            raise InvalidParameterError("from_frame_types needs a data frame; sources.draft_schema takes files.")
+        return cls.from_types(types)
+
+
+def _drafted(name: str, kind: Any) -> Column:
+    """Return a column that can be read as it is, with a rule for missing values whether there are any or not.
+
+    Text and identifiers are left out: which categories can occur is yet to be declared, and by whom.
+    """
+    if not identifies(name):
+        if kind is None or kind.is_numeric():
+            return Column(name, missing=0)
+        import narwhals as nw
+
+        if kind == nw.Boolean():
+            return Column(name, "boolean", missing=MIDDLE)
+        if isinstance(kind, nw.Date | nw.Datetime):
+            return Column(name, "date", missing="2000-01-01")
+    return Column(name, "ignored")
+
+
+def _day(text: Any) -> str | None:
+    if text is None or isinstance(text, date):
+        return None if text is None else text.isoformat()
+    try:
+        return date.fromisoformat(text).isoformat()
+    except (TypeError, ValueError):
+        raise InvalidParameterError("declared_on must be an ISO date, such as 2026-01-31.") from None

@@ -1,0 +1,387 @@
+"""Files read by Spark, and the session that reads them."""
+
+import os
+import pickle
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from ..errors import EigenveilError, EngineError, InvalidDataError
+from ..moments.units import Blocks
+from .base import Accumulator
+from .declared import Declared
+from .encoder import Encoder
+from .engines import Engine, EngineSource, merged, part_of, raise_failure, settled
+from .identifiers import Keys, check_keys, keys_of
+from .privacy_units import MEMORY, PersonOrder, clustered_blocks
+from .schema import Column
+
+
+def read_parquet(places: list[str], person: str | None = None) -> Any:
+    """Return the Spark data frame of Parquet files."""
+    del person  # of the type that the file says
+    return spark_session().read.parquet(*places)
+
+
+def read_csv(places: list[str], person: str | None = None) -> Any:
+    """Return the Spark data frame of CSV files with headers."""
+    # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
+    reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST")
+    frame = reader.csv(places, inferSchema=True)
+    if person in frame.columns:  # "007" must not become 7
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {person: "string"}
+        frame = reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in kinds))
+    if len(frame.columns) == 1:
+        raise InvalidDataError(
+            "Spark skips blank lines, which are missing values in a CSV file of one column; give such a table as "
+            "Parquet."
+        )
+    return frame
+
+
+def spark_session() -> Any:
+    """Return the active Spark session, or start one in local mode with the Java of this machine."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        return session
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java" if not home else os.path.join(home, "bin", "java")) is None:
+        where = "JAVA_HOME points to a folder without it" if home else "there is none on the path"
+        raise EngineError(f"Spark needs Java 17 or later, and {where}; install it, or set JAVA_HOME to its folder.")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this Python
+    builder = SparkSession.builder.appName("eigenveil").config("spark.ui.enabled", "false")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has chosen the master already
+        builder = builder.master("local[*,4]")  # all cores, and three retries of a failed task
+    try:
+        return builder.getOrCreate()
+    except Exception:
+        raise EngineError(
+            "Spark did not start; check that `java -version` says 17 or later, and what Spark wrote above."
+        ) from None
+
+
+KEY = "person"
+"""The column in which keys travel; others are named by their position."""
+
+
+def with_keys(frame: Any, person: str) -> Any:
+    """Return a frame with the keys of a column of identifiers in its place, of which some may say that it is none."""
+    import pandas as pd
+    from pyspark.sql.functions import pandas_udf
+
+    # By keys: identifiers that are the same to us may differ to Spark, by blanks or by the sign of a zero.
+    def digests(ids):  # type: ignore[no-untyped-def]
+        return pd.Series(key_bytes(ids))
+
+    digests.__annotations__ = {"ids": pd.Series, "return": pd.Series}
+    with no_warning_of_pandas():
+        return frame.withColumn(KEY, pandas_udf(digests, "binary")(frame[person])).drop(person)
+
+
+@contextmanager
+def no_warning_of_pandas() -> Iterator[None]:
+    """Keep PySpark from warning of pandas 3, as it does wherever Arrow is used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
+def key_bytes(ids: Any) -> list[bytes]:
+    """Return the keys of a pandas Series of identifiers as sixteen bytes each."""
+    import narwhals as nw
+
+    codes, keys = keys_of(nw.from_native(ids, series_only=True))
+    digests = [key.tobytes() for key in keys.astype(">u8")]
+    return [digests[code] for code in codes]
+
+
+def person_by_person(frame: Any) -> Any:
+    """Return the rows with those of every person together, in one partition each and in the order of keys."""
+    # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
+    n_partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return frame.repartition(n_partitions, KEY).sortWithinPartitions(KEY)
+
+
+def blocks_of(batches: Iterable[tuple[Any, Any]], told: str) -> Iterator[Blocks]:
+    """Yield whole persons from the Arrow batches of one sorted partition, each with its rows."""
+    return clustered_blocks(((_keys(batch, told), rows) for batch, rows in batches), _Ascending().add, MEMORY)
+
+
+class _Ascending:
+    """Sees to it that keys ascend, so that nobody comes twice."""
+
+    def __init__(self) -> None:
+        self._order = PersonOrder()
+        self._last = np.zeros((1, 2), dtype=np.uint64)
+
+    def add(self, row_keys: Keys) -> None:
+        begun = np.concatenate([self._last, self._order.add(row_keys)])
+        low, high = begun[:-1], begun[1:]
+        ascends = (low[:, 0] < high[:, 0]) | ((low[:, 0] == high[:, 0]) & (low[:, 1] < high[:, 1]))
+        if not ascends.all():
+            raise InvalidDataError("Spark did not sort the rows by person; report this with its version.")
+        self._last = begun[-1:]
+
+
+def _keys(batch: Any, told: str) -> Keys:
+    keys = np.frombuffer(b"".join(batch.column(KEY).to_pylist()), dtype=">u8")
+    keys = keys.astype(np.uint64).reshape(-1, 2)
+    check_keys(keys, told)
+    return keys
+
+
+_PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
+_OUTCOMES = "task int, outcome binary"
+_WRONG_WIDTH = "The vectors of a Spark column have different lengths; give all rows the same number of features."
+
+
+class SparkSource(EngineSource):
+    """The rows of a Spark data frame; a column of vectors or arrays is as many features as these are long."""
+
+    def __init__(self, frame: Any, declared: Declared) -> None:
+        fields = list(frame.schema.fields)
+        names = [field.name for field in fields]
+        by_name, rules = declared.resolve(names, "the Spark frame")
+        chosen = [names.index(name) for name in by_name]
+        kinds = [_kind_of(fields[position], rules.get(names[position])) for position in chosen]
+        # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
+        renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
+        self._frame = renamed.select(*(f"c{position}" for position in chosen))
+        person = declared.person_in(names, "the Spark frame")
+        self.by_person, self._told = person is not None, f"The column {person!r} of the Spark frame"
+        if self.by_person:
+            column = f"c{names.index(person)}"
+            self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
+        self._layout: list[tuple[str, str, int]] = []
+        self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
+        features: list[str] = []
+        one_hot: list[bool] = []
+        for position, kind in zip(chosen, kinds, strict=True):
+            width = 1 if kind == _PLAIN else _width(fields[position], self._frame.select(f"c{position}"))
+            self._layout.append((f"c{position}", kind, width))
+            encoder = Encoder([names[position]], {name: rules[name] for name in rules if name == names[position]})
+            plain = kind == _PLAIN
+            features += encoder.names if plain else [f"{names[position]}[{entry}]" for entry in range(width)]
+            one_hot += encoder.one_hot if plain else [False] * width
+        self.n_features = len(features)
+        self.feature_names = tuple(features)
+        self.schema, self.one_hot = declared.schema, tuple(one_hot)
+        self.n_categorical = sum(rule.kind == "category" for rule in rules.values())
+
+    def collect(self, make: Callable[[], Accumulator]) -> Any:
+        """Return the sum over all partitions of what `make` makes, computed by the executors."""
+        layout, rules, told, by_person = self._layout, self._rules, self._told, self.by_person
+
+        # Functions in a function: they travel to the workers by value, and all they use by name.
+        def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
+            parts = ((batch, _rows(batch, layout, rules)) for batch in batches if batch.num_rows)
+            yield _as_row(part_of(blocks_of(parts, told) if by_person else (rows for _, rows in parts), make))
+
+        def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
+            parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
+            first = next(parts, None)
+            if first is not None:  # some tasks of a shuffle get nothing
+                yield _as_row(merged(_chained(first, parts)))
+
+        try:
+            with no_warning_of_pandas():
+                frame = person_by_person(self._frame) if by_person else self._frame
+                parts = frame.mapInArrow(partition_part, _OUTCOMES)
+                # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
+                parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
+                parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
+                outcomes = [pickle.loads(row.outcome) for row in parts.collect()]
+        except (EigenveilError, MemoryError):
+            raise
+        except Exception as error:
+            raise_failure("Spark", error)
+        # A frame without rows may have no partition at all.
+        return settled(merged([make(), *outcomes]))
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return a Spark data frame with a column of doubles for every name."""
+        layout, rules, columns = self._layout, self._rules, list(names)
+
+        def made_of(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                if batch.num_rows:
+                    made = np.asarray(function(_rows(batch, layout, rules))).reshape(batch.num_rows, -1)
+                    yield pa.RecordBatch.from_arrays([pa.array(part) for part in made.T.astype(np.float64)], columns)
+
+        with no_warning_of_pandas():
+            return self._frame.mapInArrow(made_of, ", ".join(f"`{name}` double" for name in columns))
+
+
+def _open(data: Any, declared: Declared) -> SparkSource | None:
+    """Return the source of a Spark data frame, or None for anything else."""
+    sql = sys.modules.get("pyspark.sql")
+    if sql is None or not isinstance(data, sql.DataFrame):
+        return None
+    try:
+        return SparkSource(data, declared)
+    except (EigenveilError, MemoryError):
+        raise
+    except Exception as error:
+        raise_failure("Spark", error)
+
+
+def _kind_of(field: Any, rule: Column | None) -> str:
+    from pyspark.sql import types
+
+    if rule is not None:
+        Encoder([field.name], {field.name: rule}).check({field.name: _type_of(field)}, "the Spark frame")
+        return _PLAIN
+
+    def is_number(kind: Any) -> bool:
+        return isinstance(kind, types.NumericType | types.BooleanType)
+
+    if is_number(field.dataType):
+        return _PLAIN
+    if isinstance(field.dataType, types.ArrayType) and is_number(field.dataType.elementType):
+        return _ARRAY
+    if type(field.dataType).__name__ == "VectorUDT":  # that of pyspark.ml, or of the older pyspark.mllib
+        return _VECTOR
+    raise InvalidDataError(
+        f"The column {field.name!r} of the Spark frame does not hold numbers; encode it, or choose other columns "
+        "with columns=."
+    )
+
+
+def _type_of(field: Any) -> Any:
+    """Return the narwhals type of a column that is encoded."""
+    import narwhals as nw
+    from pyspark.sql import types
+
+    for kind, known in (
+        (types.NumericType, nw.Float64()),
+        (types.BooleanType, nw.Boolean()),
+        (types.StringType, nw.String()),
+        (types.DateType, nw.Date()),
+        (types.TimestampType | types.TimestampNTZType, nw.Datetime("us")),
+    ):
+        if isinstance(field.dataType, kind):
+            return known
+    return nw.Unknown()
+
+
+def _width(field: Any, frame: Any) -> int:
+    """Return how long the vectors of a column are: as its metadata say, else as its first vector is."""
+    width = field.metadata.get("ml_attr", {}).get("num_attrs")
+    if width is None:
+        first = frame.dropna().first()
+        width = 0 if first is None else len(first[0])
+    if width == 0:
+        raise InvalidDataError(f"The column {field.name!r} of the Spark frame holds no vectors with entries.")
+    return int(width)
+
+
+def _as_row(outcome: Any) -> Any:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    task = TaskContext.get().partitionId()  # the same in every attempt
+    schema = pa.schema([("task", pa.int32()), ("outcome", pa.binary())])
+    return pa.RecordBatch.from_pydict({"task": [task], "outcome": [pickle.dumps(outcome)]}, schema=schema)
+
+
+def _chained(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+# From Arrow to rows.
+
+
+def _rows(batch: Any, layout: list[tuple[str, str, int]], rules: dict[str, Column]) -> Any:
+    """Return the rows of an Arrow batch, dense or CSR, with NaN for what is missing."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([batch])
+    if all(kind == _PLAIN for _, kind, _ in layout):
+        return Encoder([name for name, _, _ in layout], rules).rows(table, "the Spark frame")
+    blocks: list[Any] = []
+    for name, kind, width in layout:
+        if kind == _PLAIN:
+            rule = {name: rules[name]} if name in rules else None
+            blocks.append(Encoder([name], rule).rows(table, "the Spark frame"))
+        else:
+            blocks.append((_arrays if kind == _ARRAY else _vectors)(batch.column(name), width))
+    if len(blocks) == 1:
+        return blocks[0]
+    sparse = any(map(scipy.sparse.issparse, blocks))
+    return scipy.sparse.hstack(blocks, format="csr") if sparse else np.hstack(blocks)
+
+
+def _arrays(column: Any, width: int) -> NDArray[np.float64]:
+    present = _present(column)
+    if (_lengths(column)[present] != width).any():
+        raise InvalidDataError(_WRONG_WIDTH)
+    rows = np.full((len(column), width), np.nan)
+    rows[present] = _floats(column.flatten()).reshape(-1, width)
+    return rows
+
+
+def _vectors(column: Any, width: int) -> Any:
+    """Decode ML vectors: a struct of the type (0 sparse, 1 dense), the size and indices of a sparse one, the values."""
+    kinds, sizes, indices, values = column.flatten()
+    present, lengths = _present(column), _lengths(values)
+    sparse = present & (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0)
+    widths = np.where(sparse, sizes.fill_null(0).to_numpy(zero_copy_only=False), lengths)
+    if (widths[present] != width).any() or (_lengths(indices)[sparse] != lengths[sparse]).any():
+        raise InvalidDataError(_WRONG_WIDTH)
+    if not sparse.any():
+        rows = np.full((len(column), width), np.nan)
+        rows[present] = _floats(values.flatten()).reshape(-1, width)
+        return rows
+    # All as sparse rows. A missing vector gets one entry, NaN.
+    lengths = np.where(present, lengths, 1)
+    data = np.full(lengths.sum(), np.nan)
+    data[np.repeat(present, lengths)] = _floats(values.flatten())
+    columns = np.zeros(lengths.sum(), dtype=np.int32)
+    columns[np.repeat(sparse, lengths)] = indices.flatten().to_numpy(zero_copy_only=False)
+    dense = present & ~sparse
+    columns[np.repeat(dense, lengths)] = np.tile(np.arange(width, dtype=np.int32), int(dense.sum()))
+    if columns.size and not (columns.min() >= 0 and columns.max() < width):
+        raise InvalidDataError(_WRONG_WIDTH)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return scipy.sparse.csr_array((data, columns, starts), shape=(len(column), width))
+
+
+def _present(column: Any) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """Return the lengths of the lists of a column, 0 for a missing one."""
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(lists).fill_null(0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+SPARK = Engine(
+    "spark",
+    _open,
+    {".parquet": read_parquet, ".csv": read_csv, ".csv.gz": read_csv},
+    encodes=True,
+    package="pyspark",
+)
