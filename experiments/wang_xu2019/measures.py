@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil.estimators import LocalPCA, LocalSparsePCA
 from eigenveil.local import LocalProtocol, law_of
-from eigenveil.local.client import simulated_totals
+from eigenveil.local.simulation import simulated_totals
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
 from eigenveil.postprocess.fantope import fantope_components

@@ -6,7 +6,8 @@ from scipy import stats
 
 from eigenveil.accounting.calibration import gaussian_epsilon
 from eigenveil.local import LocalProtocol, encode_many, law_of
-from eigenveil.local.client import new_ids, on_grid, simulated_totals
+from eigenveil.local.client import new_ids, on_grid
+from eigenveil.local.simulation import simulated_totals
 from eigenveil.mechanisms.local.base import HONEST_FAILURE
 from eigenveil.sampling.randomness import secure_generator
 from statistical.constants import ALPHA, PERTURB, N

@@ -11,14 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
-from eigenveil.cli import local as local_module
 from eigenveil.cli.local import local_app
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.local import Aggregator, LocalProtocol
 from helpers import assert_one_sentence
 
-# The module by its path: the command line as a whole takes seconds to start, and is tested elsewhere.
-SCRIPT = f"import runpy; runpy.run_path({local_module.__file__!r})['local_app']()"
+# The group alone: the command line as a whole takes seconds to start, and is tested elsewhere.
+SCRIPT = "from eigenveil.cli.local import local_app; local_app()"
 RUN = [sys.executable, "-c", SCRIPT]
 
 

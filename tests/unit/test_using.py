@@ -325,7 +325,7 @@ release = load_release({str(path)!r})
 release.pca(1); release.lda("species"); release.cca(["a"], ["b"]); release.factor_analysis(1); release.sample(3)
 release.to_json(); release.to_sklearn(); release.compare(release)
 import sys
-private = ("eigenveil.moments", "eigenveil.moments.second_moments", "eigenveil.tables.open")
+private = ("eigenveil.moments.bound", "eigenveil.moments.second_moments", "eigenveil.tables.open", "eigenveil.gate")
 assert not [name for name in sys.modules if name.startswith(private)]
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..errors import InvalidParameterError, integer_between
-from ..local.client import simulated_totals
+from ..local.simulation import simulated_totals
 from ..local.protocol import LocalProtocol
 from ..local.server import components_request, released
 from ..releases.origin import ComponentsRequest, SparseRequest

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .client import encode, encode_many, simulate
+    from .client import encode, encode_many
+    from .simulation import simulate
     from .protocol import LocalProtocol, law_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
@@ -42,7 +43,7 @@ _HOMES = {
     "encode_many": "client",
     "law_of": "protocol",
     "shuffled_guarantee": "shuffler",
-    "simulate": "client",
+    "simulate": "simulation",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)
