@@ -14,13 +14,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import release
+from eigenveil import numerics, release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import LAWS
 from eigenveil.moments import RowBound
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
-from eigenveil.moments import units as in_batches
 from eigenveil.moments.second_moments import SecondMoments
 from helpers import refused
 
@@ -100,7 +99,7 @@ def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound,
     wanted = collected(bound, rows)
     monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)
     monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
-    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
+    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
     assert collected(bound, rows) == wanted
     assert collected(bound, sp.csr_array(rows)) == wanted
 
@@ -109,14 +108,14 @@ def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound,
 @pytest.mark.parametrize("widest", [0, 1024])
 def test_batches_multiplied_while_others_are_read_give_the_same_bits(monkeypatch, bound, cores, widest):
     rows = mixed_rows()
-    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
+    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
     monkeypatch.setattr(moments_module, "_WIDEST_THREADED", widest)
     batches = [rows[:1], sp.csr_array(rows[1:50]), rows[50:51].astype(np.float32), rows[51:200], rows[200:]]
     assert SecondMoments(bound, D).update_from(iter(batches)) == collected(bound, rows)
 
 
 def test_batches_are_read_no_further_ahead_than_the_threads_can_use(monkeypatch):
-    monkeypatch.setattr(in_batches, "available_cores", lambda: 2)
+    monkeypatch.setattr(numerics, "available_cores", lambda: 2)
     finished = []
     add = product_sums.ProductSum.add
     monkeypatch.setattr(product_sums.ProductSum, "add", lambda *of: (add(*of), finished.append(1))[0])
@@ -165,7 +164,7 @@ def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
     )
     monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", 3 * D)
     monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
-    monkeypatch.setattr(in_batches, "available_cores", lambda: 3)
+    monkeypatch.setattr(numerics, "available_cores", lambda: 3)
     collected(RowBound(1.0), mixed_rows())
     assert len(parts) == 3
     assert max(seen) == 4 * D
@@ -321,7 +320,7 @@ def test_overflow_is_refused_before_any_row_is_read():
 def test_an_update_adds_all_rows_or_none(monkeypatch, bound, make, cores):
     monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", D)
     monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
-    monkeypatch.setattr(in_batches, "available_cores", lambda: cores)
+    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
     good = mixed_rows(50)
     result = collected(bound, good)
     bad = mixed_rows(200)

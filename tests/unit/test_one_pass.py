@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenveil import RowBound, SecondMoments
+from eigenveil import RowBound, SecondMoments, numerics
 from eigenveil.errors import InvalidDataError
-from eigenveil.moments import kernels, numpy_kernels, units
+from eigenveil.moments import kernels, numpy_kernels
 from eigenveil.moments.counts import RowSizes, norm_rungs
 from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
@@ -145,7 +145,7 @@ def layouts(rows):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_every_layout_gives_the_same_statistics_with_and_without(library, monkeypatch, cores):
-    monkeypatch.setattr(units, "available_cores", lambda: cores)
+    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
     rows = RNG.normal(size=(400, 11)) * np.exp(RNG.normal(size=(400, 1)))
     rows[7] = 1e200  # longer than any square
     shift, scale = RNG.normal(size=11), np.exp(RNG.normal(size=11))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from eigenveil import RowBound, SecondMoments
+from eigenveil import RowBound, SecondMoments, numerics
 from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Relation, Unit
-from eigenveil.moments import numpy_kernels, units
+from eigenveil.moments import numpy_kernels
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
 from eigenveil.moments.row_rule import RowRule
@@ -152,7 +152,7 @@ def test_any_order_and_any_batch_give_the_same_bits(bound):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_person_who_comes_twice_is_refused(bound, cores, monkeypatch):
-    monkeypatch.setattr(units, "available_cores", lambda: cores)
+    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
     persons = visits()
     january, february = collected(bound, persons[:20]), collected(bound, persons[19:], first=19)
     with refused(InvalidDataError) as caught:
@@ -181,7 +181,7 @@ def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkey
         for entries, cores in ((5, 1), (60, 3), (2**19, 2)):
             monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)
             monkeypatch.setattr(product_sums, "_SMALLEST_PART", 5)
-            monkeypatch.setattr(units, "available_cores", lambda cores=cores: cores)
+            monkeypatch.setattr(numerics, "available_cores", lambda cores=cores: cores)
             assert SecondMoments(bound, 5).update(Blocks(rows, batch.starts, batch.keys)) == wanted
 
 

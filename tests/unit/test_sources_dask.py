@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge
+from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge, numerics
 from eigenveil.errors import CapacityError, EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound, units
 from eigenveil.moments.second_moments import SecondMoments
@@ -205,7 +205,7 @@ def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
         raise AssertionError("a task of an engine must not start threads")
 
     monkeypatch.setattr(units, "ThreadPoolExecutor", no_pool)
-    monkeypatch.setattr(units, "available_cores", lambda: 8)
+    monkeypatch.setattr(numerics, "available_cores", lambda: 8)
     rows = np.random.default_rng(1).normal(size=(120_000, 20))
     with pytest.raises(InvalidDataError):
         SecondMoments(BOUND, 20).update(rows)

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..errors import InvalidParameterError, integer_between
-from ..local.simulation import simulated_totals
 from ..local.protocol import LocalProtocol
 from ..local.server import components_request, released
+from ..local.simulation import simulated_totals
 from ..releases.origin import ComponentsRequest, SparseRequest
 from ..sampling.randomness import generator_from
 from .components import ComponentsMixin

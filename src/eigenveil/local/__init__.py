@@ -11,10 +11,10 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
-    from .simulation import simulate
     from .protocol import LocalProtocol, law_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
+    from .simulation import simulate
     from .store import CollectionError
     from .wire import Refusal
 

@@ -15,15 +15,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
+from .. import numerics
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
 from . import kernels
-from . import units as in_batches
 from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
 from .counts import LADDER, RowSizes, doubt, norm_table
 from .kernels import NormSums, Rungs, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
-from .units import Units, units_of
+from .units import Units, side_by_side, units_of
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
@@ -138,13 +138,13 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
     def alone(units: Units) -> None:
         dense = not scipy.sparse.issparse(units.rows)
         least = max(_SMALLEST_PART // n_features, 4 * n_features)
-        parts = min(in_batches.available_cores(), units.rows.shape[0] // least) if dense else 1
-        narrow = in_batches.one_blas_thread() if n_features <= _NARROW else nullcontext()
+        parts = min(numerics.available_cores(), units.rows.shape[0] // least) if dense else 1
+        narrow = numerics.one_blas_thread() if n_features <= _NARROW else nullcontext()
         with narrow:
-            for _ in in_batches.side_by_side(work, units.split(parts) if parts > 1 else [units]):
+            for _ in side_by_side(work, units.split(parts) if parts > 1 else [units]):
                 pass
 
-    for _ in in_batches.side_by_side(work, batches, alone):
+    for _ in side_by_side(work, batches, alone):
         pass
     totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
     return functools.reduce(operator.iadd, totals)

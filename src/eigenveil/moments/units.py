@@ -10,8 +10,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import numerics
 from ..errors import CapacityError, InvalidDataError
-from ..numerics import IntArray, available_cores, one_blas_thread
+from ..numerics import IntArray
 
 NOT_PERSONS = (
     "The unit is a person with all of their rows; give batches of whole persons, or name the column of persons."
@@ -246,14 +247,14 @@ def side_by_side(
 
     Where there is one batch only, or one core, it becomes what `alone` makes of it, with all cores if it can.
     """
-    threads, reader = available_cores(), iter(batches)
+    threads, reader = numerics.available_cores(), iter(batches)
     first_two = list(islice(reader, 2))
     batches = chain(first_two, reader)
     if threads == 1 or len(first_two) < 2:
         yield from map(alone or work, batches)
         return
     waiting: deque[Future[Part]] = deque()
-    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+    with numerics.one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         for batch in batches:
             waiting.append(pool.submit(work, batch))
             # One batch a thread and one to come, so memory stays flat.

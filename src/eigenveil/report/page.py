@@ -13,7 +13,8 @@ from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..files import whole_file
 from ..numerics import FloatArray
-from ..releases.record import MAX_BYTES, Release, load_release
+from ..releases.file import MAX_BYTES
+from ..releases.record import Release, load_release
 from ..releases.score_map import ScoreMap, load_score_map
 from . import sections
 from .facts import read

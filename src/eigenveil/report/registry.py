@@ -13,7 +13,8 @@ from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..files import whole_file
 from ..guarantee import Guarantee, Numerics, Relation
-from ..releases.record import MAX_BYTES, Release, load_release
+from ..releases.file import MAX_BYTES
+from ..releases.record import Release, load_release
 
 BLANK = "TO BE FILLED IN"
 _HEAD = f"""\
