@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from eigenveil import SecondMoments
 from eigenveil.cli import app
+from eigenveil.postprocess import top_components
 from eigenveil.tables.schema import Column, Schema
 
 
@@ -42,6 +43,20 @@ def refused(kind: type[BaseException], *private: object) -> Any:
     with pytest.raises(kind) as info:
         yield info
     assert_one_sentence(info.value, *private)
+
+
+def drawn_directions(law: Any, C: Any, generator: np.random.Generator, draws: int) -> Any:
+    """Return the directions of so many releases by a law on a second moment C of rows of norm at most 1."""
+    grid = 2**32
+    law.check_grid(grid)
+    gram, units = np.rint(np.asarray(C) * grid).astype(np.int64), law.units(grid, 1 / grid)
+    found = []
+    for _ in range(draws):
+        integers = law.draw(gram, grid, 1, generator)
+        values = {name: np.asarray(value * units[name]) for name, value in integers.items()}
+        drawn = law.directions(values)
+        found.append(top_components(law.second_moment(values, 1), law.n_components) if drawn is None else drawn)
+    return np.stack(found)
 
 
 def fork() -> int:

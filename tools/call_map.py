@@ -58,7 +58,7 @@ PARTS = (
                 tutorial="tutorials/first_release.md",
                 schema="how_to/schema.md",
             ),
-            row("Will it be good enough?", "theory.plan", "plan", planning="how_to/planning.md"),
+            row("Will it be good enough?", "forecast", "plan", planning="how_to/planning.md"),
             row("What is spent on a table|in all?", "PrivacyLedger", "ledger", ledger="reference/ledger.md"),
         ),
     ),

@@ -3,11 +3,11 @@
 How many rows, and which epsilon, for components that miss at most 5 % of what PCA
 would capture?
 
-The forecast rehearses a fit on assumed rows: the rule of rows, the law and the
-shares of the budget are those that the fit will have. It reads no data and spends
-nothing. Take the assumed spectrum from public data of the same kind, and try a
-flatter one too. Where rows are many enough a fit changes its rule, from comparing
-rows to ranges that it finds privately, so that the loss need not fall everywhere.
+The forecast fits the estimator to made-up rows of an assumed spectrum. It reads no
+data and spends nothing. Take the assumed spectrum from public data of the same
+kind, and try a flatter one too. Where rows are many enough a fit changes its rule,
+from comparing rows to ranges that it finds privately, so that the loss need not
+fall everywhere.
 
 Figure: forecast loss of a private PCA against epsilon for 1,000, 5,000 and 25,000
 rows, with bands for nine in ten fits and the target of 5 %.
@@ -15,8 +15,7 @@ rows, with bands for nine in ten fits and the target of 5 %.
 
 import matplotlib.pyplot as plt
 
-from eigenveil import PrivatePCA, plots
-from eigenveil.estimators.forecast import forecast
+from eigenveil import PrivatePCA, forecast, plots
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 plan = forecast(PrivatePCA(2, epsilon=1.0), n_features=10, n_rows=5_000, repeats=20)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PrivateScaler,
         PrivateSparsePCA,
     )
+    from .estimators.forecast import forecast
     from .estimators.score_map import score_map
     from .gate import release
     from .guarantee import Guarantee, Relation
@@ -61,6 +62,7 @@ __all__ = [
     "Schema",
     "SecondMoments",
     "__version__",
+    "forecast",
     "load_release",
     "load_score_map",
     "release",
@@ -83,6 +85,7 @@ _HOMES = {
     "RowBound": "moments",
     "Schema": "tables.schema",
     "SecondMoments": "moments.second_moments",
+    "forecast": "estimators.forecast",
     "load_release": "releases.record",
     "load_score_map": "releases.score_map",
     "release": "gate",

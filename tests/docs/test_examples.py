@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenveil import PrivatePCA, load_release
+from eigenveil import PrivatePCA, forecast, load_release
 from eigenveil.mechanisms import LAWS
 from eigenveil.report import render_report
-from eigenveil.theory import plan
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "new_law.py"
@@ -58,5 +57,5 @@ def test_the_house_takes_it_from_the_table(new_law, tmp_path):
     assert isinstance(loaded.law, new_law)
     assert np.array_equal(loaded.covariance, model.covariance_)
     assert "new_law" in render_report(loaded)
-    forecasts = plan(n_rows=500, n_features=4, n_components=2, epsilon=5.0, repeats=4)
+    forecasts = forecast(PrivatePCA(2, epsilon=5.0, norm_bound=4.0), 4, 500, repeats=4)
     assert forecasts["new_law"].mean > 0

@@ -5,6 +5,7 @@ import pytest
 
 from eigenveil.mechanisms import LAWS, choose_law
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
+from helpers import drawn_directions
 
 
 def spectra(d):
@@ -15,7 +16,7 @@ def spectra(d):
 
 def mean_loss(name, C, k, draws, generator):
     law = LAWS[name](epsilon=1.0, n_features=len(C), n_components=k)
-    V = law.simulate(C, generator, draws)
+    V = drawn_directions(law, C, generator, draws)
     best = np.linalg.eigvalsh(C)[-k:].sum()
     return float(np.mean(1 - np.einsum("nki,ij,nkj->n", V, C, V) / best))
 

@@ -11,7 +11,7 @@ from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import LAWS, choose_law, law_from
-from helpers import assert_one_sentence, refused
+from helpers import assert_one_sentence, drawn_directions, refused
 
 INEXACT = {"law": "ppca", "norm_bound": 4.0}  # with more than one component, a Markov chain
 ROWS = np.random.default_rng(0).normal(size=(300, 4))
@@ -86,7 +86,7 @@ def test_baselines_need_nothing():
 def test_plans_and_audits_of_laws_need_no_word():
     law = LAWS["ppca"](epsilon=1.0, n_features=2, n_components=1, updates=20)
     assert audit(law, draws=200).verdict == "consistent"
-    assert chain().simulate(np.eye(5), np.random.default_rng(0), 2).shape == (2, 2, 5)
+    assert drawn_directions(chain(), np.eye(5), np.random.default_rng(0), 2).shape == (2, 2, 5)
 
 
 @pytest.mark.parametrize("relation", list(Relation))

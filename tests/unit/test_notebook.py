@@ -17,8 +17,8 @@ from eigenveil import (
     PrivateRidge,
     PrivateScaler,
     PrivateSparsePCA,
+    forecast,
 )
-from eigenveil.theory import plan
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning"),
@@ -100,8 +100,8 @@ def test_plans_ledgers_comparisons_and_releases(frame, tmp_path):
     assert "largest angle" in compared
     assert "10-differentially private" in compared
     assert "matrix" in checked(fits[0].release_._repr_html_())
-    forecast = checked(plan(n_rows=5000, n_features=4, n_components=1, epsilon=1.0, repeats=2)._repr_html_())
-    assert "matrix_laplace" in forecast
+    shown = checked(forecast(PrivatePCA(1), 4, 500, repeats=2)._repr_html_())
+    assert "matrix_laplace" in shown
 
 
 def test_no_face_holds_a_row(frame):

@@ -66,7 +66,7 @@ def plan(
     target_loss: Annotated[
         float | None, typer.Option(help="Also find the rows, or the epsilon, at which this loss is met.")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(help="Simulated fits of each law.")] = None,
+    repeats: Annotated[int, typer.Option(help="Fits of each law to made-up rows.")] = 10,
     plot: Annotated[
         Path | None,
         typer.Option(help="Write a plot against the rows and against epsilon (.png, .svg or .pdf)."),

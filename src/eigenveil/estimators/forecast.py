@@ -1,37 +1,53 @@
-"""From the plan of an estimator to a forecast of what its fit will report; public numbers alone, and nothing is spent.
+"""`forecast`: what a fit will be worth, from real fits on made-up rows. No data are read and nothing is spent.
 
-`estimator.plan` is asked what a fit would do at every number of rows and every epsilon, so a forecast takes the rule of
-the rows, the law and the shares of the budget from where the fit takes them.
+Gaussian rows of an assumed public spectrum are drawn from seeded random numbers, and a clone of the estimator is fitted
+to them by each law in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
+
+- At most `MOST_NUMBERS` / d rows are made (but twice as many as features). For more, epsilon is raised until the noise
+  is, beside the matrix of the made-up rows, what it would be beside that of all. For pure laws that is exact, since
+  their noise depends on n * epsilon. It leaves out that more rows have smaller sampling errors; and with delta above 0
+  epsilon grows faster than n, and private choices of bounds with it.
+- Tables wider than `WIDEST` get the loss to first order in the noise, by a formula of the law.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import scipy.stats
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from ..errors import InvalidParameterError, integer_between
+from ..errors import CapacityError, EigenveilError, InvalidParameterError, budget_epsilon, integer_between, one_of
 from ..errors import probability_below_one as probability
 from ..guarantee import Relation
 from ..mechanisms import LAWS, CentralLaw
-from ..mechanisms.budget import Portion
-from ..mechanisms.gaussian import Gaussian
+from ..numerics import FloatArray
 from ..postprocess.above_noise import ABOVE_NOISE
-from ..theory.expected import Forecast
-from ..theory.forecast import Scenario
-from ..theory.plan import Plan, plan_of
-from ..theory.planned_fit import PlannedFit
+from ..releases.record import Release
+from ..sampling.matrix_bingham import haar_orthogonal
+from ..sampling.randomness import seeded_generator
+from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, standing
+from ..theory.plan import MOST_ROWS, Plan, Scenario, checked_target, tracked
 from ..theory.spectra import normalized_spectrum
-from .plan import SpendPlan, balanced_rows
+from .plan import SpendPlan
 from .preparation import told
-from .ranges import SEARCHES, pairs_beyond
-from .split import MEANS, NORM_PLACES, NORM_SEARCHES
 
 PUBLIC_NORM, PUBLIC_RANGES = 0.5, 1 / 3
 """The mean squared norm of a row over the squared bound, by default: with a public norm, and for features that are
 spread evenly over their public ranges."""
+MOST_NUMBERS, WIDEST = 200_000, 300
+"""The largest table that is made up, in numbers and in features."""
+REPEATS = 10
+"""Fits of each law, by default."""
+# Intervals and components above the noise are read off so many of them, since that takes longer than a fit.
+_READ = 3
+_SAME_NOISE = 0.01
+_MORE_NOISE = "forecast with more noise than so many rows have, so the loss is at most this"
+_FORMULA = "a first-order formula, for so wide a table: it holds where eigenvalue gaps exceed the noise"
 
 
 def forecast(
@@ -39,16 +55,17 @@ def forecast(
     n_features: int,
     n_rows: int,
     *,
+    laws: Sequence[str] | None = None,
     spectrum: ArrayLike | None = None,
     energy: float | None = None,
     target_loss: float | None = None,
-    repeats: int | None = None,
+    repeats: int = REPEATS,
     seed: int = 0,
     progress: bool = False,
 ) -> Plan:
     """Forecast what a fit of this estimator will report, by every law; no data are read and nothing is spent.
 
-    Rows are assumed to be Gaussian, with a mean of zero where it matters, and prepared as the fit would prepare them.
+    The estimator is fitted to Gaussian rows of mean zero. The module says what becomes of long and of wide tables.
 
     Parameters
     ----------
@@ -56,60 +73,210 @@ def forecast(
         With a number of components, or "above_noise".
     n_features, n_rows : int
         Public sizes (n is a guess where the relation keeps it private).
+    laws : sequence of str, optional
+        The laws to compare; all by default.
     spectrum : array_like of shape (n_features,), optional
         Assumed eigenvalues of the rows, in any unit; with ``standardize=True`` of their correlations. From a public
         data set, or a guess: the power law 1, 1/2, 1/3, ... by default. From the private data it would be a leak.
     energy : float, optional
         Where a norm bound or ranges are public: the mean squared norm of a row over the squared norm bound. By default
         0.5, and 1/3 for ranges. Elsewhere nothing depends on it.
-    target_loss, repeats, seed, progress
-        As in `eigenveil.theory.plan`.
+    target_loss : float, optional
+        A loss between 0 and 1, for which the rows and the epsilon are found that each law needs.
+    repeats : int
+        Fits of each law, at least 2.
+    seed : int
+        Of the rows and the fits. Nothing secret depends on it.
+    progress : bool
+        Show a progress bar, if a terminal is attached.
 
     Examples
     --------
     >>> from eigenveil import PrivatePCA
-    >>> answer = forecast(PrivatePCA(2, epsilon=1.0), n_features=6, n_rows=300, repeats=10)
+    >>> answer = forecast(PrivatePCA(2, epsilon=1.0), n_features=6, n_rows=300, repeats=4)
     >>> answer.auto, answer["matrix_laplace"].preparation[:23]
     ('matrix_laplace', 'directions between rows')
     >>> answer["matrix_laplace"].mean > 0.01
     True
     """
-    d, n = integer_between("n_features", n_features, 1), integer_between("n_rows", n_rows, 2)
-    k = _number_wanted(estimator)
-    chosen = estimator.plan(d, n)  # which refuses what the fit would refuse
-    return plan_of(
-        n_rows=n,
-        n_features=d,
-        n_components=k,
-        epsilon=float(estimator.epsilon),
-        delta=probability("delta", estimator.delta),
-        relation=Relation.parse(estimator.relation),
-        spectrum=spectrum,
-        energy=_usual_energy(estimator) if energy is None else energy,
-        target_loss=target_loss,
-        repeats=repeats,
-        seed=seed,
-        progress=progress,
-        fits=planned_fits(estimator, d),
-        auto=chosen.law(n).name,
-    )
+    d, n = integer_between("n_features", n_features, 1), integer_between("n_rows", n_rows, 2, MOST_ROWS)
+    names = [one_of("law", name, tuple(LAWS)) for name in (LAWS if laws is None else laws)]
+    delta, epsilon = probability("delta", estimator.delta), budget_epsilon(estimator.epsilon)
+    target = None if target_loss is None else checked_target(target_loss)
+    values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
+    k, seed = _number_wanted(estimator), integer_between("seed", seed, 0)
+    fits = MadeUpFits(estimator, values, k, integer_between("repeats", repeats, 2), seed)
+    auto = estimator.plan(d, n).law(n).name  # which refuses what the fit would refuse
+    relation = Relation.parse(estimator.relation)
+    scenario = Scenario(d, k, delta, relation, tuple(map(float, values)), fits.repeats, seed, fits)
+    forecasts, left_out = [], {}
+    for name in tracked(names, "laws", progress):
+        refusal = LAWS[name].refusal(_delta_for(name, delta))
+        if refusal is not None:
+            left_out[name] = refusal
+            continue
+        try:
+            found = fits.forecast(name, n, epsilon)
+        except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
+            left_out[name] = str(error)
+            continue
+        if target is not None and found.as_asked:
+            found = replace(
+                found,
+                rows_needed=scenario.rows_for(name, epsilon, target, n),
+                epsilon_needed=scenario.epsilon_for(name, n, target, epsilon),
+            )
+        forecasts.append(found)
+    forecasts.sort(key=lambda one: one.mean)
+    if not any(one.as_asked for one in forecasts):
+        raise InvalidParameterError("No law can give this epsilon and delta; choose a larger epsilon.")
+    return Plan(n, epsilon, scenario, target, tuple(forecasts), left_out, auto)
 
 
-def forecast_of_fit(estimator: Any, n_features: int, n_rows: int, *, repeats: int = 20, seed: int = 0) -> Forecast:
-    """Return what to expect of the law that a fit takes, with the usual assumptions: quicker than that of every law."""
-    name = estimator.plan(n_features, n_rows).law(n_rows).name
-    spectrum = tuple(map(float, normalized_spectrum(None, n_features, _usual_energy(estimator))))
-    scenario = Scenario(
-        n_features,
-        _number_wanted(estimator),
-        estimator.delta,
-        Relation.parse(estimator.relation),
-        spectrum,
-        repeats,
-        seed,
-        planned_fits(estimator, n_features),
+@dataclass(frozen=True, eq=False)
+class MadeUpFits:
+    """Fits of an estimator to made-up rows, by any law at any epsilon.
+
+    Parameters
+    ----------
+    estimator : PrivatePCA
+    spectrum : ndarray of shape (d,)
+        Eigenvalues of the rows in squared units of a public norm bound; only their shape counts where none is public.
+    n_components : int, optional
+        None where those above the noise are taken.
+    repeats, seed : int
+        How many fits, with which random numbers: the same for every n and epsilon.
+    """
+
+    estimator: Any
+    spectrum: FloatArray
+    n_components: int | None
+    repeats: int
+    seed: int
+
+    @property
+    def most(self) -> int:
+        """The largest number of rows that are made up."""
+        return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
+
+    def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
+        """Return what to expect of one law."""
+        plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
+        law = plan.law(n_rows)
+        guarantee, how = plan.guarantee_of(law), _in_words(plan, n_rows)
+        as_asked, note = standing(law, guarantee, epsilon, self.estimator.delta)
+        if _bounded_publicly(plan):
+            how += f", whose square is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
+        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _READ)
+        note = "; ".join(filter(None, (note, approximation)))
+        return Forecast(law=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
+
+    def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
+        """Return the mean loss alone, which is quicker."""
+        plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
+        return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
+
+    def _numbers(
+        self, name: str, plan: SpendPlan, n_rows: int, epsilon: float, read: int
+    ) -> tuple[dict[str, Any], str]:
+        """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
+        law = plan.law(n_rows)
+        if self.spectrum.size > WIDEST:
+            return self._to_first_order(law, plan, n_rows), _FORMULA
+        if n_rows <= self.most:
+            return self._average(self._model(name, epsilon), n_rows, read), ""
+        wanted = factor = _epsilon_factor(law, n_rows / self.most)
+        while True:
+            try:
+                numbers = self._average(self._model(name, factor * epsilon), self.most, read)
+                return numbers, "" if factor == wanted or law.baseline else _MORE_NOISE
+            except EigenveilError:  # beyond the largest epsilon that the law can be made for, or be sure of
+                factor /= 2
+                if factor < 1:
+                    raise
+
+    def _to_first_order(self, law: CentralLaw, plan: SpendPlan, n_rows: int) -> dict[str, Any]:
+        if self.n_components is None:
+            raise CapacityError(f"{law.name} is too wide to simulate here; give a number of components.")
+        rule = plan.preparation_for(self.spectrum.size).bound.rule
+        # Rows of one length, or bounded privately, are taken to be as long as they may be.
+        trace = float(self.spectrum.sum()) if _bounded_publicly(plan) else 1.0
+        used = self.spectrum / self.spectrum.sum() * (trace * rule.norm**2 / rule.reach_squared)
+        known = first_order(law, used, self.spectrum, self.n_components, n_rows)
+        if known is None:
+            raise CapacityError(f"{law.name} is too wide to simulate here, and has no formula for its loss.")
+        return known
+
+    def _model(self, name: str, epsilon: float) -> Any:
+        """Return the estimator with another law; a law that is not exact is forecast with a reservation."""
+        options = {**(self.estimator.law_options or {}), "accept_inexact": True}
+        model = clone(self.estimator)
+        delta = _delta_for(name, self.estimator.delta)
+        return model.set_params(law=name, epsilon=epsilon, delta=delta, law_options=options, ledger=None)
+
+    def _average(self, model: Any, n_rows: int, read: int) -> dict[str, Any]:
+        # What ranges are does not matter, only how long rows are beside them.
+        ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
+        model = clone(model).set_params(schema=None, bounds=ranges, person=None)
+        plan = model.plan(self.spectrum.size, n_rows)
+        unit = plan.preparation_for(self.spectrum.size).bound.rule.norm if _bounded_publicly(plan) else 1.0
+        outcomes = []
+        for at, generator in enumerate(seeded_generator(self.seed).spawn(self.repeats)):
+            rows = self._rows(n_rows, told(model, "standardize"), generator) * unit
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
+                release = model.set_params(random_state=generator).fit(rows).release_
+                outcomes.append(_outcome(model, release, rows, read=at < read))
+        return expected(outcomes)
+
+    def _rows(self, n_rows: int, standardize: bool, generator: np.random.Generator) -> FloatArray:
+        """Return Gaussian rows of the spectrum; turned at random, or so that all features have the same variance."""
+        values, d = self.spectrum, self.spectrum.size
+        if standardize and d > 1:
+            shares = values * (d / values.sum())
+            correlation = scipy.stats.random_correlation.rvs(shares, random_state=generator, tol=1e-6)
+            basis = np.linalg.eigh(correlation)[1][:, ::-1]
+        else:
+            basis = haar_orthogonal(1, d, d, generator)[0]
+        return np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
+
+
+def _outcome(model: Any, release: Release, rows: FloatArray, read: bool) -> Outcome:
+    """Return what a release comes to beside its rows."""
+    centred = rows - rows.mean(axis=0) if told(model, "center") else rows
+    true = centred.T @ centred / len(rows)
+    if told(model, "standardize"):
+        sizes = np.sqrt(np.diag(true))
+        true /= np.outer(sizes, sizes)
+    shares = release.explained_variance_ratio if read else None
+    if shares is None:
+        return Outcome.of(release.components, true)
+    ends, whole = release.explained_variance_ratio_interval, release.captured_variance_ratio_interval
+    reported = Reported(
+        shares=shares,
+        half_widths=None if ends is None else np.diff(ends)[:, 0] / 2,
+        total=release.captured_variance_ratio or 0.0,
+        total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
+        above_noise=release.n_above_noise if release.has_noise_law else None,
     )
-    return scenario.forecast(name, n_rows, estimator.epsilon)
+    return Outcome.of(release.components, true, reported)
+
+
+def _epsilon_factor(law: CentralLaw, times: float) -> float:
+    """Return the factor of epsilon that brings so many times less noise."""
+    factor = times
+    for _ in range(20):
+        noise = type(law)(**{**law.parameters(), "epsilon": factor * law.epsilon}).equivalent_sd
+        if noise == 0 or abs(math.log(noise * times / law.equivalent_sd)) < _SAME_NOISE:
+            break
+        factor *= noise * times / law.equivalent_sd
+    return factor
+
+
+def _delta_for(name: str, delta: float) -> float:
+    """Return the delta that a law spends: a pure one leaves it unspent."""
+    kind = LAWS[name]
+    return delta if kind.uses_delta(kind.calibrations[0]) else 0.0
 
 
 def _number_wanted(estimator: Any) -> int | None:
@@ -120,58 +287,32 @@ def _number_wanted(estimator: Any) -> int | None:
     return None if wanted == ABOVE_NOISE else int(wanted)
 
 
-def planned_fits(estimator: Any, n_features: int) -> Callable[[str, int, float], PlannedFit]:
-    """Return what fits of an estimator would do, by law, number of rows and epsilon."""
-
-    def fit(name: str, n_rows: int, epsilon: float) -> PlannedFit:
-        kind = LAWS[name]
-        # A pure law leaves delta unspent, and one that is not exact is forecast with a reservation.
-        delta = estimator.delta if kind.uses_delta(kind.calibrations[0]) else 0.0
-        options = {**(estimator.law_options or {}), "accept_inexact": True}
-        model = clone(estimator).set_params(law=name, epsilon=epsilon, delta=delta, law_options=options)
-        return planned_fit(model.plan(n_features, n_rows), n_rows, told(model, "standardize"))
-
-    return fit
-
-
-def planned_fit(plan: SpendPlan, n_rows: int, correlation: bool) -> PlannedFit:
-    """Return what a plan does with so many rows, as a forecast needs it."""
-    preparation, law, stages = plan.preparation_for(plan.n_features), plan.law(n_rows), plan.stages_for(n_rows)
-    rule = preparation.bound.rule
-    beyond = None
-    if preparation.ranges:
-        pairs, searched = n_rows // 2, len(preparation.ranges)
-        beyond = float(pairs_beyond(pairs, searched, plan.cost("bounds") / SEARCHES) / max(1, pairs))
-    searches = "norm_bound" in plan.choices
-    # Ranges that are found have their middle beside the mean.
-    one = isinstance(law, Gaussian) and beyond is None and stages.one_mean_may_do(law, n_rows)
-    rounds = 1 if one else len(MEANS)
-    return PlannedFit(
-        law,
-        rule,
-        n_rows,
-        plan.guarantee_of(law),
-        correlation=correlation,
-        search=(plan.cost("norm_bound"), plan.rows_beyond(n_rows)) if searches else None,
-        range_beyond=beyond,
-        mean=stages.mean * rounds / len(MEANS),
-        norm=stages.norm * (rounds - searches) / NORM_SEARCHES,
-        rounds=rounds,
-        first=stages.first,
-        mapped_norm=stages.mapped_norm,
-        residual_beyond=_beyond_without_mean(law, replace(rule, constant=None), stages.norm, n_rows),
-    )
-
-
-def _beyond_without_mean(law: CentralLaw, rule: Any, share: Any, n_rows: int) -> int:
-    """Return how many rows the bound for rows without their mean leaves beyond it, as `StagedFit` looks for it."""
-    if not share or not isinstance(law, Gaussian):
-        return 0
-    portion = Portion(law.epsilon, law.delta, share / NORM_SEARCHES)
-    most = max(float(balanced_rows(law, rule)), 2 * portion.count_sd(NORM_PLACES))
-    return math.floor(min(most, n_rows / 2))
+def _has_ranges(estimator: Any) -> bool:
+    return estimator.bounds is not None or getattr(estimator.schema, "bounds", None) is not None
 
 
 def _usual_energy(estimator: Any) -> float:
-    ranges = estimator.bounds is not None or getattr(estimator.schema, "bounds", None) is not None
-    return PUBLIC_RANGES if ranges else PUBLIC_NORM
+    return PUBLIC_RANGES if _has_ranges(estimator) else PUBLIC_NORM
+
+
+def _bounded_publicly(plan: SpendPlan) -> bool:
+    """Return whether rows are clipped to a public norm, so that it matters how long they are beside it."""
+    return plan.preparation_for(plan.n_features).bound.rule.keeps_lengths and not plan.choices
+
+
+def _in_words(plan: SpendPlan, n_rows: int) -> str:
+    """Return how rows are prepared."""
+    preparation, stages = plan.preparation_for(plan.n_features), plan.stages_for(n_rows)
+    rule = preparation.bound.rule
+    if rule.compares:
+        what = "signs of differences" if rule.rows == "signs" else "directions between rows"
+        return f"{what}, {rule.comparisons} comparisons a row; nothing about the rows need be public"
+    if not rule.keeps_lengths:
+        return "rows brought to length 1"
+    bound = "a public bound" if not plan.choices else "a bound that is found privately"
+    if preparation.ranges:
+        bound = "ranges and a bound that are found privately"
+    centre = "" if rule.constant is None else " with a constant for the mean"
+    if stages.mean:
+        centre = " with the mean measured first"
+    return f"rows clipped to {bound}{centre}{', after a first look' if stages.first else ''}"

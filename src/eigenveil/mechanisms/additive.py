@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..guarantee import Numerics, Relation
 from ..numerics import FloatArray, IntArray
-from ..postprocess.spectrum import top_components
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralLaw, Integers, Values
 
@@ -190,7 +189,6 @@ class AdditiveLaw(CentralLaw):
 
     releases = "matrix"
     adds_noise = True
-    simulates_up_to = 1000
 
     @abstractmethod
     def noise_scale(self) -> float:
@@ -315,12 +313,6 @@ class AdditiveLaw(CentralLaw):
         """Return such noise, and the independent noise of a paid count."""
         count = float(self.count_noise(1, generator)) if self.count_share > 0 else 0.0
         return self.simulated_noise(generator), count
-
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return the top eigenvectors of the public matrix plus simulated noise."""
-        self.check_grid(int(_SIMULATED_GRID))
-        noisy = (second_moment + self.simulated_noise(generator) for _ in range(size))
-        return np.stack([top_components(matrix, self.n_components) for matrix in noisy])
 
     def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float]:
         """Return the sum over i <= k < j of tau^2/(lambda_i - lambda_j), tau the noise on A beside the diagonal.

@@ -196,8 +196,6 @@ class CentralLaw(Law):
         ``allow_unsound=True``.
     baseline : bool
         Whether it serves comparisons only, and is never recommended.
-    simulates_up_to : int
-        The width beyond which a simulation takes minutes.
     needs_rank_one : bool
         Whether the proof is for units that add one x x' each; the others hide any sum of such of the same trace.
     """
@@ -205,7 +203,6 @@ class CentralLaw(Law):
     calibrations: ClassVar[tuple[str, ...]] = ("tight",)
     unsound_calibrations: ClassVar[tuple[str, ...]] = ()
     baseline: ClassVar[bool] = False
-    simulates_up_to: ClassVar[int] = 10**9
     needs_rank_one: ClassVar[bool] = False
 
     def __init__(
@@ -380,13 +377,6 @@ class CentralLaw(Law):
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
         return 0.0
-
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return the directions of `size` releases on a *public* matrix C, shape (size, k, d), for planning.
-
-        C is assumed, a sum over rows of norm at most 1. Nothing is spent or recorded, so it must never be private.
-        """
-        raise InvalidParameterError(f"{self.name} has no simulation to plan with.")
 
     def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
         """Return the expected loss of captured variance to first order, and the noise in units of the gap.

@@ -6,7 +6,6 @@ import numpy as np
 
 from ..guarantee import Guarantee, Numerics, Relation
 from ..numerics import FloatArray, IntArray
-from ..postprocess.spectrum import top_components
 from .base import CentralLaw, Integers, Values
 from .sampled import integer_directions, orthonormal
 
@@ -49,11 +48,6 @@ class RandomProjection(CentralLaw):
         gaussian = generator.standard_normal((self.n_features, self.n_components))
         return np.asarray(np.linalg.qr(gaussian)[0].T)
 
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return random subspaces."""
-        del second_moment
-        return np.stack([self._subspace(generator) for _ in range(size)])
-
 
 class NoPrivacy(CentralLaw):
     """The exact second moment and its eigenvectors: not private, for comparisons on public data.
@@ -89,8 +83,3 @@ class NoPrivacy(CentralLaw):
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Return the second moment."""
         return np.asarray(values["matrix"] / max(1, n_rows))
-
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return the top eigenvectors, as often as asked for."""
-        del generator
-        return np.stack([top_components(second_moment, self.n_components)] * size)

@@ -154,11 +154,6 @@ class EigenvectorSampling(SamplingLaw):
             matrix += max(0.0, float(quotients[k])) / (d - k) * (np.eye(d) - drawn.T @ drawn)
         return np.asarray((matrix + matrix.T) / 2)
 
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return sampled directions of the public matrix, by falling noisy variance."""
-        draws = (self._sampled(second_moment, generator) for _ in range(size))
-        return np.stack([drawn[self._order(values, len(drawn))][: self.n_components] for drawn, values in draws])
-
     def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
         """Return the loss with our constants; the published strengths depend on the data."""
         return None if self.calibration == "paper" else super().first_order_loss(eigenvalues, n_rows)

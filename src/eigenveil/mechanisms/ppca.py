@@ -1,7 +1,6 @@
 """PPCA: the exponential mechanism on subspaces (Chaudhuri, Sarwate and Sinha 2012, 2013)."""
 
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,16 +100,6 @@ class Ppca(SamplingLaw):
         B = gram.astype(np.float64) * (0.0 if self._drawn_at_once else self.strength / grid)
         drawn = matrix_bingham(B, self.n_components, generator, method=self.method, updates=self.updates)
         return {"directions": integer_directions(drawn.components.T)}
-
-    def simulate(self, second_moment: FloatArray, generator: np.random.Generator, size: int = 1) -> FloatArray:
-        """Return one draw of each of `size` chains, which run together; an exact draw has no chain."""
-        draw = partial(matrix_bingham, second_moment * self.strength, self.n_components, generator)
-        if self._drawn_at_once:
-            return np.stack([draw().components.T for _ in range(size)])
-        # Chains are kept apart only by the diagnostics, which a single one has none of.
-        drawn = draw(method=self.method, updates=self.updates, chains=max(2, size))
-        assert drawn.diagnostics is not None
-        return np.asarray(drawn.diagnostics.states.mT[:size])
 
     def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray:
         """Return the exponent of the density; the normalizer is a constant of the data, and left out."""

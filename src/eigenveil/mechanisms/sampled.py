@@ -15,8 +15,6 @@ from .base import DIRECTION_UNIT, CentralLaw, Values
 class SamplingLaw(CentralLaw):
     """Draws directions with density that grows with the variance along them."""
 
-    simulates_up_to = 300
-
     @property
     @abstractmethod
     def strength(self) -> float:

@@ -2,8 +2,8 @@
 
 from . import bounds
 from .bounds import *
-from .expected import Forecast
-from .plan import Plan, plan
+from .forecast import Forecast
+from .plan import Plan
 from .spectra import power_law
 
-__all__ = ["Forecast", "Plan", "plan", "power_law", *bounds.__all__]
+__all__ = ["Forecast", "Plan", "power_law", *bounds.__all__]

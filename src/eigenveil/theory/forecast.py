@@ -1,193 +1,225 @@
-"""What a law or a whole fit will come to, by simulation on assumed rows, and the search for what a target takes."""
+"""`Forecast`: what to expect of a fit, from the outcomes of fits on made-up rows."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import CapacityError, EigenveilError
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics
 from ..mechanisms.base import CentralLaw
-from ..mechanisms.table import LAWS
-from ..moments.row_rule import RowRule
-from .expected import Forecast, reported
-from .planned_fit import PlannedFit
-from .rehearsal import Rehearsal
+from ..numerics import FloatArray
 
-MOST_ROWS = 10**12
-EPSILON_RANGE = (1e-3, 1e3)
-SEARCH_PRECISION = math.log(1.02)
-FIRST_ORDER_NOTE = "too wide to simulate, so a first-order formula: it holds where eigenvalue gaps exceed the noise"
+# Components that are listed one by one.
+_SHOWN = 10
+# A loss below it is rounding, to either side.
+_ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One release beside the made-up rows that it is of.
+
+    Attributes
+    ----------
+    loss : float
+        1 - qF(V)/qF(V_k) on these rows.
+    random_loss : float
+        The mean loss of as many directions at random.
+    captured : float
+        The share of the variance of the rows that the directions carry.
+    reported : Reported, optional
+        What the release reports; None where that was not read.
+    """
+
+    loss: float
+    random_loss: float
+    captured: float
+    reported: "Reported | None" = None
+
+    @classmethod
+    def of(cls, directions: FloatArray, true: FloatArray, reported: "Reported | None" = None) -> "Outcome":
+        """Return the outcome of released directions (k x d) for rows of this covariance.
+
+        Examples
+        --------
+        >>> Outcome.of(np.array([[0.0, 1.0]]), np.diag([3.0, 1.0])).captured
+        0.25
+        """
+        k, d = directions.shape
+        best, trace = float(np.linalg.eigvalsh(true)[::-1][:k].sum()), float(np.trace(true))
+        carried = float(np.einsum("ki,ij,kj->", directions, true, directions))
+        loss = 1 - carried / best
+        return cls(loss if loss > _ROUNDING else 0.0, 1 - k / d * trace / best, carried / trace, reported)
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """What one release reports of its components, as shares of the total variance.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (k,)
+        The variance along each direction.
+    half_widths : ndarray of shape (k,), optional
+        Half of the 95 % interval around each; None where nothing is known of the error.
+    total, total_half_width : float, float or None
+        The same for all k together.
+    above_noise : int, optional
+        How many components rise above the noise.
+    """
+
+    shares: FloatArray
+    half_widths: FloatArray | None
+    total: float
+    total_half_width: float | None
+    above_noise: int | None
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """The public numbers that stay the same while n or epsilon vary.
+class ComponentForecast:
+    """What will be reported of one component, in shares of the total variance of the rows as they are used.
 
-    `fits` tells what a fit by a law would do with so many rows and this epsilon: that of an estimator
-    (`eigenveil.estimators.forecast`), or by default a release with a public norm bound and without centering, of
-    rows that have the assumed spectrum themselves. `n_components` is None where those above the noise are taken.
+    Attributes
+    ----------
+    share : float
+        The mean of the reported variance along the released direction.
+    half_width : float or None
+        Half of the 95 % interval that comes with it, in the median; None where there is none.
+    there : float
+        In which part of the fits there is such a component: 1 where their number was asked for.
     """
 
-    n_features: int
-    n_components: int | None
-    delta: float
-    relation: Relation
-    spectrum: tuple[float, ...]
-    repeats: int
-    seed: int
-    fits: Callable[[str, int, float], PlannedFit] | None = field(default=None, compare=False)
-
-    def public(self) -> dict[str, Any]:
-        """Return the numbers as plain types."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "fits"}
-        return plain | {"relation": self.relation.value, "spectrum": list(self.spectrum)}
-
-    def delta_for(self, kind: type[CentralLaw]) -> float:
-        """Return the delta that a law spends: a pure one leaves it unspent."""
-        return self.delta if kind.uses_delta(kind.calibrations[0]) else 0.0
-
-    def fit(self, name: str, n_rows: int, epsilon: float) -> PlannedFit:
-        """Return what a fit would do."""
-        if self.fits is not None:
-            return self.fits(name, n_rows, epsilon)
-        kind = LAWS[name]
-        law = kind(
-            epsilon=epsilon,
-            delta=self.delta_for(kind),
-            n_features=self.n_features,
-            n_components=self.n_components,
-            relation=self.relation,
-        )
-        rule = RowRule(1.0)
-        law.check_grid(rule.limit_squared)
-        return PlannedFit(law, rule, n_rows, law.guarantee(), sampled=False)
-
-    def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return what to expect of one law."""
-        fit = self.fit(name, n_rows, epsilon)
-        guarantee, note = fit.guarantee, _reservation(fit.law, fit.guarantee, self.delta)
-        as_asked = (
-            not fit.law.baseline
-            and guarantee.claimed is None
-            and guarantee.numerics is not Numerics.EMPIRICAL
-            and guarantee.epsilon <= epsilon
-            and guarantee.delta <= self.delta
-        )
-        how = fit.in_words()
-        if fit.bounds_publicly:
-            how += f", whose square is {1 / sum(self.spectrum):.3g} times the mean squared norm of a row"
-        if not self._simulates(fit.law):
-            note = "; ".join(filter(None, (note, FIRST_ORDER_NOTE)))
-            mean, random = self.first_order(fit)
-            return Forecast(
-                name, mean, None, None, None, guarantee, as_asked, note, random_loss=random, preparation=how
-            )
-        outcomes = self._rehearsal(fit).outcomes()
-        losses = np.array([outcome.loss for outcome in outcomes])
-        error = float(losses.std(ddof=1)) / math.sqrt(losses.size)
-        low, high = (float(quantile) for quantile in np.quantile(losses, (0.05, 0.95)))
-        loss = float(losses.mean())
-        return Forecast(name, loss, error, low, high, guarantee, as_asked, note, preparation=how, **reported(outcomes))
-
-    def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
-        """Return the mean loss, simulated where that is quick, and to first order elsewhere."""
-        fit = self.fit(name, n_rows, epsilon)
-        if not self._simulates(fit.law):
-            return self.first_order(fit)[0]
-        return float(np.mean([outcome.loss for outcome in self._rehearsal(fit).outcomes()]))
-
-    def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
-        """Return about how many rows bring the mean loss to the target, to three digits; None beyond 10^12."""
-
-        def loss(rows: float) -> float:
-            return self.mean_loss(name, math.ceil(rows), epsilon)
-
-        fewest = 1.0 if self.fits is None else 2.0  # of one row there is no covariance
-        found = _smallest_meeting(loss, target, float(start), fewest, float(MOST_ROWS))
-        return None if found is None else math.ceil(_three_digits_up(found))
-
-    def epsilon_for(self, name: str, n_rows: int, target: float, start: float) -> float | None:
-        """Return about the epsilon that brings the mean loss to the target; None beyond 1000."""
-
-        def loss(epsilon: float) -> float:
-            return self.mean_loss(name, n_rows, epsilon)
-
-        found = _smallest_meeting(loss, target, start, *EPSILON_RANGE)
-        return None if found is None else _three_digits_up(found)
-
-    def _rehearsal(self, fit: PlannedFit) -> Rehearsal:
-        return Rehearsal(fit, self.spectrum, self.n_components, self.repeats, self.seed)
-
-    def _simulates(self, law: CentralLaw) -> bool:
-        return self.n_features <= law.simulates_up_to
-
-    def first_order(self, fit: PlannedFit) -> tuple[float, float]:
-        """Return the loss to first order in the noise, at most that of a random subspace, and the latter."""
-        if self.n_components is None:
-            raise CapacityError(f"{fit.law.name} is too wide to simulate here; give a number of components.")
-        k, spectrum = self.n_components, np.asarray(self.spectrum)
-        best = float(spectrum[:k].sum())
-        random = 1 - k / self.n_features * float(spectrum.sum()) / best
-        if k == self.n_features:
-            return 0.0, random
-        used = self._rehearsal(fit).mean_used() if fit.sampled else spectrum
-        known = fit.law.first_order_loss(used, fit.n_rows)
-        if known is None:
-            raise CapacityError(f"{fit.law.name} is too wide to simulate here, and has no formula for its loss.")
-        return min(known[0] / float(used[:k].sum()), random), random
+    share: float
+    half_width: float | None
+    there: float = 1.0
 
 
-def _reservation(law: CentralLaw, guarantee: Guarantee, delta: float) -> str:
-    if law.baseline:
-        return "baseline, reads no data" if guarantee.is_private else "baseline, not private"
-    if guarantee.claimed is not None:
-        return f"published constants, which truly give epsilon {guarantee.epsilon:.3g}"
-    if guarantee.numerics is Numerics.EMPIRICAL:
-        return "a Markov chain: privacy not proved"
-    return "leaves delta unspent" if guarantee.delta < delta else ""
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of one law: the loss 1 - qF(V)/qF(V_k), and what will be reported.
 
-
-def _smallest_meeting(
-    loss: Callable[[float], float], target: float, start: float, low: float, high: float
-) -> float | None:
-    """Return the smallest number at which a falling `loss` is at most `target`, to 2 %; None where there is none.
-
-    Works on logarithms, where the loss is nearly a straight line: false position, kept off the ends of the bracket.
+    Attributes
+    ----------
+    law : str
+        Its name in the table.
+    mean, standard_error : float
+        Mean of the losses, and how far it may be off; no error is known for a first-order formula.
+    low, high : float
+        Nine in ten fits lose something between these.
+    guarantee : Guarantee
+        What a release would promise.
+    as_asked : bool
+        Whether the law may be recommended: its guarantee is proved and is the one asked for.
+    note : str
+        Why it may not, or how the numbers were made; often empty.
+    rows_needed : int or None
+        Rows at which the mean loss meets the target, other things equal; None if not asked for or out of reach.
+    epsilon_needed : float or None
+        The same for epsilon.
+    random_loss : float
+        The mean loss of as many directions at random, which know nothing.
+    captured : float or None
+        The share of the variance of the rows that the directions carry.
+    components : tuple of ComponentForecast
+        What will be reported of each; of at most ten, and of none where a law releases directions alone.
+    total, total_half_width : float or None
+        The same for the total of all components.
+    above_noise : float or None
+        How many components rise above the noise, in the mean; None for laws without a noise law.
+    preparation : str
+        What becomes of rows, in words.
     """
 
-    def excess(log_number: float) -> float:
-        try:
-            return math.log(max(loss(math.exp(log_number)), 1e-300) / target)
-        except EigenveilError:  # beyond what the law can be made for or fits into, or too few rows
-            return math.inf
+    law: str
+    mean: float
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    guarantee: Guarantee
+    as_asked: bool
+    note: str = ""
+    rows_needed: int | None = None
+    epsilon_needed: float | None = None
+    random_loss: float = 0.0
+    captured: float | None = None
+    components: tuple[ComponentForecast, ...] = ()
+    total: float | None = None
+    total_half_width: float | None = None
+    above_noise: float | None = None
+    preparation: str = ""
 
-    bottom, top, step = math.log(low), math.log(high), math.log(2)
-    bad = good = min(max(math.log(start), bottom), top)
-    above = below = excess(good)
-    if below <= 0:
-        while (above := excess(bad := max(good - step, bottom))) <= 0:
-            if bad == bottom:
-                return low
-            good, below, step = bad, above, 2 * step
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        components = [dict(component.__dict__) for component in self.components]
+        return {**self.__dict__, "guarantee": self.guarantee.to_dict(), "components": components}
+
+
+def expected(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return the fields of a `Forecast` that outcomes of fits tell."""
+    losses = np.array([outcome.loss for outcome in outcomes])
+    low, high = (float(quantile) for quantile in np.quantile(losses, (0.05, 0.95)))
+    read = [outcome.reported for outcome in outcomes if outcome.reported is not None]
+    components = []
+    for i in range(min(_SHOWN, max((one.shares.size for one in read), default=0))):
+        there = [one for one in read if one.shares.size > i]
+        width = _median([None if one.half_widths is None else float(one.half_widths[i]) for one in there])
+        share = float(np.mean([one.shares[i] for one in there]))
+        components.append(ComponentForecast(share, width, len(there) / len(read)))
+    above = [one.above_noise for one in read if one.above_noise is not None]
+    return {
+        "mean": float(losses.mean()),
+        "standard_error": float(losses.std(ddof=1)) / math.sqrt(losses.size),
+        "low": low,
+        "high": high,
+        "random_loss": float(np.mean([outcome.random_loss for outcome in outcomes])),
+        "captured": float(np.mean([outcome.captured for outcome in outcomes])),
+        "components": tuple(components),
+        "total": float(np.mean([one.total for one in read])) if read else None,
+        "total_half_width": _median([one.total_half_width for one in read]),
+        "above_noise": float(np.mean(above)) if above else None,
+    }
+
+
+def _median(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return float(np.median(known)) if known else None
+
+
+def first_order(law: CentralLaw, used: FloatArray, spectrum: FloatArray, k: int, n_rows: int) -> dict[str, Any] | None:
+    """Return the loss to first order in the noise, at most that of a random subspace; None where there is no formula.
+
+    Parameters
+    ----------
+    law : CentralLaw
+    used : ndarray of shape (d,)
+        Eigenvalues of the rows as they are used, for rows of norm at most 1, descending.
+    spectrum : ndarray of shape (d,)
+        Eigenvalues of the rows, descending.
+    k, n_rows : int
+    """
+    best = float(spectrum[:k].sum())
+    random = 1 - k / spectrum.size * float(spectrum.sum()) / best
+    if k == spectrum.size:
+        mean = 0.0
+    elif law.baseline:
+        mean = random if law.guarantee().is_private else 0.0
     else:
-        while (below := excess(good := min(bad + step, top))) > 0:
-            if good == top:
-                return None
-            bad, above, step = good, below, 2 * step
-    while good - bad > SEARCH_PRECISION:
-        share = above / (above - below) if math.isfinite(above) else 0.5
-        # A little to the good side, so that the bracket closes from both ends.
-        middle = bad + min(max(share + SEARCH_PRECISION / (2 * (good - bad)), 0.1), 0.9) * (good - bad)
-        if (value := excess(middle)) <= 0:
-            good, below = middle, value
-        else:
-            bad, above = middle, value
-    return math.exp(good)
+        known = law.first_order_loss(used, n_rows)
+        if known is None:
+            return None
+        mean = min(known[0] / float(used[:k].sum()), random)
+    return {"mean": mean, "standard_error": None, "low": None, "high": None, "random_loss": random}
 
 
-def _three_digits_up(number: float) -> float:
-    unit = 10.0 ** (math.floor(math.log10(number)) - 2)
-    return float(f"{math.ceil(number / unit - 1e-9) * unit:.3g}")
+def standing(law: CentralLaw, guarantee: Guarantee, epsilon: float, delta: float) -> tuple[bool, str]:
+    """Return whether a law may be recommended to who asks for epsilon and delta, and what there is to say about it."""
+    if law.baseline:
+        return False, "baseline, reads no data" if guarantee.is_private else "baseline, not private"
+    if guarantee.claimed is not None:
+        return False, f"published constants, which truly give epsilon {guarantee.epsilon:.3g}"
+    if guarantee.numerics is Numerics.EMPIRICAL:
+        return False, "a Markov chain: privacy not proved"
+    note = "leaves delta unspent" if guarantee.delta < delta else ""
+    return guarantee.epsilon <= epsilon and guarantee.delta <= delta, note

@@ -1,33 +1,79 @@
-"""`plan`: the loss of every law before anything is spent, from public numbers alone."""
+"""`Plan`: forecasts for one set of public numbers, and the search for the rows or the epsilon that a target takes."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields
 from io import StringIO
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from numpy.typing import ArrayLike
-
-from ..errors import (
-    EigenveilError,
-    InvalidParameterError,
-    budget_epsilon,
-    integer_between,
-    one_of,
-    positive_number,
-    probability_below_one,
-)
+from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
 from ..guarantee import Relation
-from ..mechanisms.table import LAWS, choose_law
-from .expected import Forecast
-from .forecast import MOST_ROWS, Scenario
+from .forecast import Forecast
 from .plan_words import face, parts
-from .planned_fit import PlannedFit
-from .spectra import normalized_spectrum
 
 T = TypeVar("T")
 _WIDTH = 120
+MOST_ROWS = 10**12
+EPSILON_RANGE = (1e-3, 1e3)
+# Means over a few fits are not known any better.
+SEARCH_PRECISION = math.log(1.05)
+# Standard errors, of the best of several means over ten fits or so.
+_CLEARLY = 4
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Of the epsilon and of the rows that were asked about, for what is forecast beside them."""
+
+
+class Fits(Protocol):
+    """Who runs fits on made-up rows: `eigenveil.estimators.forecast`, since nothing here may reach a row."""
+
+    def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
+        """Return what to expect of one law."""
+        ...
+
+    def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
+        """Return the mean loss alone, which is quicker."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The public numbers that stay the same while n or epsilon vary.
+
+    `n_components` is None where those above the noise are taken. `spectrum` sums to the assumed energy, and `repeats`
+    fits are averaged.
+    """
+
+    n_features: int
+    n_components: int | None
+    delta: float
+    relation: Relation
+    spectrum: tuple[float, ...]
+    repeats: int
+    seed: int
+    fits: Fits = field(compare=False, repr=False)
+
+    def public(self) -> dict[str, Any]:
+        """Return the numbers as plain types."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "fits"}
+        return plain | {"relation": self.relation.value, "spectrum": list(self.spectrum)}
+
+    def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
+        """Return about how many rows bring the mean loss to the target, to two digits; None beyond 10^12."""
+
+        def loss(rows: float) -> float:
+            return self.fits.mean_loss(name, math.ceil(rows), epsilon)
+
+        found = smallest_meeting(loss, target, float(start), 2.0, float(MOST_ROWS))  # of one row there is no covariance
+        return None if found is None else math.ceil(_two_digits_up(found))
+
+    def epsilon_for(self, name: str, n_rows: int, target: float, start: float) -> float | None:
+        """Return about the epsilon that brings the mean loss to the target; None beyond 1000."""
+
+        def loss(epsilon: float) -> float:
+            return self.fits.mean_loss(name, n_rows, epsilon)
+
+        found = smallest_meeting(loss, target, start, *EPSILON_RANGE)
+        return None if found is None else _two_digits_up(found)
 
 
 @dataclass(frozen=True)
@@ -47,7 +93,7 @@ class Plan:
     left_out : dict
         The others, each with the reason.
     auto : str
-        What the fit takes; here what ``law="auto"`` takes for directions alone.
+        The law that the fit takes.
     """
 
     n_rows: int
@@ -73,7 +119,7 @@ class Plan:
         """Whether even the recommended law is not clearly better than a random subspace."""
         best = self[self.recommended]
         every_subspace = self.scenario.n_components == self.scenario.n_features  # there is only one, and it is found
-        return not every_subspace and best.mean > best.random_loss - 2 * (best.standard_error or 0.0)
+        return not every_subspace and best.mean > best.random_loss - _CLEARLY * (best.standard_error or 0.0)
 
     @property
     def taken(self) -> Forecast:
@@ -84,16 +130,16 @@ class Plan:
     def rows_for(self, target_loss: float, law: str | None = None) -> int | None:
         """Return about how many rows the law needs for the target loss at this epsilon.
 
-        The recommended law by default; to three digits, from forecasts with the same random numbers for every
-        n. None where 10^12 rows are not enough.
+        The recommended law by default; to two digits, by a search over fits on made-up rows. None where 10^12 rows are
+        not enough.
         """
         name = self._named(law)
-        return self.scenario.rows_for(name, self.epsilon, _target(target_loss), self.n_rows)
+        return self.scenario.rows_for(name, self.epsilon, checked_target(target_loss), self.n_rows)
 
     def epsilon_for(self, target_loss: float, law: str | None = None) -> float | None:
         """Return about which epsilon the law needs for the target loss with these rows; None beyond 1000."""
         name = self._named(law)
-        return self.scenario.epsilon_for(name, self.n_rows, _target(target_loss), self.epsilon)
+        return self.scenario.epsilon_for(name, self.n_rows, checked_target(target_loss), self.epsilon)
 
     def _named(self, law: str | None) -> str:
         return self.recommended if law is None else self[law].law
@@ -127,8 +173,11 @@ class Plan:
 
     def at(self, n_rows: int, epsilon: float, law: str | None = None) -> Forecast | str:
         """Return the forecast of the law that the fit takes, or of another, at other numbers; or why there is none."""
+        name = self.taken.law if law is None else law
         try:
-            return self.scenario.forecast(self.taken.law if law is None else law, n_rows, epsilon)
+            if (n_rows, epsilon) == (self.n_rows, self.epsilon):
+                return self[name]
+            return self.scenario.fits.forecast(name, n_rows, epsilon)
         except EigenveilError as error:  # too few rows, noise beyond the integers, or no calibration
             return str(error)
 
@@ -146,138 +195,8 @@ class Plan:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def plan(
-    *,
-    n_rows: int,
-    n_features: int,
-    n_components: int,
-    epsilon: float,
-    delta: float = 0.0,
-    relation: Relation | str = Relation.REPLACE,
-    spectrum: ArrayLike | None = None,
-    energy: float = 0.5,
-    target_loss: float | None = None,
-    repeats: int | None = None,
-    seed: int = 0,
-    progress: bool = False,
-) -> Plan:
-    """Forecast the loss of every law on data of an assumed spectrum. No data are read and nothing is spent.
-
-    Parameters
-    ----------
-    n_rows, n_features, n_components : int
-        Public sizes: n (a guess where the relation keeps it private), d and k.
-    epsilon : float
-        The budget of one release with a public norm bound and without centering.
-    delta : float
-        0 is pure differential privacy.
-    relation : {"replace", "add_remove"}
-        The neighbouring relation.
-    spectrum : array_like of shape (n_features,), optional
-        Assumed eigenvalues, in any unit: of a public data set, or a guess; the power law 1, 1/2, 1/3, ... by
-        default. Taken from the private data it would be a leak.
-    energy : float
-        The mean squared norm of a row over the square of the norm bound, at most 1. Half as much costs as much as
-        half the rows.
-    target_loss : float, optional
-        A loss between 0 and 1, for which the rows and the epsilon are found that each law needs.
-    repeats : int, optional
-        Simulated fits, at least 2; by default 2000/d, within 10 to 100. A Markov chain gets 20 at most.
-    seed : int
-        Of the simulation. Nothing secret depends on it.
-    progress : bool
-        Show a progress bar, if a terminal is attached.
-
-    Returns
-    -------
-    Plan
-
-    Examples
-    --------
-    >>> answer = plan(n_rows=20_000, n_features=8, n_components=2, epsilon=0.5, target_loss=1e-6, repeats=20)
-    >>> answer.recommended, answer.auto
-    ('matrix_laplace', 'matrix_laplace')
-    >>> answer["matrix_laplace"].mean < answer["laplace"].mean < answer["random_projection"].mean
-    True
-    >>> answer["matrix_laplace"].rows_needed > 20_000
-    True
-    """
-    width = integer_between("n_features", n_features, 1)
-    k = integer_between("n_components", n_components, 1, width)
-    n_rows, epsilon = integer_between("n_rows", n_rows, 1, MOST_ROWS), budget_epsilon(epsilon)
-    delta, relation = probability_below_one("delta", delta), Relation.parse(relation)
-    public: dict[str, Any] = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta, "relation": relation}
-    return plan_of(
-        n_features=width,
-        n_components=k,
-        spectrum=spectrum,
-        energy=energy,
-        target_loss=target_loss,
-        repeats=repeats,
-        seed=seed,
-        progress=progress,
-        fits=None,
-        auto=choose_law(n_features=width, n_components=k, **public),
-        **public,
-    )
-
-
-def plan_of(
-    *,
-    n_rows: int,
-    n_features: int,
-    n_components: int | None,
-    epsilon: float,
-    delta: float,
-    relation: Relation,
-    spectrum: ArrayLike | None,
-    energy: float,
-    target_loss: float | None,
-    repeats: int | None,
-    seed: int,
-    progress: bool,
-    fits: Callable[[str, int, float], PlannedFit] | None,
-    auto: str,
-) -> Plan:
-    """Return the plan of fits that somebody knows; `plan` and `estimators.forecasting.forecast` have the parameters."""
-    repeats = max(10, min(100, 2000 // n_features)) if repeats is None else repeats
-    scenario = Scenario(
-        n_features,
-        n_components,
-        delta,
-        relation,
-        tuple(float(value) for value in normalized_spectrum(spectrum, n_features, energy)),
-        integer_between("repeats", repeats, 2),
-        integer_between("seed", seed, 0),
-        fits,
-    )
-    if target_loss is not None:
-        target_loss = _target(target_loss)
-    forecasts, left_out = [], {}
-    for name in tracked(LAWS, "laws", progress):
-        refusal = LAWS[name].refusal(scenario.delta_for(LAWS[name]))
-        if refusal is not None:
-            left_out[name] = refusal
-            continue
-        try:
-            forecast = scenario.forecast(name, n_rows, epsilon)
-        except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
-            left_out[name] = str(error)
-            continue
-        if target_loss is not None and forecast.as_asked:
-            forecast = replace(
-                forecast,
-                rows_needed=scenario.rows_for(name, epsilon, target_loss, n_rows),
-                epsilon_needed=scenario.epsilon_for(name, n_rows, target_loss, epsilon),
-            )
-        forecasts.append(forecast)
-    forecasts.sort(key=lambda forecast: forecast.mean)
-    if not any(forecast.as_asked for forecast in forecasts):
-        raise InvalidParameterError("No law can give this epsilon and delta; choose a larger epsilon.")
-    return Plan(n_rows, epsilon, scenario, target_loss, tuple(forecasts), left_out, auto)
-
-
-def _target(target_loss: float) -> float:
+def checked_target(target_loss: float) -> float:
+    """Return a loss between 0 and 1, or refuse it."""
     if not 0 < positive_number("target_loss", target_loss) < 1:
         raise InvalidParameterError("target_loss must lie between 0 and 1.")
     return float(target_loss)
@@ -292,3 +211,53 @@ def tracked(items: Iterable[T], what: str, progress: bool) -> Iterable[T]:
 
     console = Console(stderr=True)
     return track(list(items), what, console=console, transient=True) if console.is_terminal else items
+
+
+def smallest_meeting(
+    loss: Callable[[float], float], target: float, start: float, low: float, high: float
+) -> float | None:
+    """Return the smallest number at which a falling `loss` is at most `target`, to 5 %; None where there is none.
+
+    Works on logarithms, where the loss is nearly a straight line: false position, kept off the ends of the bracket.
+
+    Examples
+    --------
+    >>> 10 <= smallest_meeting(lambda rows: 1 / rows**2, 0.01, 1000.0, 1.0, 1e6) < 10.5
+    True
+    """
+
+    def excess(log_number: float) -> float:
+        try:
+            return math.log(max(loss(math.exp(log_number)), 1e-300) / target)
+        except EigenveilError:  # beyond what the law can be made for or fits into, or too few rows
+            return math.inf
+
+    bottom, top, step = math.log(low), math.log(high), math.log(2)
+    bad = good = min(max(math.log(start), bottom), top)
+    above = below = excess(good)
+    if math.isfinite(below):
+        step = max(step, abs(below) / 2)  # noise of 1/n makes losses of about 1/n^2
+    if below <= 0:
+        while (above := excess(bad := max(good - step, bottom))) <= 0:
+            if bad == bottom:
+                return low
+            good, below, step = bad, above, 2 * step
+    else:
+        while (below := excess(good := min(bad + step, top))) > 0:
+            if good == top:
+                return None
+            bad, above, step = good, below, 2 * step
+    while good - bad > SEARCH_PRECISION and below < -2 * SEARCH_PRECISION:  # a loss of 1/n^2 falls twice as fast
+        share = above / (above - below) if math.isfinite(above) else 0.5
+        # A little to the good side, so that the bracket closes from both ends.
+        middle = bad + min(max(share + SEARCH_PRECISION / (2 * (good - bad)), 0.1), 0.9) * (good - bad)
+        if (value := excess(middle)) <= 0:
+            good, below = middle, value
+        else:
+            bad, above = middle, value
+    return math.exp(good)
+
+
+def _two_digits_up(number: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return float(f"{math.ceil(number / unit - 1e-9) * unit:.3g}")

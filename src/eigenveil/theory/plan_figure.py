@@ -8,9 +8,8 @@ import numpy as np
 
 from ..figure_style import GREY, INK, SILVER, new_figure, styled
 from ..mechanisms.table import LAWS
-from .expected import Forecast
-from .forecast import EPSILON_RANGE, MOST_ROWS
-from .plan import Plan, tracked
+from .forecast import Forecast
+from .plan import EPSILON_RANGE, MOST_ROWS, Plan, tracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

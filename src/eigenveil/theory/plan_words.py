@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..display import notebook_grid, notebook_table
-from .expected import Forecast
+from .forecast import Forecast
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,15 +34,11 @@ def header(plan: "Plan") -> str:
     shares = ", ".join(f"{value / energy:.1%}" for value in scenario.spectrum[:4])
     target = "" if plan.target_loss is None else f", target loss {plan.target_loss:g}"
     k = "components above the noise" if scenario.n_components is None else f"{scenario.n_components} components"
-    rows = (
-        f", and a mean squared row norm of {energy:g} times the squared bound"
-        if scenario.fits is None
-        else f"\nRows: {plan.taken.preparation}"
-    )
     return (
         f"{plan.n_rows:,} rows of {scenario.n_features} features, {k}, "
         f"epsilon {plan.epsilon:g}, delta {scenario.delta:g}, {scenario.relation.value}{target}\n"
-        f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance{rows}"
+        f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance\n"
+        f"Rows: {plan.taken.preparation}"
     )
 
 
@@ -98,8 +94,7 @@ def footer(plan: "Plan") -> str:
     lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
     if plan.hopeless:
         lines.append("No law is clearly better than a random subspace: more rows or epsilon are needed.")
-    takes = 'law="auto" takes' if plan.scenario.fits is None else "The fit takes"
-    lines.append(f"Recommended: {plan.recommended}. {takes} {plan.auto}.")
+    lines.append(f"Recommended: {plan.recommended}. The fit takes {plan.auto}.")
     notes = _grouped({forecast.law: forecast.note for forecast in plan.forecasts if forecast.note})
     lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
     left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in plan.left_out.items()})
@@ -124,9 +119,7 @@ def _captured(forecast: Forecast) -> tuple[str, str]:
 
 
 def _width(half: float | None) -> str:
-    if half is None:
-        return ""
-    return "more than all" if half > 1 else f"{100 * half:.2g} %"
+    return "" if half is None else f"{100 * half:.2g} %"
 
 
 def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
