@@ -21,8 +21,8 @@ from rich.table import Table
 from eigenveil.mechanisms import LAWS, AdditiveLaw
 from eigenveil.mechanisms.additive import RealNoiseLaw
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-from eigenveil.sampling import wishart
 from eigenveil.sampling.randomness import secure_generator
+from eigenveil.sampling.wishart import wishart
 
 SIZES = (100, 500, 1000)
 BITS = 16

@@ -21,8 +21,10 @@ from rich.table import Table
 
 from eigenveil.mechanisms import LAWS
 from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
-from eigenveil.sampling import bingham, default_updates, matrix_bingham, wishart
+from eigenveil.sampling.bingham import bingham
+from eigenveil.sampling.matrix_bingham import default_updates, matrix_bingham
 from eigenveil.sampling.randomness import secure_generator
+from eigenveil.sampling.wishart import wishart
 
 DIMENSIONS = (10, 50, 100, 500)
 SUBSPACES = ((116, 4), (513, 8))

@@ -23,9 +23,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets
-from eigenveil import provenance
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import LAWS, CentralLaw
+
+from . import provenance
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # ignored by git

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil.figure_style import BLUE, BROWN, GREY, INK, new_figure, styled
-from eigenveil.sampling import matrix_bingham
+from eigenveil.sampling.matrix_bingham import matrix_bingham
 from eigenveil.theory import jmlr_figure_1, jmlr_theorem_15_rows
 
 from ..common import Cell, Results, Row, prose, save_figure, table

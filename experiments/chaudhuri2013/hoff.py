@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.sampling import effective_sample_size, matrix_bingham
-from eigenveil.sampling.matrix_bingham import HoffKernel, haar_orthogonal
+from eigenveil.sampling.matrix_bingham import HoffKernel, effective_sample_size, haar_orthogonal, matrix_bingham
 
 from ..common import CACHE, Cell, Results, prose, table
 from .utility import EPSILON, RESTARTS, SIZES, rows_of, second_moment

@@ -9,9 +9,9 @@ largest absolute value and rows by their norm, without privacy.
 import numpy as np
 
 from benchmarks import datasets
-from eigenveil import measures
 
 from ..common import Cell, Results
+from . import measures
 from .measures import COMPONENTS, LAWS, NO_NOISE, NORMAL, ONCE, READINGS, TABLES, entry, random_level
 from .page import section
 

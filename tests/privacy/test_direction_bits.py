@@ -11,7 +11,8 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.calibration import float_above
 from eigenveil.accounting.sensitivity import diagonal_l1
 from eigenveil.mechanisms import LAWS
-from eigenveil.sampling import bingham, matrix_bingham
+from eigenveil.sampling.bingham import bingham
+from eigenveil.sampling.matrix_bingham import matrix_bingham
 from statistical.constants import ALPHA
 
 GRID = 4**16

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 
 from eigenveil.audit import audit, epsilon_lower_bound
 from eigenveil.errors import EigenveilError, InvalidParameterError
-from eigenveil.sampling import bingham
+from eigenveil.sampling.bingham import bingham
 from helpers import refused
 from statistical.laws import follows
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.sampling import bingham
+from eigenveil.sampling.bingham import bingham
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.laws import follows
 

@@ -12,8 +12,9 @@ import scipy.stats
 from eigenveil import theory
 from eigenveil.mechanisms import LAWS
 from eigenveil.postprocess import fantope_components
-from eigenveil.sampling import bingham, wishart
+from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.randomness import seeded_generator
+from eigenveil.sampling.wishart import wishart
 from eigenveil.theory.bounds.ours import largest_singular, smallest_singular
 from statistical.constants import ALPHA
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil.sampling import wishart
 from eigenveil.sampling.randomness import seeded_generator
-from eigenveil.sampling.wishart import LazyChis, lazy_triangles
+from eigenveil.sampling.wishart import LazyChis, lazy_triangles, wishart
 from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB, N
 from statistical.laws import follows
 

@@ -8,18 +8,10 @@ import pytest
 from scipy import stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.sampling import (
-    bingham,
-    effective_sample_size,
-    matrix_bingham,
-    split_r_hat,
-)
-from eigenveil.sampling import (
-    matrix_bingham as gibbs,
-)
-from eigenveil.sampling import (
-    matrix_bingham as hoff,
-)
+from eigenveil.sampling import matrix_bingham as gibbs
+from eigenveil.sampling import matrix_bingham as hoff
+from eigenveil.sampling.bingham import bingham
+from eigenveil.sampling.matrix_bingham import effective_sample_size, matrix_bingham, split_r_hat
 from statistical.constants import ALPHA, PERTURB, N
 
 # The package exports a function of the same name, so the module is asked for by its path.

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.sampling import wishart
+from eigenveil.sampling.wishart import wishart
 from statistical.constants import ALPHA, PERTURB
 
 D, DEGREES, SCALE = 4, 5.5, 0.7

@@ -14,7 +14,7 @@ from ..accounting.sensitivity import diagonal_l1
 from ..errors import CapacityError, InvalidParameterError, positive_number
 from ..guarantee import DIRECTION_CAVEAT, FLOAT_CAVEAT, Guarantee, Numerics, Relation
 from ..numerics import FloatArray, IntArray
-from ..sampling import bingham
+from ..sampling.bingham import bingham
 from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
 from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity

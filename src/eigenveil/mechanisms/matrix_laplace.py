@@ -10,9 +10,8 @@ from ..accounting.calibration import float_above
 from ..accounting.sensitivity import nuclear
 from ..guarantee import Guarantee, Numerics, Relation
 from ..numerics import FloatArray
-from ..sampling import wishart
 from ..sampling.matrices import LazyMatrix
-from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference
+from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart
 from .additive import RealNoiseLaw
 
 

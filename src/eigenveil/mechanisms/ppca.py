@@ -9,9 +9,9 @@ from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
 from ..guarantee import Guarantee, Numerics, Relation
 from ..numerics import FloatArray, IntArray
-from ..sampling import matrix_bingham
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
+from ..sampling.matrix_bingham import matrix_bingham
 from .base import Integers, Values
 from .sampled import SamplingLaw, integer_directions, quadratic_forms
 

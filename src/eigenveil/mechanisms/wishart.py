@@ -12,7 +12,7 @@ from ..accounting.calibration import decimal_above, exact, float_above, safe_bou
 from ..errors import InvalidParameterError, truth_value
 from ..guarantee import Guarantee, Numerics, Relation
 from ..numerics import FloatArray
-from ..sampling import wishart
+from ..sampling.wishart import wishart
 from ..sampling.wishart import LazyWishart
 from .additive import RealNoiseLaw
 
