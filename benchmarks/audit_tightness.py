@@ -2,7 +2,7 @@
 
     python benchmarks/audit_tightness.py [--draws N] [--local-draws N] [--epsilons 0.1 1 3] [--output FILE.json]
 
-One audit for each line and epsilon, with the secure generator, at confidence 0.99. Where delta is 0.01 the law
+One audit for each line and epsilon, with the secure generator, at confidence 0.99. Where delta is 0.01 the mechanism
 was made with it and is audited at it. Results are written after every audit; those already in FILE.json are not
 repeated.
 """
@@ -17,14 +17,14 @@ from rich.table import Table
 
 from eigenveil.audit import audit
 from eigenveil.local import LocalProtocol
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 
 LOCAL = (("double_cap", "unit"), ("double_cap", "any"), ("one_bit", "unit"))
 # Name, features, delta, relation; one component.
 CENTRAL = (
-    ("frobenius", 1, 0.0, "add_remove"),
-    ("matrix_laplace", 1, 0.0, "add_remove"),
-    ("wishart", 1, 0.01, "add_remove"),
+    ("frobenius", 1, 0.0, "add_or_remove_one"),
+    ("matrix_laplace", 1, 0.0, "add_or_remove_one"),
+    ("wishart", 1, 0.01, "add_or_remove_one"),
     ("laplace", 2, 0.0, "replace"),
     ("frobenius", 2, 0.0, "replace"),
     ("matrix_laplace", 2, 0.0, "replace"),
@@ -40,12 +40,12 @@ def cases(arguments: argparse.Namespace) -> dict[str, tuple[Any, int]]:
     found: dict[str, tuple[Any, int]] = {}
     for epsilon in arguments.epsilons:
         for name, norms in LOCAL:
-            protocol = LocalProtocol(2, epsilon, law=name, row_norms=norms)
+            protocol = LocalProtocol(2, epsilon, mechanism=name, row_norms=norms)
             found[f"local:{name}, {norms} rows|{epsilon}"] = protocol, arguments.local_draws
-        for name, d, delta, relation in CENTRAL:
-            settings = {"epsilon": epsilon, "delta": delta, "n_features": d, "n_components": 1, "relation": relation}
-            law = LAWS[name](**settings)  # type: ignore[arg-type]
-            found[f"{name}, d = {d}, {relation}|{epsilon}"] = law, arguments.draws
+        for name, d, delta, adjacency in CENTRAL:
+            settings = {"epsilon": epsilon, "delta": delta, "n_features": d, "n_components": 1, "adjacency": adjacency}
+            mechanism = MECHANISMS[name](**settings)  # type: ignore[arg-type]
+            found[f"{name}, d = {d}, {adjacency}|{epsilon}"] = mechanism, arguments.draws
     return found
 
 

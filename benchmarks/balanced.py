@@ -1,9 +1,9 @@
-"""What balancing gains `matrix_laplace` under replace: the noise of the balanced law beside that of the product form.
+"""What balancing gains `matrix_laplace` under replace: the noise of the balanced mechanism beside that of the product form.
 
 python benchmarks/balanced.py [--draws 2000] [--widths 1 2 5 10 50]
 
 Standard deviations at epsilon 1, for rows of norm 1: beside the diagonal, of the trace (the total variance) and of the
-largest eigenvalue of the noise, from draws of both laws; the ratios of variances are balanced over product form.
+largest eigenvalue of the noise, from draws of both mechanisms; the ratios of variances are balanced over product form.
 """
 
 import argparse
@@ -12,14 +12,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 
 
 def measured(d: int, calibration: str, draws: int, seed: int) -> np.ndarray:
     """Return the variances beside the diagonal and of the trace, and the mean largest eigenvalue."""
-    law = LAWS["matrix_laplace"](epsilon=1.0, n_features=d, calibration=calibration)
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=d, calibration=calibration)
     generator = np.random.default_rng(seed)
-    noise = np.stack([law.simulated_noise(generator) for _ in range(draws)])
+    noise = np.stack([mechanism.simulated_noise(generator) for _ in range(draws)])
     beside = noise[:, 0, 1].var() if d > 1 else np.nan
     return np.array([beside, np.trace(noise, axis1=1, axis2=2).var(), np.linalg.eigvalsh(noise)[:, -1].mean()])
 

@@ -1,7 +1,7 @@
-"""Where sampling beats adding noise: loss against n * epsilon / d, for pure laws; the evidence behind "auto".
+"""Where sampling beats adding noise: loss against n * epsilon / d, for pure mechanisms; the evidence behind "auto".
 
 Run `python benchmarks/choosing.py [--draws 40] [--output FILE.json] [--plot FILE.png]`. The loss of directions V is
-1 - qF(V)/qF(best), averaged over draws of the exact laws, for rows of norm at most 1: Gaussian ones of given spectrum
+1 - qF(V)/qF(best), averaged over draws of the exact mechanisms, for rows of norm at most 1: Gaussian ones of given spectrum
 (epsilon = 1, n moves), and real tables (n is theirs, epsilon moves). A crossing is where adding noise overtakes.
 """
 
@@ -20,7 +20,7 @@ from datasets import available, load
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
 from eigenveil.figure_style import GREY, new_figure, styled
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
@@ -46,9 +46,10 @@ def spectra(d: int) -> dict[str, np.ndarray]:
 def mean_loss(name: str, moments: SecondMoments, k: int, epsilon: float, draws: int) -> float:
     truth = moments.gram.astype(np.float64)
     best = captured_variance(truth, top_components(truth, k))
-    law = LAWS[name](epsilon=epsilon, n_features=truth.shape[0], n_components=k, accept_inexact=True)
+    mechanism = MECHANISMS[name](epsilon=epsilon, n_features=truth.shape[0], n_components=k, accept_inexact=True)
     losses = [
-        1 - captured_variance(truth, release(law, moments, generator=seeded_generator(1000 + j)).components) / best
+        1
+        - captured_variance(truth, release(mechanism, moments, generator=seeded_generator(1000 + j)).components) / best
         for j in range(draws)
     ]
     return float(np.mean(losses))

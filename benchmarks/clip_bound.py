@@ -1,7 +1,7 @@
 """The private norm bound, before and now: error of the released second moment and loss of its components.
 
 Before: the rung of a ladder of sqrt(2) near the 0.8 quantile of the norms, by permute-and-flip, written again here.
-Now: the library's. Rows are standardized without privacy, the law is `gaussian` in both cases, and a tenth of epsilon
+Now: the library's. Rows are standardized without privacy, the mechanism is `gaussian` in both cases, and a tenth of epsilon
 finds the bound. Errors are relative, in Frobenius norm, expected over the noise for every bound that was
 found; losses are shares of the variance that the best subspace captures. `unit` is the loss of rows of length 1, and a
 star stands where a fit of directions takes them.
@@ -18,23 +18,23 @@ from datasets import NAMES, available, load
 from eigenveil.errors import InvalidDataError
 from eigenveil.estimators.plan import check_enough, rows_beyond, too_few_to_clip
 from eigenveil.gate import choose_magnitudes
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
-from eigenveil.moments.counts import LADDER, MagnitudeCounts, RowSizes
+from eigenveil.moments.counts import NORM_GRID, MagnitudeCounts, RowSizes
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess.spectrum import top_components
 
 SHARE = Fraction(1, 10)
-OLD_LADDER = 2.0 ** (np.arange(-60, 61) / 2)
+OLD_NORM_GRID = 2.0 ** (np.arange(-60, 61) / 2)
 
 
 def old_bound(norms, epsilon, rng):
     """Return the rung that permute-and-flip finds at the 0.8 quantile: the largest score plus exponential noise."""
-    counts = np.searchsorted(np.sort(norms), OLD_LADDER, side="right")
+    counts = np.searchsorted(np.sort(norms), OLD_NORM_GRID, side="right")
     target = 0.8 * len(norms)
     before = np.append(-np.inf, counts[:-1]) - target
     scores = -np.maximum(0, np.maximum(target - counts, before))
-    return OLD_LADDER[np.argmax(scores + rng.exponential(2 / epsilon, scores.size))]
+    return OLD_NORM_GRID[np.argmax(scores + rng.exponential(2 / epsilon, scores.size))]
 
 
 class Table:
@@ -58,15 +58,15 @@ class Table:
             self._moments[bound] = Y.T @ Y
         return self._moments[bound]
 
-    def error(self, bound, law):
+    def error(self, bound, mechanism):
         """Return the root of the expected squared error of the release, relative to the second moment."""
         d = len(self.C)
-        noise = bound**4 * law.off_diagonal_sd**2 * (d * (d - 1) + 2 * d)
+        noise = bound**4 * mechanism.off_diagonal_sd**2 * (d * (d - 1) + 2 * d)
         return np.sqrt(np.sum((self.moments(bound) - self.C) ** 2) + noise) / np.linalg.norm(self.C)
 
-    def loss(self, bound, law, rng):
+    def loss(self, bound, mechanism, rng):
         """Return the share of variance that the components of one release miss."""
-        noisy = self.moments(bound) + (1 if bound is None else bound**2) * law.simulated_noise(rng)
+        noisy = self.moments(bound) + (1 if bound is None else bound**2) * mechanism.simulated_noise(rng)
         best, found = (captured_variance(self.C, top_components(matrix, self.k)) for matrix in (self.C, noisy))
         return 1 - found / best
 
@@ -76,18 +76,21 @@ def compare(name, options, rng):
     table = Table(name, options.max_rows)
     n, d = table.X.shape
     share = SHARE * Fraction(str(options.epsilon))
-    law, whole = (
-        LAWS["gaussian"](epsilon=epsilon, delta=options.delta, n_features=d)
+    mechanism, whole = (
+        MECHANISMS["gaussian"](epsilon=epsilon, delta=options.delta, n_features=d)
         for epsilon in (options.epsilon - float(share), options.epsilon)
     )
     rule = RowRule(1.0)
-    beyond = rows_beyond(law, rule, share, n)
+    beyond = rows_beyond(mechanism, rule, share, n)
     counts = RowSizes(None, None).update(table.X)
     old = [old_bound(table.norms, float(share), rng) for _ in range(options.runs)]
     new = [float(choose_magnitudes(counts, beyond, share, rng)[0]) for _ in range(options.runs)]
-    errors = [[table.error(bound, law) for bound in bounds] for bounds in (old, new)]
-    best = min(table.error(rung, law) for rung in LADDER[(table.norms.min() < LADDER) & (table.norms.max() > LADDER)])
-    losses = [np.mean([table.loss(bound, law, rng) for bound in bounds]) for bounds in (old, new)]
+    errors = [[table.error(bound, mechanism) for bound in bounds] for bounds in (old, new)]
+    best = min(
+        table.error(candidate, mechanism)
+        for candidate in NORM_GRID[(table.norms.min() < NORM_GRID) & (table.norms.max() > NORM_GRID)]
+    )
+    losses = [np.mean([table.loss(bound, mechanism, rng) for bound in bounds]) for bounds in (old, new)]
     unit = np.mean([table.loss(None, whole, rng) for _ in range(options.runs)])
     star = "*" if n < too_few_to_clip(whole, rule, share) else " "
     try:

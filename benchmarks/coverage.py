@@ -1,10 +1,10 @@
 """Coverage of the 95 % intervals for the variance along released directions, cell by cell.
 
-python benchmarks/coverage.py [--features 5 20 64 200] [--laws gaussian matrix_laplace] [--rows clip signs]
+python benchmarks/coverage.py [--features 5 20 64 200] [--mechanisms gaussian matrix_laplace] [--statistic clipped signs]
                               [--sizes 1 3 10 30 100 1000] [--repeats 200] [--seed 0] [--output FILE.json]
 
-A cell is a law, a rule of the rows, a width d, a spectrum and a size n epsilon/d. The truth is a known matrix; noise of
-the law is added to it, and the release reads itself. Shown is how often the interval of the first, second and third
+A cell is a mechanism, a rule of the rows, a width d, a spectrum and a size n epsilon/d. The truth is a known matrix; noise of
+the mechanism is added to it, and the release reads itself. Shown is how often the interval of the first, second and third
 component, and that of the three together, held the true variance along the released directions; the median width of the
 first interval over the total variance; and the same coverage of the naive interval, eigenvalue +- 1.96 standard
 deviations of the noise, for the first component. With R repeats a coverage of 0.95 is told to +- 0.22/sqrt(R).
@@ -23,7 +23,7 @@ from rich.table import Table
 
 from eigenveil import Release
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS, CentralLaw
+from eigenveil.mechanisms import MECHANISMS, CentralMechanism
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.releases.origin import ComponentsRequest, Origin
 
@@ -44,24 +44,30 @@ def spectra(d: int) -> dict[str, np.ndarray]:
 
 def truth_of(rows: str, values: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return the matrix that components are of, and the mean over rows that leaves with noise."""
-    if rows == "signs":
+    if rows == "kendall":
         correlation = scipy.stats.random_correlation.rvs(values * values.size, random_state=generator)
         return correlation, 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1))
     return np.diag(values), np.diag(values)
 
 
-def released(law: CentralLaw, rule: RowRule, mean: np.ndarray, noise: np.ndarray, n: float) -> Release:
+def released(mechanism: CentralMechanism, rule: RowRule, mean: np.ndarray, noise: np.ndarray, n: float) -> Release:
     """Return the release of a mean over n rows with this noise on the sum."""
     matrix = n * mean + noise * rule.reach_squared
-    origin = Origin(law=law.name, parameters=law.parameters(), rows=rule, n_rows=round(n), request=ComponentsRequest(K))
-    return Release({"matrix": np.rint(matrix / UNIT).astype(np.int64)}, {"matrix": UNIT}, law.guarantee(), origin)
+    origin = Origin(
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        row_rule=rule,
+        n_rows=round(n),
+        request=ComponentsRequest(K),
+    )
+    return Release({"matrix": np.rint(matrix / UNIT).astype(np.int64)}, {"matrix": UNIT}, mechanism.guarantee(), origin)
 
 
 def cell(releases: Iterator[Release], truth: np.ndarray) -> dict[str, list[float]]:
     """Return coverages of the intervals of components and their total, of the naive one, and the width of the first."""
     held, naive, width = [], [], []
     for release in releases:
-        found = release.variances_by_law(K).first(K)
+        found = release.variances_by_distribution(K).first(K)
         directions = release._leading[1][:K]
         along = np.einsum("ki,ij,kj->k", directions, truth, directions)
         ends = np.vstack([found.interval, found.total_interval[-1:]])
@@ -73,19 +79,21 @@ def cell(releases: Iterator[Release], truth: np.ndarray) -> dict[str, list[float
 
 
 def cells(
-    law_name: str, rows: str, d: int, sizes: list[float], repeats: int, seed: int
+    mechanism_name: str, rows: str, d: int, sizes: list[float], repeats: int, seed: int
 ) -> Iterator[tuple[str, float, dict]]:
     """Yield spectrum, size and what was found, on common noise for all of them."""
-    generator = np.random.default_rng([seed, d, len(law_name), len(rows)])
-    law = LAWS[law_name](epsilon=1.0, delta=DELTA if LAWS[law_name].needs_delta else 0.0, n_features=d)
-    rule = RowRule(np.sqrt(d), rows=rows, comparisons=8) if rows == "signs" else RowRule(1.0)
-    noises = [law.simulated_noise(generator) for _ in range(repeats)]
+    generator = np.random.default_rng([seed, d, len(mechanism_name), len(rows)])
+    mechanism = MECHANISMS[mechanism_name](
+        epsilon=1.0, delta=DELTA if MECHANISMS[mechanism_name].needs_delta else 0.0, n_features=d
+    )
+    rule = RowRule(np.sqrt(d), statistic=rows, comparisons=8) if rows == "kendall" else RowRule(1.0)
+    noises = [mechanism.simulated_noise(generator) for _ in range(repeats)]
     for name, values in spectra(d).items():
         truth, mean = truth_of(rows, values, generator)
         for size in sizes:
-            n = size * d / law.epsilon
+            n = size * d / mechanism.epsilon
             # Rounding n to a whole number would change the noise: take the noise of the whole number.
-            made = (released(law, rule, mean, noise, round(n)) for noise in noises)
+            made = (released(mechanism, rule, mean, noise, round(n)) for noise in noises)
             yield name, size, cell(made, truth)
 
 
@@ -93,8 +101,8 @@ def main() -> None:
     """Print one line a cell, and which of them are below."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=int, nargs="+", default=[5, 20, 64, 200])
-    parser.add_argument("--laws", nargs="+", default=["gaussian", "matrix_laplace"])
-    parser.add_argument("--rows", nargs="+", default=["clip", "signs"])
+    parser.add_argument("--mechanisms", nargs="+", default=["gaussian", "matrix_laplace"])
+    parser.add_argument("--rows", nargs="+", default=["clipped", "kendall"])
     parser.add_argument("--sizes", type=float, nargs="+", default=[1, 3, 10, 30, 100, 1000])
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -103,10 +111,10 @@ def main() -> None:
     warnings.simplefilter("ignore", NoiseWarning)
     console = Console(width=140)
     everything, low = [], 0
-    for law in options.laws:
+    for mechanism in options.mechanisms:
         for rows in options.rows:
             for d in options.features:
-                table = Table(title=f"{law}, {rows}, d = {d}, {options.repeats} repeats")
+                table = Table(title=f"{mechanism}, {rows}, d = {d}, {options.repeats} repeats")
                 for column in (
                     "spectrum",
                     "n epsilon/d",
@@ -118,11 +126,13 @@ def main() -> None:
                     "naive 1st",
                 ):
                     table.add_column(column, justify="right")
-                for spectrum, size, found in cells(law, rows, d, options.sizes, options.repeats, options.seed):
+                for spectrum, size, found in cells(mechanism, rows, d, options.sizes, options.repeats, options.seed):
                     shown = [f"{one:.3f}" if one >= LEAST else f"[red]{one:.3f}[/red]" for one in found["held"]]
                     low += sum(one < LEAST for one in found["held"])
                     table.add_row(spectrum, f"{size:g}", *shown, f"{found['width']:.3f}", f"{found['naive']:.3f}")
-                    everything.append({"law": law, "rows": rows, "d": d, "spectrum": spectrum, "size": size, **found})
+                    everything.append(
+                        {"mechanism": mechanism, "rows": rows, "d": d, "spectrum": spectrum, "size": size, **found}
+                    )
                 console.print(table)
     total = sum(len(one["held"]) for one in everything)
     console.print(f"{low} of {total} coverages below {LEAST}; the lowest {min(min(e['held']) for e in everything):.3f}")

@@ -4,7 +4,7 @@
     python benchmarks/coverage_entries.py --repeats 1000 --features 5
 
 Gaussian rows, a correlated covariance of unit variances, a bound that clips next to nothing: simulated on the level of
-matrices, with the noise of the law. "data" is the covariance of the rows, "population" that of the law they come from.
+matrices, with the noise of the mechanism. "data" is the covariance of the rows, "population" that of the mechanism they come from.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error
 from eigenveil.postprocess.loadings import loading_errors
 from eigenveil.postprocess.regression import regression_intervals
@@ -36,25 +36,27 @@ def sampled(covariance, n, generator):
     return root @ root.T / n
 
 
-def error_of(law, unit, level):
-    facts, error = law.noise_facts(), plain_error(law.n_features, 1.0, level=level)
-    extra = np.full(law.n_features, facts.diagonal_extra * unit**2)
+def error_of(mechanism, unit, level):
+    facts, error = mechanism.noise_facts(), plain_error(mechanism.n_features, 1.0, level=level)
+    extra = np.full(mechanism.n_features, facts.diagonal_extra * unit**2)
     known = {"beside": facts.off_variance * unit**2, "shared": facts.shared_variance * unit**2, "extra": extra}
-    return replace(error, **known, quantiles=law.noise_quantiles(level), common_size=law.common_size)
+    return replace(error, **known, quantiles=mechanism.noise_quantiles(level), common_size=mechanism.common_size)
 
 
 def cell(name, d, strength, n, repeats):
     """Return coverages by kind for data and population, the share of regressions that are determined, and widths."""
     generator, covariance = np.random.default_rng([d, int(strength)]), truth(d)
-    law = LAWS[name](epsilon=strength * d / n, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=d)
+    mechanism = MECHANISMS[name](
+        epsilon=strength * d / n, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=d
+    )
     unit = 2.2 * d / n
-    error, wider = error_of(law, unit, 0.95), error_of(law, unit, 1 - 0.05 / 3)
+    error, wider = error_of(mechanism, unit, 0.95), error_of(mechanism, unit, 1 - 0.05 / 3)
     beside, diagonal, k = np.triu_indices(d, 1), np.diag_indices(d), min(d, 3)
     held = {of: {kind: [] for kind in KINDS} for of in ("data", "population")}
     width, determined = [], []
     for _ in range(repeats):
         data = sampled(covariance, n, generator)
-        matrix = data + law.simulated_noise(generator) * unit
+        matrix = data + mechanism.simulated_noise(generator) * unit
         values, vectors = np.linalg.eigh(matrix)
         for of, true, share in (("data", data, 0.0), ("population", covariance, 1 / n)):
             sizes = np.sqrt(np.diag(true))
@@ -84,12 +86,12 @@ def main():
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--features", type=int, nargs="+", default=[5, 20])
-    parser.add_argument("--laws", nargs="+", default=["gaussian", "matrix_laplace"])
+    parser.add_argument("--mechanisms", nargs="+", default=["gaussian", "matrix_laplace"])
     parser.add_argument("--strengths", type=float, nargs="+", default=[10, 100, 1000, 3000], help="n epsilon / d")
     asked = parser.parse_args()
-    print("| law | d | nε/d |", " | ".join(KINDS), "| determined | correlation ± |")
+    print("| mechanism | d | nε/d |", " | ".join(KINDS), "| determined | correlation ± |")
     print("|" + " --- |" * (len(KINDS) + 5))
-    for name in asked.laws:
+    for name in asked.mechanisms:
         for d in asked.features:
             for strength in asked.strengths:
                 shares, determined, width = cell(name, d, strength, asked.rows, asked.repeats)

@@ -2,7 +2,7 @@
 
 `load(name)` returns rows of norm at most 1. A feature with q values becomes q indicators, every feature is divided by
 its largest absolute value, and all rows by the largest row norm. **This reads the data without privacy**, as the paper
-does: it makes laws comparable, and is no way to choose a bound for a private fit.
+does: it makes mechanisms comparable, and is no way to choose a bound for a private fit.
 
 The files are looked for in the folder that EIGENVEIL_DATA names, else in ../shared/datasets beside the checkout. The
 prepared rows are kept in EIGENVEIL_CACHE, else in a folder of the system's temporary directory.

@@ -20,15 +20,15 @@ from eigenveil.federation import Round, SiteKeys, combine, contribute, invite
 from eigenveil.federation.site import site_moments
 from moments import seconds
 
-PARAMETERS = {"gaussian": {"law": "gaussian", "delta": 1e-6}, "matrix_laplace": {"law": "matrix_laplace"}}
+PARAMETERS = {"gaussian": {"mechanism": "gaussian", "delta": 1e-6}, "matrix_laplace": {"mechanism": "matrix_laplace"}}
 GOAL = 3.0
 
 
-def closed_round(law: str, n_sites: int, d: int, folder: Path) -> tuple[Round, list[Path]]:
+def closed_round(mechanism: str, n_sites: int, d: int, folder: Path) -> tuple[Round, list[Path]]:
     """Return a round, and the files of the keys of its sites."""
     columns = {str(position): {"range": [-4, 4]} for position in range(d)}
     schema = Schema.from_dict({"version": 1, "columns": columns})
-    model = PrivatePCA(10, epsilon=1.0, schema=schema, center=False, **PARAMETERS[law])
+    model = PrivatePCA(10, epsilon=1.0, schema=schema, center=False, **PARAMETERS[mechanism])
     draft = invite(model, [f"site {number}" for number in range(n_sites)])
     keys = [SiteKeys.create(site, draft.terms) for site in draft.terms.invited]
     copies = [own.join(draft) for own in keys]
@@ -36,12 +36,12 @@ def closed_round(law: str, n_sites: int, d: int, folder: Path) -> tuple[Round, l
     return copies[0].close(copies[1:]), files
 
 
-def timed(law: str, n_sites: int, n_rows: int, d: int) -> dict[str, float]:
+def timed(mechanism: str, n_sites: int, n_rows: int, d: int) -> dict[str, float]:
     """Return seconds and bytes of one whole round, in which all sites have the same rows."""
     X = np.random.default_rng(0).standard_normal((n_rows, d))
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        agreed, keys = closed_round(law, n_sites, d, folder)
+        agreed, keys = closed_round(mechanism, n_sites, d, folder)
         held = {}
         own = seconds(lambda: held.update(moments=site_moments(agreed, X)))
         sent = [folder / f"{number}.contribution" for number in range(n_sites)]
@@ -63,17 +63,17 @@ def main() -> None:
     n_sites, n_rows, d = (5, 5_000, 40) if arguments.quick else (50, 100_000, 500)
     numbers: dict[str, dict[str, float]] = {}
     print(f"{n_sites} sites, {n_rows:,} rows each, d = {d}; over the site's own moments, goal {GOAL:g}")
-    for law in PARAMETERS:
-        runs = [timed(law, n_sites, n_rows, d) for _ in range(arguments.rounds)]
-        numbers[law] = {
+    for mechanism in PARAMETERS:
+        runs = [timed(mechanism, n_sites, n_rows, d) for _ in range(arguments.rounds)]
+        numbers[mechanism] = {
             "contribution / moments": median(run["contribution"] / run["moments"] for run in runs),
             "combination / moments": median(run["combination"] / run["moments"] for run in runs),
             "moments, seconds": median(run["moments"] for run in runs),
             "bytes a site": runs[0]["bytes"],
             "bytes beyond 8 d(d+1)/2": runs[0]["bytes"] - 4 * d * (d + 1),
         }
-        for name, value in numbers[law].items():
-            print(f"{law:16} {name:26} {value:,.2f}")
+        for name, value in numbers[mechanism].items():
+            print(f"{mechanism:16} {name:26} {value:,.2f}")
     if arguments.output:
         arguments.output.write_text(json.dumps(numbers, indent=2) + "\n")
 

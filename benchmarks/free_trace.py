@@ -3,12 +3,12 @@
 python benchmarks/free_trace.py [--sets wine digits] [--epsilons 0.1 1 3] [--runs 20] [--output FILE.json]
 
 Replace: the error of the total variance, of the share of the first component and of the shrunk covariance, without the
-released trace (the law before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a release
+released trace (the mechanism before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a release
 reads itself; "projected" is the projection on positive semidefinite matrices of the released trace. Errors are root
 mean squares over the runs; the last column of a pair is new over old.
 
 Add/remove: the standard deviation of the number of rows and of a variance of a quarter, in units of 1/mu, by width:
-with a paid count, with the free number alone, and as the law does it.
+with a paid count, with the free number alone, and as the mechanism does it.
 """
 
 import argparse
@@ -78,10 +78,10 @@ def count_errors(d: int, runs: int, seed: int) -> dict[str, tuple[float, float]]
     generator, v = np.random.default_rng(seed), float(TYPICAL_VARIANCE)
     results = {}
     for name in ("tight", "traced"):
-        law = Gaussian(epsilon=1.0, delta=DELTA, n_features=d, relation="add_remove", calibration=name)
-        drawn = [law.simulated_errors(generator) for _ in range(runs)]
+        mechanism = Gaussian(epsilon=1.0, delta=DELTA, n_features=d, adjacency="add_or_remove_one", calibration=name)
+        drawn = [mechanism.simulated_errors(generator) for _ in range(runs)]
         errors = np.array([(rows, noise[0, 0] - v * rows) for noise, rows in drawn])
-        results[name] = tuple(np.sqrt(np.mean(errors**2, axis=0)) * law.total_mu())
+        results[name] = tuple(np.sqrt(np.mean(errors**2, axis=0)) * mechanism.total_mu())
     results["free alone, by formula"] = math.sqrt(d + 1), math.sqrt(1 - 2 * v + v**2 * (d + 1))
     return results
 
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, list[dict[str, object]]] = {"replace": [], "add_remove": []}
+    results: dict[str, list[dict[str, object]]] = {"replace": [], "add_or_remove_one": []}
     table = Table(title=f"Replace, delta {DELTA:g}: relative errors without and with the trace")
     for column in ("set", "n", "d", "epsilon", "what", "without", "with", "ratio"):
         table.add_column(column, justify="right")
@@ -111,7 +111,7 @@ def main() -> None:
         table.add_column(column, justify="right")
     for d in WIDTHS:
         errors = count_errors(d, 100 * arguments.runs if d <= 100 else 20 * arguments.runs, arguments.seed)
-        results["add_remove"].append({"d": d, **errors})
+        results["add_or_remove_one"].append({"d": d, **errors})
         ways = [errors[name] for name in ("tight", "free alone, by formula", "traced")]
         table.add_row(str(d), *(f"{way[i]:.2f}" for i in (0, 1) for way in ways))
     Console(width=120).print(table)

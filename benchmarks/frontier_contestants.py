@@ -48,7 +48,7 @@ def eigenveil(
     shared = {
         "epsilon": budget.epsilon,
         "delta": budget.delta,
-        "rows": "clip",
+        "statistic": "clipped",
         "center": False,
         "norm_bound": options.pop("radius", None),
         "random_state": int(rng.integers(2**31)),
@@ -67,14 +67,14 @@ def eigenveil(
     return found
 
 
-def by_law(law: str, **options: Any) -> Callable[..., Errors]:
-    """Return draws of one named law of the library, directions only where it releases nothing else."""
+def by_mechanism(mechanism: str, **options: Any) -> Callable[..., Errors]:
+    """Return draws of one named mechanism of the library, directions only where it releases nothing else."""
 
     def draw(
         table: Table, budget: Budget, rng: np.random.Generator, measures: tuple[str, ...], radius: float
     ) -> Errors:
         wanted = tuple(m for m in measures if m != "matrix")
-        return eigenveil(table, budget, rng, wanted, radius=radius, law=law, law_options=options)
+        return eigenveil(table, budget, rng, wanted, radius=radius, mechanism=mechanism, mechanism_options=options)
 
     return draw
 
@@ -148,8 +148,8 @@ CONTESTANTS = {
         {"batches": (5, 2, 20, 100), "step": (2.0, 0.5, 10.0, 50.0), "decay": (1.0, 0.1)},
         APPROXIMATE,
     ),
-    # Published laws of which the library has the exact or the Markov chain sampler.
-    "PPCA": Contestant(by_law("ppca", accept_inexact=True), deltas=PURE, widest=WIDEST_SAMPLED, slow=True),
-    "eigenvector sampling": Contestant(by_law("eigenvector_sampling"), deltas=PURE, widest=WIDEST_SAMPLED),
+    # Published mechanisms of which the library has the exact or the Markov chain sampler.
+    "PPCA": Contestant(by_mechanism("ppca", accept_inexact=True), deltas=PURE, widest=WIDEST_SAMPLED, slow=True),
+    "eigenvector sampling": Contestant(by_mechanism("eigenvector_sampling"), deltas=PURE, widest=WIDEST_SAMPLED),
     "nothing": Contestant(nothing, clips=False),
 }

@@ -1,6 +1,6 @@
 """The local model: bytes against error against epsilon, and how fast a server aggregates.
 
-    python benchmarks/local.py error      [--output error.json]   four laws, synthetic rows and covertype
+    python benchmarks/local.py error      [--output error.json]   four mechanisms, synthetic rows and covertype
     python benchmarks/local.py variance                           one direction, subspaces, double_cap: formulas, time
     python benchmarks/local.py target                             double_cap against gaussian at d = 20, epsilon = 1
     python benchmarks/local.py throughput                         100,000 reports at d = 40, with peak memory
@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, law_of, simulate
+from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, mechanism_of, simulate
 from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.wire import to_line
 from eigenveil.metrics import subspace_distance
@@ -33,7 +33,7 @@ from eigenveil.sampling.randomness import secure_generator
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-6
-LAWS = {"double_cap": 0.0, "one_bit": 0.0, "gaussian": DELTA, "gaussian_paper": DELTA}
+MECHANISMS = {"double_cap": 0.0, "one_bit": 0.0, "gaussian": DELTA, "gaussian_paper": DELTA}
 K = 2
 console = Console()
 
@@ -76,19 +76,19 @@ def run_error(arguments: argparse.Namespace) -> None:
         n, d = rows.shape
         chance = float(np.sqrt(2 * K * (1 - K / d)))
         table = Table(title=f"{name}: n = {n:,}, d = {d}, k = {K}; no information is {chance:.2f}")
-        for column in ("law", "bytes", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
+        for column in ("mechanism", "bytes", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
             table.add_column(column, justify="right")
-        for law, delta in LAWS.items():
+        for mechanism, delta in MECHANISMS.items():
             medians = []
             for epsilon in EPSILONS:
-                protocol = LocalProtocol(d, epsilon, delta, law=law)
+                protocol = LocalProtocol(d, epsilon, delta, mechanism=mechanism)
                 medians.append(float(np.median(errors_of(rows, protocol, arguments.repeats))))
             size = protocol.report_bytes
             results.append(
-                {"data": name, "n": n, "d": d, "chance": chance, "law": law, "bytes": size}
+                {"data": name, "n": n, "d": d, "chance": chance, "mechanism": mechanism, "bytes": size}
                 | {"delta": delta, "epsilons": EPSILONS, "errors": medians}
             )
-            table.add_row(law, f"{size:,}", *(f"{error:.3f}" for error in medians))
+            table.add_row(mechanism, f"{size:,}", *(f"{error:.3f}" for error in medians))
         console.print(table)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1))
@@ -100,36 +100,43 @@ def run_variance(arguments: argparse.Namespace) -> None:
     table = Table(
         title="E|S - xx'|^2/d^2 of one report, unit rows; in brackets: over one direction's, inverted for variances"
     )
-    for column in ("d", "law", *(f"ε = {epsilon:g}" for epsilon in epsilons), "encode µs", "fold µs", "encode 1 µs"):
+    for column in (
+        "d",
+        "mechanism",
+        *(f"ε = {epsilon:g}" for epsilon in epsilons),
+        "encode µs",
+        "fold µs",
+        "encode 1 µs",
+    ):
         table.add_column(column, justify="right")
     for d in (10, 20, 100, 1000):
         ranks = sorted({1, *(rank for rank in (5, 10, 25) if d >= 100), min(d // 2, 50)})
         first = direction = None
-        for law, rank in (*(("one_bit", rank) for rank in ranks), ("double_cap", 1)):
-            protocols = [LocalProtocol(d, e, law=law, rank=rank, row_norms="unit") for e in epsilons]
-            variances = np.array([law_of(protocol).variance() for protocol in protocols]) / d**2
+        for mechanism, rank in (*(("one_bit", rank) for rank in ranks), ("double_cap", 1)):
+            protocols = [LocalProtocol(d, e, mechanism=mechanism, rank=rank, row_norms="unit") for e in epsilons]
+            variances = np.array([mechanism_of(protocol).variance() for protocol in protocols]) / d**2
             times = np.array(seconds_of(protocols[1])) * 1e6
             first, direction = (variances, times) if first is None else (first, direction)
             cells = (f"{v:.3g} ({f / v:.2f})" for v, f in zip(variances, first, strict=True))
             times = (f"{t:,.0f} ({t / f:.1f})" for t, f in zip(times, direction, strict=True))
-            table.add_row(str(d), f"{law}, rank {rank}" if law == "one_bit" else law, *cells, *times)
+            table.add_row(str(d), f"{mechanism}, rank {rank}" if mechanism == "one_bit" else mechanism, *cells, *times)
         table.add_section()
     console.print(table)
 
 
 def seconds_of(protocol: LocalProtocol, size: int = 500) -> tuple[float, float, float]:
     """Return the processor time of a report: encoded among many, folded among many, encoded alone."""
-    law, generator = law_of(protocol), secure_generator()
+    mechanism, generator = mechanism_of(protocol), secure_generator()
     rows = on_grid(protocol, np.random.default_rng(0).standard_normal((size, protocol.n_features)))
     ids = new_ids(size, generator)
-    law.fold(law.perturb(rows[:2], ids[:2], generator), ids[:2])  # what is computed once
+    mechanism.fold(mechanism.perturb(rows[:2], ids[:2], generator), ids[:2])  # what is computed once
     times = [time.process_time()]
-    payloads = law.perturb(rows, ids, generator)
+    payloads = mechanism.perturb(rows, ids, generator)
     times.append(time.process_time())
-    law.fold(payloads, ids)
+    mechanism.fold(payloads, ids)
     times.append(time.process_time())
     for i in range(20):
-        law.perturb(rows[i : i + 1], ids[i : i + 1], generator)
+        mechanism.perturb(rows[i : i + 1], ids[i : i + 1], generator)
     times.append(time.process_time())
     return (times[1] - times[0]) / size, (times[2] - times[1]) / size, (times[3] - times[2]) / 20
 
@@ -137,24 +144,24 @@ def seconds_of(protocol: LocalProtocol, size: int = 500) -> tuple[float, float, 
 def run_target(arguments: argparse.Namespace) -> None:
     rows = spiked(100_000, 20)
     table = Table(title="Subspace error at d = 20, k = 2, n = 100,000, epsilon = 1: median and quartiles")
-    for column in ("law", "delta", "error", "quartiles", "over double_cap's"):
+    for column in ("mechanism", "delta", "error", "quartiles", "over double_cap's"):
         table.add_column(column, justify="right")
     first = None
-    for law, delta in (("double_cap", 0.0), ("one_bit", 0.0), *(("gaussian", delta) for delta in (1e-6, 1e-4))):
-        errors = errors_of(rows, LocalProtocol(20, 1.0, delta, law=law), arguments.repeats)
+    for mechanism, delta in (("double_cap", 0.0), ("one_bit", 0.0), *(("gaussian", delta) for delta in (1e-6, 1e-4))):
+        errors = errors_of(rows, LocalProtocol(20, 1.0, delta, mechanism=mechanism), arguments.repeats)
         low, middle, high = np.quantile(errors, [0.25, 0.5, 0.75])
         first = middle if first is None else first
-        table.add_row(law, f"{delta:g}", f"{middle:.3f}", f"{low:.3f}-{high:.3f}", f"{middle / first:.2f}")
+        table.add_row(mechanism, f"{delta:g}", f"{middle:.3f}", f"{low:.3f}-{high:.3f}", f"{middle / first:.2f}")
     console.print(table)
 
 
 def run_throughput(arguments: argparse.Namespace) -> None:
     table = Table(title="d = 40; rates in reports per second of processor time, so that a busy machine counts less")
-    for column in ("law", "encode one", "encode many", "reports", "aggregate", "durable", "peak MB"):
+    for column in ("mechanism", "encode one", "encode many", "reports", "aggregate", "durable", "peak MB"):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory() as folder:
-        for law, delta in LAWS.items():
-            protocol = LocalProtocol(40, 1.0, delta, law=law)
+        for mechanism, delta in MECHANISMS.items():
+            protocol = LocalProtocol(40, 1.0, delta, mechanism=mechanism)
             protocol.save(Path(folder, "protocol.json"))
             sizes = (arguments.reports // 10, arguments.reports)
             if delta:
@@ -172,7 +179,7 @@ def run_throughput(arguments: argparse.Namespace) -> None:
                         file.writelines(map(to_line, encode_many(protocol, block)))
                 many = size / (time.process_time() - start)
                 speeds, peak = [], 0
-                for state in ("", str(Path(folder, f"{law}{size}.db"))):
+                for state in ("", str(Path(folder, f"{mechanism}{size}.db"))):
                     command = [sys.executable, __file__, "aggregate-once", "--folder", folder, "--state", state]
                     done = subprocess.run(command, capture_output=True, text=True, check=True)
                     seconds, accepted, memory = json.loads(done.stdout)
@@ -180,7 +187,7 @@ def run_throughput(arguments: argparse.Namespace) -> None:
                     speeds.append(size / seconds)
                     peak = max(peak, memory)
                 table.add_row(
-                    law, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", *(f"{s:,.0f}" for s in speeds), f"{peak:.0f}"
+                    mechanism, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", *(f"{s:,.0f}" for s in speeds), f"{peak:.0f}"
                 )
     console.print(table)
 
@@ -198,11 +205,11 @@ def run_sparse(arguments: argparse.Namespace) -> None:
     from eigenveil.estimators.local_pca import LocalSparsePCA
 
     table = Table(title="One direction on 8 of p features, epsilon = 1; no information is 1.41")
-    for column in ("p", "n", "law", "sparse error", "dense error", "iterations", "seconds", "of processor"):
+    for column in ("p", "n", "mechanism", "sparse error", "dense error", "iterations", "seconds", "of processor"):
         table.add_column(column, justify="right")
     # A Gaussian report has 8 MB at p = 2,000: the double cap alone goes there.
     both = (("double_cap", 0.0), ("gaussian", DELTA))
-    for p, laws in ((200, both), (2000, both[:1])):
+    for p, mechanisms in ((200, both), (2000, both[:1])):
         n = arguments.reports
         generator = np.random.default_rng(0)
         truth = np.zeros((1, p))
@@ -210,8 +217,8 @@ def run_sparse(arguments: argparse.Namespace) -> None:
         # Unit rows along the direction with some noise, in single precision to keep 2,000 columns small.
         rows = np.float32(generator.standard_normal((n, 1)) * truth)
         rows += generator.standard_normal((n, p), dtype=np.float32) * np.float32(0.3 / np.sqrt(p))
-        for law, delta in laws:
-            options = {"epsilon": 1.0, "delta": delta, "norm_bound": 1.0, "law": law}
+        for mechanism, delta in mechanisms:
+            options = {"epsilon": 1.0, "delta": delta, "norm_bound": 1.0, "mechanism": mechanism}
             start, used = time.perf_counter(), time.process_time()
             sparse = LocalSparsePCA(1, **options).fit(rows)
             seconds, used = time.perf_counter() - start, time.process_time() - used
@@ -219,7 +226,7 @@ def run_sparse(arguments: argparse.Namespace) -> None:
             table.add_row(
                 f"{p:,}",
                 f"{n:,}",
-                law,
+                mechanism,
                 f"{subspace_distance(truth, sparse.components_):.3f}",
                 f"{subspace_distance(truth, dense):.3f}",
                 str(sparse.n_iter_),

@@ -22,14 +22,14 @@ def main() -> None:
         figure = new_figure(9.0, 3.8)
         left, right = figure.subplots(1, 2, sharey=True)
         for result in chosen:
-            colour, marker = STYLES[result["law"]]
-            left.plot(result["epsilons"], result["errors"], color=colour, marker=marker, label=result["law"])
+            colour, marker = STYLES[result["mechanism"]]
+            left.plot(result["epsilons"], result["errors"], color=colour, marker=marker, label=result["mechanism"])
             at_one = result["errors"][result["epsilons"].index(1.0)]
             right.scatter(result["bytes"], at_one, color=colour, marker=marker, s=60, zorder=3)
             right.annotate(
-                result["law"],
+                result["mechanism"],
                 (result["bytes"], at_one),
-                xytext=(0, OFFSETS.get(result["law"], 8)),
+                xytext=(0, OFFSETS.get(result["mechanism"], 8)),
                 textcoords="offset points",
                 ha="center",
             )

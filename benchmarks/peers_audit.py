@@ -2,10 +2,10 @@
 
     python benchmarks/peers_audit.py diffprivlib [--epsilon 1] [--features 5] [--draws 20000] [--json]
 
-prints what `eigenveil audit` prints of our own laws, with the same exit codes: 0 is not refuted, 3 is refuted. It
+prints what `eigenveil audit` prints of our own mechanisms, with the same exit codes: 0 is not refuted, 3 is refuted. It
 imports private modules of the two packages, which is why it stands here and not in eigenveil.
 
-Both draw a direction from the angular central Gaussian law of Omega = I + 2A/b, A = epsilon/4 (lambda_1 I - C), and
+Both draw a direction from the angular central Gaussian distribution of Omega = I + 2A/b, A = epsilon/4 (lambda_1 I - C), and
 accept it with probability exp(-s) / (M (u'Omega u)^(d/2)), s = u'Au. The density of the proposal is itself proportional
 to (u'Omega u)^(-d/2), so what is drawn has density exp(-s) (1 + 2s/b)^(-d) and not exp(-s): see
 docs/explanation/peers.md.
@@ -36,8 +36,8 @@ Draw = Callable[[FloatArray], FloatArray]
 _FAR = 40.0
 
 
-class DrawnLaw:
-    """The law that the two packages draw from, known up to its normalizer.
+class DrawnMechanism:
+    """The mechanism that the two packages draw from, known up to its normalizer.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class DrawnLaw:
         self.width = _envelope_width(self.gaps)
 
     def log_density(self, s: FloatArray, *, power: float | None = None) -> FloatArray:
-        """Return the log density at directions with u'Au = s; a power of 0 in place of d gives the Bingham law."""
+        """Return the log density at directions with u'Au = s; a power of 0 in place of d gives the Bingham distribution."""
         d = len(self.gaps)
         return np.asarray(-s - (d if power is None else power) * np.log1p(2 * s / self.width))
 
@@ -105,14 +105,14 @@ class PeerSubject:
         return [Neighbours(f"top eigenvalues {total + gap} and {total}", first, second)]
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw n directions and return their log-likelihood ratios under the law that we think is drawn.
+        """Draw n directions and return their log-likelihood ratios under the mechanism that we think is drawn.
 
-        Were the packages to draw from another law, the audit would be weaker and as valid.
+        Were the packages to draw from another mechanism, the audit would be weaker and as valid.
         """
         moments = [rows.T @ rows for rows in (data.first, data.second)]
         draw = self._sampler(len(data.rows(side)), generator)
         directions = np.array([draw(moments[side]) for _ in range(n)], dtype=np.float64)
-        first, second = (DrawnLaw(C, self.epsilon).log_density_of(directions) for C in moments)
+        first, second = (DrawnMechanism(C, self.epsilon).log_density_of(directions) for C in moments)
         return np.asarray(first - second)
 
     def _sampler(self, n_rows: int, generator: np.random.Generator) -> Draw:

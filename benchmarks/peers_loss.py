@@ -55,7 +55,7 @@ def cases(pythons: dict[str, str]) -> Iterator[dict[str, Any]]:
 def our_fits(rows: datasets.Rows, epsilon: float, truth: np.ndarray, best: float) -> dict[str, Any]:
     losses, seconds = [], []
     for _ in range(OUR_FITS):
-        model = PrivatePCA(rows.k, epsilon=epsilon, rows="clip", center=False, norm_bound=1.0)
+        model = PrivatePCA(rows.k, epsilon=epsilon, statistic="clipped", center=False, norm_bound=1.0)
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)

@@ -22,7 +22,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, roots_genlaguerre
 
-from peers_audit import DrawnLaw
+from peers_audit import DrawnMechanism
 
 DIMENSIONS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
 FAR = 1e6  # the other eigenvalues lie so far below the leading two; the loss grows with it towards a limit
@@ -31,7 +31,7 @@ _LAGUERRE = 60
 
 
 def log_bingham_normalizer(gaps: np.ndarray) -> np.ndarray:
-    """Return log E exp(-sum a_i u_i^2) over the uniform law of the sphere, for each row of gaps."""
+    """Return log E exp(-sum a_i u_i^2) over the uniform distribution of the sphere, for each row of gaps."""
     # Weideman's parameters of the contour (2006): the error falls by about 0.26 a node.
     angle = (2 * np.arange(_NODES) + 1) * np.pi / _NODES - np.pi
     tangent, sine = np.tan(0.6407 * angle), np.sin(0.6407 * angle)
@@ -41,13 +41,13 @@ def log_bingham_normalizer(gaps: np.ndarray) -> np.ndarray:
     return gammaln(gaps.shape[-1] / 2) + np.log((products * np.exp(z) * slope / 1j).sum(axis=-1).real)
 
 
-def log_normalizer(law: DrawnLaw, power: int) -> float:
-    """Return log E exp(-s) (1 + 2s/b)^(-power): a power of d is what the packages draw, 0 the Bingham law."""
+def log_normalizer(mechanism: DrawnMechanism, power: int) -> float:
+    """Return log E exp(-s) (1 + 2s/b)^(-power): a power of d is what the packages draw, 0 the Bingham distribution."""
     if power == 0:
-        return float(log_bingham_normalizer(law.gaps))
+        return float(log_bingham_normalizer(mechanism.gaps))
     nodes, weights = roots_genlaguerre(_LAGUERRE, power - 1)
     kept = weights > 0  # the last weights underflow
-    spread = (1 + 2 * nodes[kept] / law.width)[:, None] * law.gaps
+    spread = (1 + 2 * nodes[kept] / mechanism.width)[:, None] * mechanism.gaps
     return float(np.logaddexp.reduce(log_bingham_normalizer(spread) + np.log(weights[kept])) - gammaln(power))
 
 
@@ -58,16 +58,16 @@ def loss(C: np.ndarray, other: np.ndarray, epsilon: float, power: int | None = N
     directions reach, where u is a leading eigenvector of w A' - (1 - w) A, or a mixture of two of them.
     """
     power = len(C) if power is None else power
-    laws = DrawnLaw(C, epsilon), DrawnLaw(other, epsilon)
-    constants = [log_normalizer(law, power) for law in laws]
+    mechanisms = DrawnMechanism(C, epsilon), DrawnMechanism(other, epsilon)
+    constants = [log_normalizer(mechanism, power) for mechanism in mechanisms]
     shares = np.linspace(0, 1, 201)[:, None, None]
     mix = np.linspace(0, 1, 33)[:, None]
     largest = -np.inf
     for i, j in ((0, 1), (1, 0)):
-        u = np.linalg.eigh(shares * laws[j].form - (1 - shares) * laws[i].form)[1][:, :, -1]
-        points = [np.einsum("ni,ij,nj->n", u, laws[k].form, u) for k in (i, j)]
+        u = np.linalg.eigh(shares * mechanisms[j].form - (1 - shares) * mechanisms[i].form)[1][:, :, -1]
+        points = [np.einsum("ni,ij,nj->n", u, mechanisms[k].form, u) for k in (i, j)]
         s, t = ((1 - mix) * p[:-1] + mix * p[1:] for p in points)
-        ratio = laws[i].log_density(s, power=power) - laws[j].log_density(t, power=power)
+        ratio = mechanisms[i].log_density(s, power=power) - mechanisms[j].log_density(t, power=power)
         largest = max(largest, float(ratio.max()) - constants[i] + constants[j])
     return largest
 
@@ -96,24 +96,28 @@ def great_circle_loss(d: int, gap: float, epsilon: float = 1.0) -> float:
     """Return the loss if only the circle of the two leading eigenvectors existed: not what is drawn for d > 2."""
     logs = []
     for C in neighbours(d, gap):
-        law = DrawnLaw(C, epsilon)
-        lead = law.gaps[-2]
-        mass = quad(lambda angle, law=law, lead=lead: np.exp(law.log_density(lead * np.sin(angle) ** 2)), 0, np.pi)[0]
-        logs.append(law.log_density(np.array([0.0, lead])) - np.log(mass))
+        mechanism = DrawnMechanism(C, epsilon)
+        lead = mechanism.gaps[-2]
+        mass = quad(
+            lambda angle, mechanism=mechanism, lead=lead: np.exp(mechanism.log_density(lead * np.sin(angle) ** 2)),
+            0,
+            np.pi,
+        )[0]
+        logs.append(mechanism.log_density(np.array([0.0, lead])) - np.log(mass))
     return float(np.abs(logs[0] - logs[1]).max())
 
 
 def draw_as_coded(C: np.ndarray, epsilon: float, n: int, generator: np.random.Generator, sign: int = -1) -> np.ndarray:
     """Draw by the packages' proposal and acceptance; sign = +1 multiplies by (u'Omega u)^(d/2), as it should be."""
-    law, d = DrawnLaw(C, epsilon), len(C)
-    omega = np.linalg.inv(np.eye(d) + 2 * law.form / law.width)
-    log_bound = -(d - law.width) / 2 + d / 2 * np.log(d / law.width)
+    mechanism, d = DrawnMechanism(C, epsilon), len(C)
+    omega = np.linalg.inv(np.eye(d) + 2 * mechanism.form / mechanism.width)
+    log_bound = -(d - mechanism.width) / 2 + d / 2 * np.log(d / mechanism.width)
     found: list[np.ndarray] = []
     while sum(map(len, found)) < n:
         z = generator.multivariate_normal(np.zeros(d), omega, size=n)
         u = z / np.linalg.norm(z, axis=1, keepdims=True)
-        s = np.einsum("ni,ij,nj->n", u, law.form, u)
-        log_acceptance = -s + sign * d / 2 * np.log1p(2 * s / law.width) - log_bound
+        s = np.einsum("ni,ij,nj->n", u, mechanism.form, u)
+        log_acceptance = -s + sign * d / 2 * np.log1p(2 * s / mechanism.width) - log_bound
         found.append(u[np.log(generator.random(n)) < log_acceptance])
     return np.concatenate(found)[:n]
 
@@ -125,7 +129,7 @@ def row(d: int, epsilon: float) -> dict[str, float]:
         "replace": value,
         "gap": gap,
         "replace, T = 100": worst(d, epsilon, far=100)[0],
-        "add_remove": worst(d, epsilon, replace=False)[0],
+        "add_or_remove_one": worst(d, epsilon, replace=False)[0],
         "multiplied, replace": worst(d, epsilon, power=0)[0],
         "circle only": max(great_circle_loss(d, gap, epsilon) for gap in np.linspace(0, 4, 81)),
     }

@@ -17,17 +17,17 @@ from eigenveil import PrivateCovariance
 from eigenveil.errors import NoiseWarning
 from eigenveil.figure_style import BLUE, BROWN, SILVER, new_figure, styled
 
-PERSONS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
+PRIVACY_UNITS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
 
 
 def visits(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and the person of each."""
     generator = np.random.default_rng(seed)
-    sizes = np.minimum(generator.geometric(np.where(generator.random(PERSONS) < 0.2, 0.05, 0.6)), MOST_ROWS)
+    sizes = np.minimum(generator.geometric(np.where(generator.random(PRIVACY_UNITS) < 0.2, 0.05, 0.6)), MOST_ROWS)
     spread = np.sqrt(sizes.clip(1, 16)) / 2
-    ids = np.repeat(np.arange(PERSONS), sizes)
+    ids = np.repeat(np.arange(PRIVACY_UNITS), sizes)
     scale = 2.0 ** -np.arange(D)
-    own = generator.standard_normal((PERSONS, D)) * scale * spread[:, None]
+    own = generator.standard_normal((PRIVACY_UNITS, D)) * scale * spread[:, None]
     return own[ids] + generator.standard_normal((ids.size, D)) * scale / 2, ids
 
 
@@ -46,9 +46,9 @@ def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) ->
         weight = "rows"
     # In one stage, where a bound is given: the second would look for another about the mean.
     stages = "auto" if norm is None else 1
-    known = {"norm_bound": norm, "rows": "clip", "stages": stages}
-    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, weight=weight, **known)
-    return np.asarray(model.fit(rows, person=ids).covariance_)
+    known = {"norm_bound": norm, "statistic": "clipped", "stages": stages}
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, unit_weight=weight, **known)
+    return np.asarray(model.fit(rows, privacy_unit=ids).covariance_)
 
 
 def errors(way: str, norm: float | None, runs: int) -> float:
@@ -67,7 +67,7 @@ def main() -> None:
     norms = 2.0 ** np.arange(-1, 6.5, 0.5)
     ways = ("persons", "rows", "one by one")
     curves = {way: [errors(way, float(norm), options.runs) for norm in norms] for way in ways}
-    private = {way: errors(way, None, options.runs) for way in ("persons", "rows")}
+    private = {way: errors(way, None, options.runs) for way in ("equal", "by_rows")}
     print("bound      " + "".join(f"{way:>14}" for way in ways))
     for place, norm in enumerate(norms):
         print(f"{norm:<11.3g}" + "".join(f"{curves[way][place]:14.3f}" for way in ways))
@@ -85,7 +85,7 @@ def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, f
         if way in private:
             axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
     axis.set(xlabel="norm bound of a person, in the units of the rows", ylabel="relative error of the covariance")
-    axis.set_title(f"{PERSONS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
+    axis.set_title(f"{PRIVACY_UNITS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
     figure.legend(loc="outside right upper")
     figure.savefig(path)
 

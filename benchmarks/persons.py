@@ -37,13 +37,13 @@ MIB = 2**20
 def bounds(n_features: int) -> tuple[RowBound, RowBound]:
     """Return a bound on rows and one on persons, which clip few of them."""
     norm = 1.5 * n_features**0.5
-    return RowBound(norm), RowBound(norm, person_weight="persons")
+    return RowBound(norm), RowBound(norm, unit_weight="equal")
 
 
-def made_frame(n_rows: int, n_features: int, n_persons: int) -> pd.DataFrame:
+def made_frame(n_rows: int, n_features: int, n_privacy_units: int) -> pd.DataFrame:
     generator = np.random.default_rng(0)
     frame = pd.DataFrame(generator.standard_normal((n_rows, n_features)), columns=names(n_features))
-    return frame.assign(id=generator.integers(0, n_persons, n_rows))
+    return frame.assign(id=generator.integers(0, n_privacy_units, n_rows))
 
 
 def names(n_features: int) -> list[str]:
@@ -56,23 +56,25 @@ def processor_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def in_memory(n_rows: int, n_features: int, n_persons: int, rounds: int, busy: bool) -> dict[str, float]:
+def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, busy: bool) -> dict[str, float]:
     """Return ratios of times."""
-    frame = made_frame(n_rows, n_features, n_persons)
+    frame = made_frame(n_rows, n_features, n_privacy_units)
     without = frame[names(n_features)]
-    columns, (rows, persons) = names(n_features), bounds(n_features)
+    columns, (rows, privacy_units) = names(n_features), bounds(n_features)
     X = frame[columns].to_numpy()
     array, ids = np.ascontiguousarray(X), frame["id"].to_numpy()
     contestants: dict[str, Callable[[], object]] = {
         "groupby": lambda: frame.groupby("id").sum(),
         "product": lambda: X.T @ X,
         "fit of rows": lambda: PrivateCovariance(norm_bound=rows.norm).fit(without),
-        "fit of persons": lambda: PrivateCovariance(norm_bound=rows.norm, person="id").fit(frame),
+        "fit of persons": lambda: PrivateCovariance(norm_bound=rows.norm, privacy_unit="id").fit(frame),
         "rows": lambda: second_moments(frame, rows, columns=columns, progress=False),
-        "persons": lambda: second_moments(frame, persons, person="id", progress=False),
-        "persons, array": lambda: second_moments(array, persons, person=ids, progress=False),
-        "grouping": lambda: sum(block.n_persons for block in open_table(frame, person="id").batches()),
-        "grouping, array": lambda: sum(block.n_persons for block in open_table(array, person=ids).batches()),
+        "persons": lambda: second_moments(frame, privacy_units, privacy_unit="id", progress=False),
+        "persons, array": lambda: second_moments(array, privacy_units, privacy_unit=ids, progress=False),
+        "grouping": lambda: sum(block.n_privacy_units for block in open_table(frame, privacy_unit="id").batches()),
+        "grouping, array": lambda: sum(
+            block.n_privacy_units for block in open_table(array, privacy_unit=ids).batches()
+        ),
     }
     clock = processor_seconds if busy else seconds
     timed = [{name: clock(work) for name, work in contestants.items()} for _ in range(rounds)]
@@ -88,7 +90,7 @@ def in_memory(n_rows: int, n_features: int, n_persons: int, rounds: int, busy: b
         "fit of persons / (groupby + X.T @ X)": ratio("fit of persons", "groupby", "product"),
         "grouping / groupby": ratio("grouping", "groupby"),
         "grouping / groupby, array": ratio("grouping, array", "groupby"),
-        "persons / rows": ratio("persons", "rows"),
+        "persons / rows": ratio("equal", "by_rows"),
         "persons / (groupby + X.T @ X)": ratio("persons", "groupby", "product"),
         "persons / (groupby + X.T @ X), array": ratio("persons, array", "groupby", "product"),
     }
@@ -105,17 +107,17 @@ def write_file(path: Path, n_bytes: int, n_features: int) -> str:
         for start in range(0, n_rows, 100_000):
             part = rows[start : start + 100_000]
             writer.write_table(pa.table([*part.T, ids[start : start + 100_000]], schema=schema))
-    return digest(second_moments(rows, bounds(n_features)[1], person=ids, progress=False))
+    return digest(second_moments(rows, bounds(n_features)[1], privacy_unit=ids, progress=False))
 
 
 def child(path: Path, n_features: int, allowed: int) -> None:
     """Read the file in this process, and print what it took as JSON."""
     bound = bounds(n_features)[1]
     warm_up = np.random.default_rng(0).random((20_000, n_features))
-    second_moments(warm_up, bound, person=np.arange(20_000) % 7, progress=False)
+    second_moments(warm_up, bound, privacy_unit=np.arange(20_000) % 7, progress=False)
     before = memory("VmHWM")
     result: dict[str, object] = {}
-    took = seconds(lambda: result.update(moments=second_moments(path, bound, person="id", memory=allowed)))
+    took = seconds(lambda: result.update(moments=second_moments(path, bound, privacy_unit="id", memory=allowed)))
     peak = memory("VmHWM") - before
     print(json.dumps({"seconds": took, "peak_growth_mib": peak / MIB, "digest": digest(result["moments"])}))
 

@@ -10,7 +10,7 @@ C the covariance for the target of scikit-learn's `PCA`, the correlation matrix 
 - plain: nothing but epsilon and delta, and for correlations `standardize=True`
 - ranges: an expert's, each end wrong by up to half of the width, so that widths are wrong by up to 2; for correlations
   with the rescaling (`standardize=True`), and by hand without it ("ranges, as they are": features mapped to [-1, 1])
-- private bound: `rows="clip"`, what version 0.1 did, centred
+- private bound: `statistic="clipped"`, what version 0.1 did, centred
 - diffprivlib, with the expert's ranges and its own scaler, where it can be imported (it wants scikit-learn below 1.8);
   "no end" where a fit took more than `PATIENCE` seconds, and nothing for a delta above 0, since it is pure
 - random: two random directions; the non-private answer has loss 0 by definition
@@ -156,7 +156,9 @@ def ways(standardize: bool) -> dict[str, Fit]:
     )
     if standardize:
         found["ranges, as they are"] = mapped_by_hand
-    found["private bound"] = fitted(lambda X, seed, **o: PrivatePCA(K, rows="clip", standardize=standardize, **o))
+    found["private bound"] = fitted(
+        lambda X, seed, **o: PrivatePCA(K, statistic="clipped", standardize=standardize, **o)
+    )
     if why_no_peer() is None:
         found[PEER] = peer(standardize)
     found["random"] = random_directions

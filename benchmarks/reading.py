@@ -1,6 +1,6 @@
 """What it costs to read a release: the time of every attribute over that of scikit-learn's PCA on rows of that shape.
 
-    python benchmarks/reading.py [--quick] [--shapes 20000x784 6000x3000] [-k 10] [--law gaussian] [--output FILE.json]
+    python benchmarks/reading.py [--quick] [--shapes 20000x784 6000x3000] [-k 10] [--mechanism gaussian] [--output FILE.json]
 
 Each attribute is read off a fresh copy of the release, so that nothing another one has computed helps it. Ratios are to
 `PCA(k, svd_solver="covariance_eigh")`, fitted in the same run; far below 1, a number is at hand with the fit.
@@ -21,7 +21,7 @@ from sklearn.decomposition import PCA
 
 from eigenveil import Release, RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 
 READINGS: dict[str, Callable[[Release], Any]] = {
     "components": lambda one: one.components,
@@ -53,12 +53,12 @@ def rows_of(n: int, d: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((n, d)) * np.sqrt(sizes / (2 * sizes.sum()))
 
 
-def measured(shape: str, k: int, law: str) -> dict[str, float]:
+def measured(shape: str, k: int, mechanism: str) -> dict[str, float]:
     n, d = map(int, shape.split("x"))
     rows = rows_of(n, d)
     moments = SecondMoments(RowBound(1.0), d).update(rows)
-    budget = {"epsilon": 1.0, "delta": 1e-6 if LAWS[law].needs_delta else 0.0}
-    drawn = release(LAWS[law](**budget, n_features=d, n_components=k), moments)
+    budget = {"epsilon": 1.0, "delta": 1e-6 if MECHANISMS[mechanism].needs_delta else 0.0}
+    drawn = release(MECHANISMS[mechanism](**budget, n_features=d, n_components=k), moments)
     base = min(seconds(lambda: PCA(k, svd_solver="covariance_eigh").fit(rows)) for _ in range(2))
     ratios = {"PCA, seconds": base}
     for name, read in READINGS.items():
@@ -72,14 +72,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one small shape")
     parser.add_argument("--shapes", nargs="+", default=SHAPES)
     parser.add_argument("--components", "-k", type=int, default=10)
-    parser.add_argument("--law", choices=[name for name, law in LAWS.items() if law.adds_noise], default="gaussian")
+    parser.add_argument(
+        "--mechanism",
+        choices=[name for name, mechanism in MECHANISMS.items() if mechanism.adds_noise],
+        default="gaussian",
+    )
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     shapes = QUICK if arguments.quick else arguments.shapes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)
-        results = {shape: measured(shape, arguments.components, arguments.law) for shape in shapes}
-    table = Table(title=f"Time to read a release of {arguments.law}, over that of scikit-learn's PCA")
+        results = {shape: measured(shape, arguments.components, arguments.mechanism) for shape in shapes}
+    table = Table(title=f"Time to read a release of {arguments.mechanism}, over that of scikit-learn's PCA")
     for heading in ("attribute", *shapes):
         table.add_column(heading, justify="left" if heading == "attribute" else "right")
     for name in ("PCA, seconds", *READINGS):

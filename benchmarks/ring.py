@@ -20,9 +20,9 @@ from rich.table import Table
 from datasets import load
 from eigenveil import PrivatePCA, RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
-from eigenveil.moments.comparisons import Ring
+from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.postprocess import top_components
 from eigenveil.postprocess.correlations import correlation_from_signs
 from eigenveil.sampling.randomness import seeded_generator
@@ -31,15 +31,15 @@ RINGS = (1, 2, 8, 32)
 
 
 def rule_of(kind: str, d: int, k: int) -> RowBound:
-    return RowBound(1.0 if kind == "pairs" else math.sqrt(d), rows=kind, comparisons=max(2, k))
+    return RowBound(1.0 if kind == "spatial_sign" else math.sqrt(d), statistic=kind, comparisons=max(2, k))
 
 
 def comparisons(kind: str, X: np.ndarray, k: int) -> np.ndarray:
     """Return the compared rows: on the ring, or for k = 1 those of disjoint pairs."""
-    ring = Ring(rule_of(kind, X.shape[1], k))
+    differences_buffer = NeighbourDifferences(rule_of(kind, X.shape[1], k))
     if k > 1:
-        return np.concatenate([*ring.push(X), *ring.closing()])
-    return np.concatenate(list(ring.push(X)))[::2]  # rows 0 and 1, 2 and 3, ...
+        return np.concatenate([*differences_buffer.push(X), *differences_buffer.closing()])
+    return np.concatenate(list(differences_buffer.push(X)))[::2]  # rows 0 and 1, 2 and 3, ...
 
 
 def efficiency(rho: float, k: int, n: int, runs: int, seed: int) -> float:
@@ -49,7 +49,7 @@ def efficiency(rho: float, k: int, n: int, runs: int, seed: int) -> float:
     for _ in range(runs):
         z = rng.standard_normal((n, 2))
         z[:, 1] = rho * z[:, 0] + math.sqrt(1 - rho**2) * z[:, 1]
-        tau = comparisons("signs", z, k).prod(axis=1).mean()
+        tau = comparisons("kendall", z, k).prod(axis=1).mean()
         found.append((np.corrcoef(z.T)[0, 1], math.sin(math.pi / 2 * tau)))
     pearson, sine = np.var(found, axis=0)
     return float(pearson / sine)
@@ -58,19 +58,19 @@ def efficiency(rho: float, k: int, n: int, runs: int, seed: int) -> float:
 def disjoint_components(kind: str, X: np.ndarray, n_components: int, epsilon: float, seed: int) -> np.ndarray:
     """Return components as version 0.1 would: one comparison a row, released as rows of norm 1."""
     compared = comparisons(kind, X, 1)
-    scale = 1.0 if kind == "pairs" else math.sqrt(X.shape[1])
+    scale = 1.0 if kind == "spatial_sign" else math.sqrt(X.shape[1])
     moments = SecondMoments(RowBound(scale), X.shape[1]).update(compared)
-    law = LAWS["matrix_laplace"](epsilon=epsilon, n_features=X.shape[1])
-    drawn = release(law, moments, generator=seeded_generator(seed))
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=epsilon, n_features=X.shape[1])
+    drawn = release(mechanism, moments, generator=seeded_generator(seed))
     matrix = drawn.scaled_matrix
-    if kind == "signs":
+    if kind == "kendall":
         matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0, drawn.noise_draw).matrix
     return top_components(matrix, n_components)
 
 
 def losses(kind: str, X: np.ndarray, k: int, epsilon: float, runs: int, rng: np.random.Generator) -> tuple[float, ...]:
     """Return the mean loss of disjoint pairs and of the ring, without noise and with it, over orders of the rows."""
-    truth = np.cov(X.T) if kind == "pairs" else np.corrcoef(X.T)
+    truth = np.cov(X.T) if kind == "spatial_sign" else np.corrcoef(X.T)
     best = captured_variance(truth, top_components(truth, k))
     found = []
     for run in range(runs):
@@ -78,8 +78,10 @@ def losses(kind: str, X: np.ndarray, k: int, epsilon: float, runs: int, rng: np.
         directions = []
         for many in (1e6, epsilon):
             directions.append(disjoint_components(kind, rows, k, many, run))
-            ring = PrivatePCA(k, rows=kind, epsilon=many, law="matrix_laplace", random_state=run)
-            directions.append(ring.fit(rows).components_)
+            differences_buffer = PrivatePCA(
+                k, statistic=kind, epsilon=many, mechanism="matrix_laplace", random_state=run
+            )
+            directions.append(differences_buffer.fit(rows).components_)
         found.append([1 - captured_variance(truth, one) / best for one in directions])
     return tuple(np.mean(found, axis=0))
 
@@ -116,7 +118,7 @@ def main() -> None:
         X = rows.X[rng.permutation(len(rows.X))[: arguments.rows]]
         X = X[:, X.std(axis=0) > 0]
         X = (X / X.std(axis=0))[:, :40]
-        for kind in ("pairs", "signs"):
+        for kind in ("spatial_sign", "kendall"):
             values = losses(kind, X, rows.k, arguments.epsilon, arguments.runs, rng)
             size = f"{name} ({X.shape[0]}, {X.shape[1]}, {rows.k})"
             table.add_row(size, kind, *(f"{value:.4f}" for value in values))

@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.matrix_bingham import default_updates, matrix_bingham
@@ -78,7 +78,7 @@ def bingham_rows(timeout: float) -> list[dict[str, object]]:
     for d in DIMENSIONS:
         theirs: float | str = 0.0
         for n in ROWS:
-            # The same law for both: diffprivlib draws from exp(ε/4 uᵀCu), by its own constant.
+            # The same distribution for both: diffprivlib draws from exp(ε/4 uᵀCu), by its own constant.
             B = EPSILON / 4 * gram(d, n)
             eigenvalues = np.linalg.eigvalsh(B)
             ours = seconds(lambda B=B: bingham(B, generator))
@@ -136,15 +136,15 @@ def exact_rows() -> list[dict[str, object]]:
             drawn = min(n, 2 * d)  # more rows are these again
             C = np.rint(gram(d, drawn) * (grid * n / drawn)).astype(np.int64)
             name = "ppca" if k == 1 else "eigenvector_sampling"
-            law = LAWS[name](epsilon=1.0, n_features=d, n_components=k)
+            mechanism = MECHANISMS[name](epsilon=1.0, n_features=d, n_components=k)
 
-            def exact(law=law, C=C, n=n):  # type: ignore[no-untyped-def]
-                return law.draw(C, grid, n, generator)
+            def exact(mechanism=mechanism, C=C, n=n):  # type: ignore[no-untyped-def]
+                return mechanism.draw(C, grid, n, generator)
 
-            def floats(law=law, C=C):  # type: ignore[no-untyped-def]
-                if isinstance(law, EigenvectorSampling):
-                    return law._draw_tight(C.astype(np.float64) / grid, generator)
-                return bingham(C.astype(np.float64) * (law.strength / grid), generator)
+            def floats(mechanism=mechanism, C=C):  # type: ignore[no-untyped-def]
+                if isinstance(mechanism, EigenvectorSampling):
+                    return mechanism._draw_tight(C.astype(np.float64) / grid, generator)
+                return bingham(C.astype(np.float64) * (mechanism.strength / grid), generator)
 
             ours, other = median_seconds((exact, floats))
             what = f"{name}, exact, d = {d}, k = {k}, n = {n}"

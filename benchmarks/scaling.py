@@ -118,10 +118,10 @@ def growth_in_features(quick: bool) -> list[dict[str, Any]]:
         X = rows_of(FEATURE_ROWS, d)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
-            for law, delta in (("matrix_laplace", 0.0), ("gaussian", 1e-6)):
-                model = PrivatePCA(5, epsilon=1.0, delta=delta, norm_bound=1.0, center=False, law=law)
+            for mechanism, delta in (("matrix_laplace", 0.0), ("gaussian", 1e-6)):
+                model = PrivatePCA(5, epsilon=1.0, delta=delta, norm_bound=1.0, center=False, mechanism=mechanism)
                 ratio = [seconds(lambda: model.fit(X)) / seconds(lambda: X.T @ X) for _ in range(1 if d > 999 else 5)]  # noqa: B023
-                results.append({"d": d, "law": law, "to_product": float(np.median(ratio))})
+                results.append({"d": d, "mechanism": mechanism, "to_product": float(np.median(ratio))})
     return results
 
 
@@ -167,9 +167,9 @@ def plot(everything: dict[str, Any], path: Path) -> None:
     seconds.set(xlabel="rows", ylabel="seconds", title=f"From a file, d = {ROW_WIDTH}")
     memory.semilogx([row["n"] for row in rows], [row["growth_mib"] for row in rows], "o-")
     memory.set(xlabel="rows", ylabel="memory growth, MiB", title=f"From a file, d = {ROW_WIDTH}", ylim=(0, None))
-    for law in ("matrix_laplace", "gaussian"):
-        chosen = [row for row in everything["features"] if row["law"] == law]
-        ratio.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=law)
+    for mechanism in ("matrix_laplace", "gaussian"):
+        chosen = [row for row in everything["features"] if row["mechanism"] == mechanism]
+        ratio.semilogx([row["d"] for row in chosen], [row["to_product"] for row in chosen], "o-", label=mechanism)
     ratio.set(xlabel="features", ylabel="time of a fit / X.T @ X", title=f"n = {FEATURE_ROWS:,}", ylim=(0, None))
     ratio.legend()
     figure.savefig(path)

@@ -102,7 +102,7 @@ def main() -> None:
             truth = (X.T @ X).astype(np.float64) / n - np.outer(mean, mean)
             for epsilon in asked.epsilon:
                 label = f"{name:14} {n:6} {d:4} {k:2} {epsilon:3g} {'yes' if centred else 'no':>7}"
-                shared = {"epsilon": epsilon, "delta": DELTA, "center": bool(centred), "rows": "clip"}
+                shared = {"epsilon": epsilon, "delta": DELTA, "center": bool(centred), "statistic": "clipped"}
                 try:
                     one = measured(PrivatePCA(k, stages=1, **shared), X, truth, asked.repeats)
                 except InvalidDataError:

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS, CentralLaw
+from eigenveil.mechanisms import MECHANISMS, CentralMechanism
 
 from . import provenance
 
@@ -70,9 +70,9 @@ def missing_data(name: str) -> str | None:
     return f"{name}: {', '.join(missing)} not found, {what}; name the folder with the data in EIGENVEIL_DATA."
 
 
-def published_law(name: str, **parameters: Any) -> CentralLaw:
-    """Return a law that may be released here whether its bits are exact or not: a paper is repeated as it is."""
-    return LAWS[name](accept_inexact=True, **parameters)
+def published_mechanism(name: str, **parameters: Any) -> CentralMechanism:
+    """Return a mechanism that may be released here whether its bits are exact or not: a paper is repeated as it is."""
+    return MECHANISMS[name](accept_inexact=True, **parameters)
 
 
 # Cells and seeds.

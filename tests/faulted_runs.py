@@ -20,7 +20,7 @@ from eigenveil.cli.options import run as run_command
 from eigenveil.errors import EigenveilError
 from eigenveil.federation import Coordinator, Round, SiteKeys, contribute
 from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from made_rounds import contributions, drafted, joined, site_rows
 
 TRIES = 2
@@ -50,10 +50,10 @@ def opened_or_made(path):
 
 
 def fits(folder, tell):
-    law, rows = LAWS["laplace"](epsilon=0.125, n_features=2), moments()
+    mechanism, rows = MECHANISMS["laplace"](epsilon=0.125, n_features=2), moments()
 
     def fit():
-        drawn = release(law, rows, ledger=opened_or_made(folder / "ledger"))
+        drawn = release(mechanism, rows, ledger=opened_or_made(folder / "ledger"))
         tell(f"given: {drawn.origin.ledger_entry}")
         drawn.save(folder / "release.npz")
         tell(f"saved: {drawn.origin.ledger_entry}")
@@ -141,7 +141,7 @@ def keeps(folder, tell):
 
     def keep(number):
         if not held:
-            held.append(Checkpoint(folder / "checkpoint", {"subject": "law"}))
+            held.append(Checkpoint(folder / "checkpoint", {"subject": "mechanism"}))
         try:
             held[0].put(str(number), np.full(3, float(number)))
         except EigenveilError:
@@ -159,7 +159,7 @@ def wrong_with_checkpoint(folder, told):
     kept = told_numbers(told, "kept")
     if not kept:
         return []
-    with contextlib.closing(Checkpoint(folder / "checkpoint", {"subject": "law"})) as checkpoint:
+    with contextlib.closing(Checkpoint(folder / "checkpoint", {"subject": "mechanism"})) as checkpoint:
         return [f"block {number} is gone" for number in kept if (checkpoint.get(str(number)) != number).any()]
 
 

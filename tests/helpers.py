@@ -45,17 +45,19 @@ def refused(kind: type[BaseException], *private: object) -> Any:
     assert_one_sentence(info.value, *private)
 
 
-def drawn_directions(law: Any, C: Any, generator: np.random.Generator, draws: int) -> Any:
-    """Return the directions of so many releases by a law on a second moment C of rows of norm at most 1."""
+def drawn_directions(mechanism: Any, C: Any, generator: np.random.Generator, draws: int) -> Any:
+    """Return the directions of so many releases by a mechanism on a second moment C of rows of norm at most 1."""
     grid = 2**32
-    law.check_grid(grid)
-    gram, units = np.rint(np.asarray(C) * grid).astype(np.int64), law.units(grid, 1 / grid)
+    mechanism.check_grid(grid)
+    gram, units = np.rint(np.asarray(C) * grid).astype(np.int64), mechanism.units(grid, 1 / grid)
     found = []
     for _ in range(draws):
-        integers = law.draw(gram, grid, 1, generator)
+        integers = mechanism.draw(gram, grid, 1, generator)
         values = {name: np.asarray(value * units[name]) for name, value in integers.items()}
-        drawn = law.directions(values)
-        found.append(top_components(law.second_moment(values, 1), law.n_components) if drawn is None else drawn)
+        drawn = mechanism.directions(values)
+        found.append(
+            top_components(mechanism.second_moment(values, 1), mechanism.n_components) if drawn is None else drawn
+        )
     return np.stack(found)
 
 
@@ -132,13 +134,13 @@ def invoked(*words, fails=None):
     return result
 
 
-def moments_on(ring, rule, rows, cuts=()):
+def moments_on(differences_buffer, rule, rows, cuts=()):
     """Return the moments of rows on a ring, pushed in batches that end at `cuts`, with the ring closed."""
     moments = SecondMoments(rule, rows.shape[1])
     for batch in np.split(rows, sorted(cuts)):
-        for part in ring.push(batch):
+        for part in differences_buffer.push(batch):
             if part.shape[0]:
                 moments.update(part)
-    for part in ring.closing():
+    for part in differences_buffer.closing():
         moments.update(part)
     return moments

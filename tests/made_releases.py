@@ -8,8 +8,8 @@ import numpy as np
 
 from eigenveil import Guarantee, Release, RowBound, SecondMoments
 from eigenveil.gate import check, draw, pay
-from eigenveil.mechanisms import LAWS
-from eigenveil.mechanisms.base import DIRECTION_UNIT, Law
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.mechanisms.base import DIRECTION_UNIT, Mechanism
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.releases.origin import ComponentsRequest, Origin, Request
 from eigenveil.sampling.randomness import secure_generator
@@ -29,7 +29,7 @@ def moments_of(rows: np.ndarray, bound: RowBound, names: Sequence[str] | None = 
 
 
 def drawn(
-    law: str = "gaussian",
+    mechanism: str = "gaussian",
     rows: np.ndarray | None = None,
     *,
     bound: RowBound | None = None,
@@ -42,14 +42,14 @@ def drawn(
     guarantee: Guarantee | None = None,
     **parameters: Any,
 ) -> Release:
-    """Return a release of a law by its name; epsilon is 1 and delta 1e-6, where the law has one, unless given."""
+    """Return a release of a mechanism by its name; epsilon is 1 and delta 1e-6, where the mechanism has one, unless given."""
     moments = moments_of(table() if rows is None else rows, RowBound(8.0) if bound is None else bound, names)
-    calibration = parameters.get("calibration", LAWS[law].calibrations[0])
-    budget = {"epsilon": 1.0, "delta": 1e-6 if LAWS[law].uses_delta(calibration) else 0.0}
-    made = LAWS[law](**{**budget, **parameters, "n_features": moments.width, "accept_inexact": True})
+    calibration = parameters.get("calibration", MECHANISMS[mechanism].calibrations[0])
+    budget = {"epsilon": 1.0, "delta": 1e-6 if MECHANISMS[mechanism].uses_delta(calibration) else 0.0}
+    made = MECHANISMS[mechanism](**{**budget, **parameters, "n_features": moments.width, "accept_inexact": True})
     check(made, moments)
     generator = secure_generator() if seed is None else np.random.default_rng(seed)
-    payment = pay(made, made.guarantee() if guarantee is None else guarantee, generator, ledger, f"{law} release")
+    payment = pay(made, made.guarantee() if guarantee is None else guarantee, generator, ledger, f"{mechanism} release")
     return draw(moments, generator, payment, request=request, estimator=estimator, chosen_privately=chosen_privately)
 
 
@@ -62,26 +62,26 @@ def with_origin(release: Release, **changes: Any) -> Release:
 def by_hand(
     integers: Mapping[str, Any], guarantee: Guarantee | None = None, *, unit: float = 1.0, **origin: Any
 ) -> Release:
-    """Return a release of a law that nobody knows."""
-    known = {"law": "elsewhere", "parameters": {}, "rows": RowRule(1.0), "n_rows": 1, **origin}
+    """Return a release of a mechanism that nobody knows."""
+    known = {"mechanism": "elsewhere", "parameters": {}, "rows": RowRule(1.0), "n_rows": 1, **origin}
     units = dict.fromkeys(integers, unit)
     return Release(integers, units, Guarantee(1.0) if guarantee is None else guarantee, Origin(**known))
 
 
 def directions_by_hand(directions: np.ndarray, guarantee: Guarantee | None = None, **origin: Any) -> Release:
-    """Return directions of a law that nobody knows."""
+    """Return directions of a mechanism that nobody knows."""
     integers = {"directions": np.rint(directions / DIRECTION_UNIT)}
     return by_hand(integers, guarantee, unit=DIRECTION_UNIT, **origin)
 
 
-class PlainReports(Law):
-    """A stand-in for a local law: reports are the squares of rows, and their noise has a known size."""
+class PlainReports(Mechanism):
+    """A stand-in for a local mechanism: reports are the squares of rows, and their noise has a known size."""
 
     name = "plain_reports"
     releases = "matrix"
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(4.0).with_caveat("It holds against the server too.")
+        return Guarantee(4.0).with_assumption("It holds against the server too.")
 
     def second_moment(self, values: Mapping[str, np.ndarray], n_rows: int) -> np.ndarray:
         return values["sums"].sum(axis=0) / n_rows
@@ -90,23 +90,23 @@ class PlainReports(Law):
         return 2 / np.sqrt(n_rows)
 
 
-def local_release(monkeypatch: Any, law: Law | None = None, k: int = 2) -> Release:
-    """Return a release of the local model by a stand-in for its law."""
-    law = PlainReports() if law is None else law
-    monkeypatch.setattr("eigenveil.mechanisms.local.local_law_from", lambda parameters: law)
+def local_release(monkeypatch: Any, mechanism: Mechanism | None = None, k: int = 2) -> Release:
+    """Return a release of the local model by a stand-in for its mechanism."""
+    mechanism = PlainReports() if mechanism is None else mechanism
+    monkeypatch.setattr("eigenveil.mechanisms.local.local_mechanism_from", lambda parameters: mechanism)
     rows = table() / 8.0
     integers = {"sums": np.rint(rows.T @ rows * 2**20)[None], "ones": np.array(0)}
     origin = Origin(
-        law=law.name,
+        mechanism=mechanism.name,
         parameters={},
-        rows=RowRule(8.0),
+        row_rule=RowRule(8.0),
         n_rows=len(rows),
         feature_names=tuple(NAMES),
         model="local",
         request=ComponentsRequest(k),
     )
-    release = Release(integers, {"sums": 2.0**-20, "ones": 1.0}, law.guarantee(), origin)
-    assert release.law is law  # kept by the release, also after the patch is gone
+    release = Release(integers, {"sums": 2.0**-20, "ones": 1.0}, mechanism.guarantee(), origin)
+    assert release.mechanism is mechanism  # kept by the release, also after the patch is gone
     return release
 
 

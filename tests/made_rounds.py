@@ -7,7 +7,7 @@ from eigenveil import PrivatePCA, Schema
 from eigenveil.federation import SiteKeys, contribute, invite
 
 D = 4
-GAUSSIAN = {"law": "gaussian", "delta": 1e-6}
+GAUSSIAN = {"mechanism": "gaussian", "delta": 1e-6}
 
 
 def needs_cryptography():

@@ -18,8 +18,8 @@ from eigenveil.estimators import (
     PrivateScaler,
     PrivateSparsePCA,
 )
-from eigenveil.mechanisms import LAWS
-from eigenveil.mechanisms.local.table import LOCAL_LAWS
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.mechanisms.local.table import LOCAL_MECHANISMS
 from helpers import scales
 
 ROWS = np.random.default_rng(20).normal(size=(60, 3))
@@ -45,7 +45,7 @@ BOUNDS: tuple[Any, ...] = (
     *({0: (0, 1e300), 1: (0, 1), 2: (0, 1)}, {0: (0, 1e-300), 1: (0, 1), 2: (0, 1)}, (1e20, 1e20 + 1e5)),
 )  # fmt: skip
 OPTIONS: tuple[Any, ...] = (
-    *({"unknown": 1}, {"epsilon": 2.0}, {"delta": 0.1}, {"n_features": 9}, {"n_components": 99}, {"relation": "x"}),
+    *({"unknown": 1}, {"epsilon": 2.0}, {"delta": 0.1}, {"n_features": 9}, {"n_components": 99}, {"adjacency": "x"}),
     *({"calibration": "x"}, {"calibration": 7}, {"calibration": []}, {"calibration": "paper"}, {"accept_inexact": "x"}),
     *({"share": 0.5}, {"share": -1}, {"share": "x"}, {"share": 1e-300}, {"allow_unsound": "x"}),
     *({"updates": 0}, {"updates": "x"}, {"updates": 10**30}, {"updates": 1.5}, {"method": "x"}, {"method": []}),
@@ -56,18 +56,18 @@ OPTIONS: tuple[Any, ...] = (
 SIZES = (5e-324, 1e-300, 1e-155, 1e-100, 1e-59, 1e-30, 1e-12, 1e-4, 40.0, 1e4, 1e12, 1e30, 1e59, 1e100, 1e155, 1e300)
 SCHEMAS = tuple(scales(first, 1.0, *more) for first in SIZES for more in ((first,), (1.0,), ()))
 # Those that reach deepest.
-OFTEN = ("epsilon", "delta", "norm_bound", "bounds", "schema", "law_options", "n_components", "alpha", "penalty")
+OFTEN = ("epsilon", "delta", "norm_bound", "bounds", "schema", "mechanism_options", "n_components", "alpha", "penalty")
 OFTEN += ("tol", "max_iter", "trace_share", "rank", "screen")
 SENSIBLE: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.1, 1.0, 5.0),
     "delta": (0.0, 0.0, 1e-9),
     "n_components": (1, 2, None),
-    "rows": ("auto", "clip", "unit", "pairs", "signs"),
+    "rows": ("auto", "clipped", "normalized", "spatial_sign", "kendall"),
     "center": (True, False),
     "standardize": (False, False, True),
     "norm_bound": (None, 1.0, 3.0),
-    "relation": ("replace", "replace", "add_remove"),
-    "weight": ("persons", "rows"),
+    "adjacency": ("replace", "replace_one", "add_or_remove_one"),
+    "weight": ("equal", "by_rows"),
     "row_norms": ("any", "unit"),
     "stages": ("auto", 1, 2),
     "target": (0, 2),
@@ -79,7 +79,7 @@ def _pick(generator: np.random.Generator, choices: Any) -> Any:
 
 
 def _odd(name: str, generator: np.random.Generator) -> Any:
-    special = {"bounds": BOUNDS, "law_options": OPTIONS, "schema": SCHEMAS}.get(name)
+    special = {"bounds": BOUNDS, "mechanism_options": OPTIONS, "schema": SCHEMAS}.get(name)
     if special is not None and generator.integers(4):
         return _pick(generator, special)
     if name in OFTEN and generator.integers(2):
@@ -92,7 +92,7 @@ def odd_estimator(seed: int) -> tuple[str, Any, Callable[[], Any]]:
     generator = np.random.default_rng([4, seed])
     kind = _pick(generator, ESTIMATORS)
     known = [name for name in inspect.signature(kind).parameters if name not in ("ledger", "random_state")]
-    laws = LOCAL_LAWS if kind in (LocalPCA, LocalSparsePCA) else LAWS
+    mechanisms = LOCAL_MECHANISMS if kind in (LocalPCA, LocalSparsePCA) else MECHANISMS
     options: dict[str, Any] = {"norm_bound": 3.0} if "norm_bound" in known else {"bounds": (-3.0, 3.0)}
     if "target" in known:
         options["target"] = 0
@@ -100,16 +100,16 @@ def odd_estimator(seed: int) -> tuple[str, Any, Callable[[], Any]]:
         if name in known and generator.random() < 0.25:
             options[name] = _pick(generator, values)
     if generator.random() < 0.6:
-        options["law"] = _pick(generator, list(laws))
-        if laws[options["law"]].needs_delta:
+        options["mechanism"] = _pick(generator, list(mechanisms))
+        if mechanisms[options["mechanism"]].needs_delta:
             options["delta"] = 1e-9
-        if "law_options" in known and generator.random() < 0.7:
-            options["law_options"] = {"accept_inexact": True}
+        if "mechanism_options" in known and generator.random() < 0.7:
+            options["mechanism_options"] = {"accept_inexact": True}
     odd = {}
     for _ in range(1 + int(generator.random() < 0.3)):
         name = _pick(generator, [name for name in known for _ in range(8 if name in OFTEN else 1)])
         odd[name] = _odd(name, generator)
-        if isinstance(odd[name], dict) and name == "law_options" and "law" in options:
+        if isinstance(odd[name], dict) and name == "mechanism_options" and "mechanism" in options:
             odd[name] = {"accept_inexact": True, **odd[name]}
     told = f"{kind.__name__}({options | odd})"
     if generator.random() < 0.1 and kind not in (LocalPCA, LocalSparsePCA):

@@ -83,7 +83,9 @@ PARTS = (
                 pipelines="how_to/pipelines.md",
                 missing_values="how_to/missing_data.md",
             ),
-            row("And has a person several|rows?", "PrivatePCA(person=...)", "", persons="how_to/persons.md"),
+            row(
+                "And has a person several|rows?", "PrivatePCA(privacy_unit=...)", "", privacy_units="how_to/persons.md"
+            ),
         ),
     ),
     Part(
@@ -118,11 +120,11 @@ PARTS = (
                 score_map="explanation/score_map.md",
             ),
             row(
-                "Rows or a law of|my own?",
+                "Rows or a mechanism of|my own?",
                 "RowBound SecondMoments release",
-                "laws",
-                add_a_law="how_to/add_a_law.md",
-                laws="reference/laws.md",
+                "mechanisms",
+                add_a_mechanism="how_to/add_a_mechanism.md",
+                mechanisms="reference/mechanisms.md",
             ),
         ),
     ),

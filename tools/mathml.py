@@ -18,11 +18,11 @@ DISPLAY = r"\$\$\s*([^$]+?)\s*\$\$"
 # A formula has no space inside its dollar signs, and no letter or number outside of them: "$5 or $6" is none.
 INLINE = r"(?<![\w$\\])(\(?)\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?![\w$])([).,;:]*(?:-\w+)?)"
 CHILDREN = {"mfrac": 2, "msub": 2, "msup": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
-RELATIONS = set("=<>≤≥≈≠∝∼∈→≪≫⪰⪯≻≺⊂⊆↦≔≡")  # noqa: RUF001
+ADJACENCIES = set("=<>≤≥≈≠∝∼∈→≪≫⪰⪯≻≺⊂⊆↦≔≡")  # noqa: RUF001
 SIGNS = set("+−±·")  # noqa: RUF001
 MENDED = {"~": "∼"}  # noqa: RUF001
 ORDINARY = set("∞∂∇")
-OPENING = RELATIONS | SIGNS | set("([{,;‖|")
+OPENING = ADJACENCIES | SIGNS | set("([{,;‖|")
 LONG = 20  # characters; a longer formula in a line of text may be broken before a relation or a sign
 
 
@@ -56,7 +56,7 @@ def _space(parent: ET.Element) -> None:
         text = base.text = MENDED.get(base.text or "", base.text or "")
         upright = text.isascii() and (base.tag == "mo" or len(text) > 1)
         named = base.tag in ("mi", "mo") and text.isalpha() and upright
-        if text in RELATIONS | SIGNS:
+        if text in ADJACENCIES | SIGNS:
             base.tag = "mo"
         elif named or text in ORDINARY:
             base.tag = "mi"
@@ -79,7 +79,7 @@ def _pieces(root: ET.Element) -> list[ET.Element]:
     pieces, seen = [_empty()], ""
     for child in root[0]:
         sign = child.text if child.tag == "mo" and child.get("form") is None else None
-        if seen and seen.count("(") == seen.count(")") and sign in RELATIONS | SIGNS:
+        if seen and seen.count("(") == seen.count(")") and sign in ADJACENCIES | SIGNS:
             child.set("form", "infix")
             pieces.append(_empty())
         pieces[-1][0].append(child)

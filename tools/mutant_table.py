@@ -1,47 +1,47 @@
 """The constants that `mutants.py` makes wrong: file, text with the constant in [[ ]], what replaces it, fast tests.
 
-A law that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the relation.
+A mechanism that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the relation.
 """
 
 # ruff: noqa: E501  (a constant and what becomes of it are read on one line)
 # fmt: off
 
 SCALED = ("scaled",)
-SWAPPED = ("relation is not Relation.REPLACE",)
-SELF_SWAPPED = ("self.relation is not Relation.REPLACE",)
+SWAPPED = ("relation is not Adjacency.REPLACE_ONE",)
+SELF_SWAPPED = ("self.adjacency is not Adjacency.REPLACE_ONE",)
 
 SENSITIVITY = "unit/test_sensitivity.py::test_"
-LAWS = "unit/test_laws.py::test_"
+MECHANISMS = "unit/test_mechanisms.py::test_"
 DRAWN = "unit/test_what_is_drawn.py::test_"
 SAMPLED = "statistical/test_eigenvector_sampling.py::test_"
 OUR_SAMPLING = (SAMPLED + "our_constants_are_those_of_the_proof",)
 PUBLISHED_SAMPLING = (SAMPLED + "the_published_constants_are_those_of_the_paper",)
 SAMPLING_COST = (SAMPLED + "a_whole_release_costs_what_it_is_given_and_not_much_less",)
 CAPS = "statistical/test_double_cap.py::test_"
-CONSTANTS = (LAWS + "laplace_and_frobenius_constants",)
-GAUSSIAN = (LAWS + "gaussian_constants",)
-WISHART_DELTAS = (LAWS + "wishart_deltas_are_the_divergences_of_the_scalar_mechanism",)
-WISHART = (LAWS + "the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite",)
+CONSTANTS = (MECHANISMS + "laplace_and_frobenius_constants",)
+GAUSSIAN = (MECHANISMS + "gaussian_constants",)
+WISHART_DELTAS = (MECHANISMS + "wishart_deltas_are_the_divergences_of_the_scalar_mechanism",)
+WISHART = (MECHANISMS + "the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite",)
 LAZY, DISCRETE, NORMAL = ((DRAWN + name,) for name in ("lazy_matrices", "discrete_entries_and_counts", "gaussian_entries"))
 SUBSPACES, LOCAL, BITS = ((DRAWN + name,) for name in ("subspaces", "local_entries", "local_bits"))
 ROOTS = "statistical/test_lazy_triangle.py::test_"
 INTEGERS = "statistical/test_discrete.py::test_"
-QUICK = (DRAWN + "quick_draws_have_the_sizes_of_their_laws",)
+QUICK = (DRAWN + "quick_draws_have_the_sizes_of_their_distributions",)
 BALANCED = (DRAWN + "the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_over_p",)
 
 TABLE = [
-    # The sensitivities that all laws share.
-    ("accounting/sensitivity.py", '- 2(x.y)^2."""\n    return [[Fraction(2 if relation is Relation.REPLACE else 1)]]', ("scaled", "Fraction(1 if relation is Relation.REPLACE else 2)"), (SENSITIVITY + "frobenius",)),
-    ("accounting/sensitivity.py", 'reached by orthogonal rows."""\n    return [[Fraction(2 if relation is Relation.REPLACE else 1)]]', ("scaled", "Fraction(1 if relation is Relation.REPLACE else 2)"), (SENSITIVITY + "nuclear",)),
-    ("accounting/sensitivity.py", "if [[relation is Relation.REPLACE]]:\n        return Fraction(n_features", SWAPPED, (SENSITIVITY + "upper_triangle_in_l1",)),
+    # The sensitivities that all mechanisms share.
+    ("accounting/sensitivity.py", '- 2(x.y)^2."""\n    return [[Fraction(2 if relation is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if relation is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "frobenius",)),
+    ("accounting/sensitivity.py", 'reached by orthogonal rows."""\n    return [[Fraction(2 if relation is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if relation is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "nuclear",)),
+    ("accounting/sensitivity.py", "if [[relation is Adjacency.REPLACE_ONE]]:\n        return Fraction(n_features", SWAPPED, (SENSITIVITY + "upper_triangle_in_l1",)),
     ("accounting/sensitivity.py", "return [[Fraction(n_features * (n_features + 3), 2)]]", ("scaled", "Fraction(n_features * (n_features + 2), 2)", "Fraction(n_features * (n_features + 4), 2)"), CONSTANTS),
     ("accounting/sensitivity.py", "return [[Fraction(n_features + 1, 2) ** 2]]", ("scaled", "Fraction(n_features, 2) ** 2", "Fraction(n_features + 2, 2) ** 2", "Fraction(n_features + 1, 2)"), CONSTANTS),
     ("accounting/sensitivity.py", "del relation\n    return [[Fraction(1)]]", SCALED, (SENSITIVITY + "quadratic_form",)),
-    ("accounting/sensitivity.py", "return [[4 if relation is Relation.REPLACE else 1]]", ("scaled", "1 if relation is Relation.REPLACE else 4"), (SENSITIVITY + "sum_of_rows",)),
+    ("accounting/sensitivity.py", "return [[4 if relation is Adjacency.REPLACE_ONE else 1]]", ("scaled", "1 if relation is Adjacency.REPLACE_ONE else 4"), (SENSITIVITY + "sum_of_rows",)),
     # gaussian, mod_sulq
-    ("accounting/calibration.py", "above, below = log_ndtr([[mu / 2 - epsilon / mu]])", SCALED, (LAWS + "gaussian_delta_is_the_divergence",)),
-    ("accounting/calibration.py", "epsilon + log_ndtr([[-mu / 2 - epsilon / mu]])", SCALED, (LAWS + "gaussian_delta_is_the_divergence",)),
-    ("mechanisms/gaussian.py", "scale = [[square_root_above(change(self.relation)) / mu * (1 + 1e-12)]]", SCALED, GAUSSIAN),
+    ("accounting/calibration.py", "above, below = log_ndtr([[mu / 2 - epsilon / mu]])", SCALED, (MECHANISMS + "gaussian_delta_is_the_divergence",)),
+    ("accounting/calibration.py", "epsilon + log_ndtr([[-mu / 2 - epsilon / mu]])", SCALED, (MECHANISMS + "gaussian_delta_is_the_divergence",)),
+    ("mechanisms/gaussian.py", "scale = [[square_root_above(change(self.adjacency)) / mu * (1 + 1e-12)]]", SCALED, GAUSSIAN),
     ("mechanisms/gaussian.py", "return scale, [[scale / math.sqrt(2)]]", SCALED, GAUSSIAN),
     ("mechanisms/gaussian.py", "scale = [[math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon]]", ("scaled", "math.sqrt(2 * math.log(1.0 / self.delta)) / self.epsilon"), GAUSSIAN),
     ("mechanisms/gaussian.py", "partial(discrete_gaussian, [[beside * grid]])", SCALED, NORMAL),
@@ -49,17 +49,17 @@ TABLE = [
     ("mechanisms/gaussian.py", "discrete_gaussian([[self.noise_scale() * grid]], 1, generator)", SCALED, NORMAL),
     ("mechanisms/gaussian.py", "discrete_gaussian([[grid * self.count_sd]], 1, generator)", SCALED, NORMAL),
     ("mechanisms/gaussian.py", "return [[1 / (self.total_mu() * math.sqrt(self.count_share))]] if", SCALED, NORMAL),
-    ("mechanisms/gaussian.py", "change = [[square_root_above(frobenius_squared(self.relation)) / self.noise_scale()]]", SCALED, NORMAL),
+    ("mechanisms/gaussian.py", "change = [[square_root_above(frobenius_squared(self.adjacency)) / self.noise_scale()]]", SCALED, NORMAL),
     ("mechanisms/gaussian.py", "rho = decimal_above([[exact(mu) ** 2 / 2]] *", ("scaled", "exact(mu) / 2", "exact(mu) ** 3 / 2"), NORMAL),
-    ("mechanisms/gaussian.py", 'return "trace" if [[self.relation is Relation.REPLACE]]', SELF_SWAPPED, ("statistical/test_trace.py::test_every_number_that_leaves_is_counted",)),
-    ("mechanisms/gaussian.py", "true = trace if [[self.relation is Relation.REPLACE]]", SELF_SWAPPED, ("statistical/test_trace.py::test_the_number_more_has_the_noise_of_the_diagonal",)),
-    ("mechanisms/mod_sulq.py", "scale = [[(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)]]", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (LAWS + "mod_sulq_constants",)),
-    ("mechanisms/mod_sulq.py", "logarithm = math.log([[(d * d + d)]]", ("scaled", "(d * d)"), (LAWS + "mod_sulq_constants",)),
+    ("mechanisms/gaussian.py", 'return "trace" if [[self.adjacency is Adjacency.REPLACE_ONE]]', SELF_SWAPPED, ("statistical/test_trace.py::test_every_number_that_leaves_is_counted",)),
+    ("mechanisms/gaussian.py", "true = trace if [[self.adjacency is Adjacency.REPLACE_ONE]]", SELF_SWAPPED, ("statistical/test_trace.py::test_the_number_more_has_the_noise_of_the_diagonal",)),
+    ("mechanisms/mod_sulq.py", "scale = [[(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)]]", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (MECHANISMS + "mod_sulq_constants",)),
+    ("mechanisms/mod_sulq.py", "logarithm = math.log([[(d * d + d)]]", ("scaled", "(d * d)"), (MECHANISMS + "mod_sulq_constants",)),
     ("mechanisms/budget.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("unit/test_portions.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
     # A mean that is measured first
-    ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Relation.REPLACE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Relation.REPLACE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
+    ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Adjacency.REPLACE_ONE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Adjacency.REPLACE_ONE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
     ("mechanisms/budget.py", "together = [[1 / (weight**2 / first + (1 - weight) ** 2 / second)]]", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("unit/test_portions.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
-    ("estimators/split.py", "return [[2 * math.sqrt(law.n_features)]] <= SMALL_ERROR", ("scaled", "2 * law.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/split.py", "return [[2 * math.sqrt(mechanism.n_features)]] <= SMALL_ERROR", ("scaled", "2 * mechanism.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
     ("estimators/split.py", "SMALL_ERROR = [[1 / 10]]", SCALED, ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
     ("estimators/fit.py", "portion = budget.take([[self.stages.norm / NORM_SEARCHES]])", ("scaled", "self.stages.norm / len(MEANS)"), ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
     ("estimators/fit.py", "preparation.norm_or_one, budget.take([[self.stages.mean / len(MEANS)]])", SCALED, ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
@@ -76,7 +76,7 @@ TABLE = [
     ("mechanisms/laplace.py", "return float_above([[self._sensitivity() / self.matrix_epsilon]])", SCALED, CONSTANTS),
     ("mechanisms/laplace.py", "true = [[self._sensitivity() / Fraction(self.noise_scale())]]", SCALED, CONSTANTS),
     ("mechanisms/laplace.py", "scale = [[self.noise_scale() * grid]]", SCALED, DISCRETE),
-    ("mechanisms/frobenius.py", "scale = [[square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon**2)]]", ("scaled", "square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon)", "square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon**3)"), LAZY),
+    ("mechanisms/frobenius.py", "scale = [[square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon**2)]]", ("scaled", "square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon)", "square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon**3)"), LAZY),
     ("mechanisms/frobenius.py", "return [[2 * scale]] if", SCALED, LAZY),
     ("mechanisms/frobenius.py", "decimal_above([[self.matrix_epsilon / 2]] + count)", SCALED, CONSTANTS),
     ("mechanisms/frobenius.py", "float_above([[Fraction(self.noise_scale()) * unit]])", SCALED, LAZY),
@@ -84,8 +84,8 @@ TABLE = [
     ("sampling/wishart.py", "factor = scale * ([[(first + second) / (2 * math.sqrt(first))]])", ("scaled", "(first + second) / 2"), ("statistical/test_exact_noise.py::test_the_radius_of_frobenius_is_gamma",)),
     # matrix_laplace
     ("mechanisms/matrix_laplace.py", "return [[sensitivity / (2 * self.matrix_epsilon)]]", SCALED, LAZY),
-    ("mechanisms/matrix_laplace.py", "sensitivity = [[1 if self.balanced else nuclear(self.relation)]]", ("nuclear(self.relation)", "1"), LAZY),
-    ("mechanisms/matrix_laplace.py", "return [[self.relation is Relation.REPLACE]] and", SELF_SWAPPED, LAZY),
+    ("mechanisms/matrix_laplace.py", "sensitivity = [[1 if self.balanced else nuclear(self.adjacency)]]", ("nuclear(self.adjacency)", "1"), LAZY),
+    ("mechanisms/matrix_laplace.py", "return [[self.adjacency is Adjacency.REPLACE_ONE]] and", SELF_SWAPPED, LAZY),
     ("mechanisms/matrix_laplace.py", "float_above([[self._scale * unit]])", SCALED, LAZY),
     ("mechanisms/matrix_laplace.py", "LazyWishartDifference(d, [[d + 1]], scale", ("d", "d + 2"), LAZY),
     ("mechanisms/matrix_laplace.py", "(wishart([[d + 1]], scale, d, generator)", ("d", "d + 2"), QUICK),
@@ -94,27 +94,27 @@ TABLE = [
     ("sampling/wishart.py", "super().__init__(n_features, [[n_features + 1]], scale, generator)", ("n_features", "n_features + 2"), LAZY),
     ("sampling/wishart.py", "self._uniform.bits) * [[2 / (self.d * (self.d + 1))]]", ("scaled", "2 / (self.d * self.d)", "1 / (self.d * (self.d + 1))"), BALANCED),
     ("sampling/wishart.py", "exponent = [[Fraction(2, self.d * (self.d + 1))]]", ("scaled", "Fraction(1, self.d * (self.d + 1))"), BALANCED),
-    ("sampling/wishart.py", "np.minimum([[power * (log + (1 - ratio))]], 0.0)", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
+    ("sampling/wishart.py", "np.minimum([[power * (log + (1 - ratio))]], 0.0)", SCALED, (ROOTS + "roots_of_chi_squares_have_their_distribution",)),
     ("sampling/wishart.py", "exp_interval([[exponent * Interval.point(power)]], digits)", ("exponent * Interval.point(Fraction(4 * power, 5))", "exponent * Interval.point(Fraction(5 * power, 4))"), (ROOTS + "coins_decided_exactly_fall_as_in_floats",)),
-    ("sampling/wishart.py", "self._powers = generator, [[degrees - 1]]", ("degrees", "np.maximum(degrees - 2, 0)"), (ROOTS + "roots_of_chi_squares_have_their_law",)),
-    ("sampling/wishart.py", "positive * centre / [[np.maximum(power, 1)]]", SCALED, (ROOTS + "roots_of_chi_squares_have_their_law",)),
-    ("sampling/wishart.py", "np.tile([[degrees - np.arange(columns)]], how_many)", ("np.maximum(degrees - 1 - np.arange(columns), 1)", "degrees + 1 - np.arange(columns)", "np.full(columns, degrees)"), (ROOTS + "triangles_have_the_law_of_a_matrix_of_normals",)),
+    ("sampling/wishart.py", "self._powers = generator, [[degrees - 1]]", ("degrees", "np.maximum(degrees - 2, 0)"), (ROOTS + "roots_of_chi_squares_have_their_distribution",)),
+    ("sampling/wishart.py", "positive * centre / [[np.maximum(power, 1)]]", SCALED, (ROOTS + "roots_of_chi_squares_have_their_distribution",)),
+    ("sampling/wishart.py", "np.tile([[degrees - np.arange(columns)]], how_many)", ("np.maximum(degrees - 1 - np.arange(columns), 1)", "degrees + 1 - np.arange(columns)", "np.full(columns, degrees)"), (ROOTS + "triangles_have_the_distribution_of_a_matrix_of_normals",)),
     # wishart
     ("mechanisms/wishart.py", "return [[self.n_features + 1.0]], 1.5", ("self.n_features + 2.0", "self.n_features + 0.0"), LAZY),
     ("mechanisms/wishart.py", "1.0, [[1.5 / float(self.matrix_epsilon)]]", SCALED, LAZY),
-    ("mechanisms/wishart.py", "third = [[self.matrix_epsilon / 3]]", SCALED, (LAWS + "the_published_wishart_betrays_a_unit_row",)),
+    ("mechanisms/wishart.py", "third = [[self.matrix_epsilon / 3]]", SCALED, (MECHANISMS + "the_published_wishart_betrays_a_unit_row",)),
     ("mechanisms/wishart.py", "power = [[nu / 2 - 1]]\n    exponent", ("scaled", "nu / 2", "nu / 2 - 2"), WISHART_DELTAS),
     ("mechanisms/wishart.py", "exponent = [[(epsilon + 0.5 / scale) / power]]", SCALED, WISHART_DELTAS),
     ("mechanisms/wishart.py", "excess = [[0.5 / scale - epsilon]]", SCALED, WISHART_DELTAS),
     ("mechanisms/wishart.py", "power = [[nu / 2 - 1]]\n    if power == 0", ("scaled", "nu / 2", "nu / 2 - 2"), WISHART_DELTAS),
-    ("mechanisms/wishart.py", "if [[relation is Relation.ADD_REMOVE]]:\n        return max(", ("relation is Relation.REPLACE",), (LAWS + "the_design_point_of_the_wishart_mechanism",)),
+    ("mechanisms/wishart.py", "if [[relation is Adjacency.ADD_OR_REMOVE_ONE]]:\n        return max(", ("relation is Adjacency.REPLACE_ONE",), (MECHANISMS + "the_design_point_of_the_wishart_mechanism",)),
     ("mechanisms/wishart.py", "scale = [[safe_boundary(private, large, large * 1e-6)]]", SCALED, WISHART),
     ("mechanisms/wishart.py", "degrees = [[nu + self.n_features - 1]]", ("nu + self.n_features", "nu + self.n_features - 2"), WISHART),
     ("mechanisms/wishart.py", "[[round(degrees)]], float_above", ("round(degrees) + 1", "round(degrees) - 1"), LAZY),
     ("mechanisms/wishart.py", "float_above([[Fraction(scale) * unit]])", SCALED, LAZY),
     # ppca
     ("mechanisms/ppca.py", "return [[exact(self.epsilon) / (1 if one_sided else 2)]]", ("scaled", "exact(self.epsilon) / (2 if one_sided else 1)"), SUBSPACES),
-    ("mechanisms/ppca.py", "one_sided = [[self.relation is Relation.ADD_REMOVE]]", ("self.relation is Relation.REPLACE",), SUBSPACES),
+    ("mechanisms/ppca.py", "one_sided = [[self.adjacency is Adjacency.ADD_OR_REMOVE_ONE]]", ("self.adjacency is Adjacency.REPLACE_ONE",), SUBSPACES),
     ("mechanisms/ppca.py", "ExactBingham(ExactMatrix(gram), [[self._exact_strength / grid]])", SCALED, SUBSPACES),
     ("mechanisms/ppca.py", "(0.0 if self._drawn_at_once else [[self.strength / grid]])", SCALED, SUBSPACES),
     # eigenvector_sampling
@@ -122,7 +122,7 @@ TABLE = [
     ("mechanisms/eigenvector_sampling.py", "return [[self.matrix_epsilon - self._eigenvalue_epsilon]]", ("scaled", "2 * (self.matrix_epsilon - self._eigenvalue_epsilon)"), OUR_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "return [[self.n_components + 1]] if", ("self.n_components", "self.n_components + 2"), OUR_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "else [[self.n_components]]\n", ("self.n_components + 1", "max(1, self.n_components - 1)"), OUR_SAMPLING),
-    ("mechanisms/eigenvector_sampling.py", "if [[self.relation is Relation.REPLACE]] else self.n_components\n", SELF_SWAPPED, OUR_SAMPLING),
+    ("mechanisms/eigenvector_sampling.py", "if [[self.adjacency is Adjacency.REPLACE_ONE]] else self.n_components\n", SELF_SWAPPED, OUR_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "strength = [[self._direction_epsilon / (self._cost * (1 + slack))]]", ("scaled", "2 * self._direction_epsilon / (self._cost * (1 + slack))"), OUR_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "return float([[self._direction_epsilon / self._cost]])", SCALED, OUR_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "exact_directions(matrix, [[self._exact_strength(grid) / grid]],", ("scaled", "2 * self._exact_strength(grid) / grid"), OUR_SAMPLING),
@@ -132,10 +132,10 @@ TABLE = [
     ("mechanisms/eigenvector_sampling.py", "strengths = [[float(self._direction_epsilon) * weights / weights.sum() / 4]]", ("scaled", "float(self._direction_epsilon) * weights / weights.sum() / 2"), PUBLISHED_SAMPLING),
     ("mechanisms/eigenvector_sampling.py", "factor = [[Fraction(1, 2)]] if", SCALED, SAMPLING_COST),
     ("mechanisms/eigenvector_sampling.py", "else [[Fraction(1, 4)]]\n", SCALED, SAMPLING_COST),
-    ("mechanisms/eigenvector_sampling.py", "if [[self.relation is Relation.REPLACE]] else Fraction(1, 4)", SELF_SWAPPED, SAMPLING_COST),
+    ("mechanisms/eigenvector_sampling.py", "if [[self.adjacency is Adjacency.REPLACE_ONE]] else Fraction(1, 4)", SELF_SWAPPED, SAMPLING_COST),
     ("sampling/exact_bingham.py", "moved = [[rows * (NORM_SQUARED + 2 * deviation) * grid]]", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
     # Samplers
-    ("sampling/bingham.py", "half = [[dimension / 2]]", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_law")),
+    ("sampling/bingham.py", "half = [[dimension / 2]]", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_mechanism")),
     ("sampling/discrete.py", "np.exp([[-0.5 * np.square(numbers / self._scale)]])", SCALED, (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
     ("sampling/discrete.py", "Interval.point([[-((Fraction(number) / Fraction(self._scale)) ** 2) / 2]])", SCALED, (INTEGERS + "gaussian_coins_settled_in_decimals_fall_as_in_floats",)),
     ("sampling/discrete.py", "shift = min([[4 - self._exponent]], 62)", ("3 - self._exponent", "5 - self._exponent"), (INTEGERS + "every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin",)),
@@ -159,7 +159,7 @@ TABLE = [
     ("mechanisms/local/double_cap.py", "d, gain = n_features, [[math.expm1(epsilon)]]", SCALED, BITS),
     ("mechanisms/local/double_cap.py", "[[(1 + gain) * mass / normalizer]], alpha)", SCALED, BITS),
     ("mechanisms/local/double_cap.py", "alpha = [[gain * (weighted - mass) / (normalizer * (d - 1))]]", ("scaled", "gain * (weighted - mass) / (normalizer * d)"), (CAPS + "alpha_by_quadrature_and_the_best_threshold",)),
-    ("mechanisms/local/double_cap.py", "shape = [[(self.n_features - 1) / 2]]", ("self.n_features / 2", "(self.n_features - 2) / 2"), (CAPS + "law_of_the_squared_cosine",)),
+    ("mechanisms/local/double_cap.py", "shape = [[(self.n_features - 1) / 2]]", ("self.n_features / 2", "(self.n_features - 2) / 2"), (CAPS + "distribution_of_the_squared_cosine",)),
     ("mechanisms/local/gaussian.py", "return square_root_above([[1 / Fraction(self.rho)]])", SCALED, LOCAL),
     ("mechanisms/local/gaussian.py", "return square_root_above([[1 / (2 * Fraction(self.rho))]])", SCALED, LOCAL),
     ("mechanisms/local/gaussian.py", "return [[math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon]]", SCALED, LOCAL),
@@ -167,5 +167,5 @@ TABLE = [
     ("mechanisms/local/gaussian.py", "discrete_gaussian([[self.sigma * growth]], d, generator)", SCALED, LOCAL),
     ("mechanisms/local/gaussian.py", "discrete_gaussian([[self.off_diagonal_sd * growth]],", SCALED, LOCAL),
     ("mechanisms/local/gaussian.py", "change = [[square_root_above(Fraction(2)) / self.sigma * (1 + 1e-12)]]", SCALED, ("statistical/test_local_gaussian.py::test_true_epsilon_of_the_paper",)),
-    ("accounting/calibration.py", "return [[(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**2)]]", ("scaled", "(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**3)"), (LAWS + "discrete_and_rounded_gaussians_are_as_close_as_stated",)),
+    ("accounting/calibration.py", "return [[(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**2)]]", ("scaled", "(1 + math.exp(min(epsilon, 700.0))) * math.sqrt(n_numbers) / (23 * least_scale**3)"), (MECHANISMS + "discrete_and_rounded_gaussians_are_as_close_as_stated",)),
 ]

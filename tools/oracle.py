@@ -30,7 +30,7 @@ DIGITS, MOST_NUMBERS = 9, 12
 VIEWS = "views"
 # Dates, versions, and digests of texts whose keys may be renamed; of sentences only how many there are.
 _LEFT_OUT = {"created", "package_version", "format", "fingerprint"}
-_SENTENCES = {"caveats"}
+_SENTENCES = {"assumptions"}
 _OF_RELEASE = ("components", "explained_variance", "covariance", "mean", "scale", "n_rows", "noise_sd")
 _OF_ESTIMATOR = ("coef_", "intercept_", "mean_", "var_", "scale_", "n_samples_")
 _OF_MAP = ("counts", "noise_level")

@@ -19,7 +19,9 @@ from eigenveil import PrivatePCA, forecast, plots
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 plan = forecast(PrivatePCA(2, epsilon=1.0), n_features=10, n_rows=5_000, repeats=20)
-print(f"5,000 rows at epsilon 1: {plan.taken.law} loses {plan.taken.mean:.2%}")
+print(
+    f"5,000 rows at epsilon 1: {plan.taken.mechanism} loses {plan.taken.mean:.2%}"
+)
 wanted = f"{plan.rows_for(0.05):,} rows, or epsilon {plan.epsilon_for(0.05):.2g}"
 print("for a loss of 5 %:", wanted)
 

@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
 from eigenveil.figure_style import GREY, new_figure, styled
-from eigenveil.mechanisms import CentralLaw
+from eigenveil.mechanisms import CentralMechanism
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
 
-from ..common import Cell, Results, number, prose, published_law, save_figure, table
+from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table
 
 TITLE = "Amin, Dick, Kulesza, Muñoz, Vassilvitskii (2018): iterative eigenvector sampling"
 SHAPES = {"wine": (178, 14), "airfoil": (1503, 6)}  # n and d, the label among the columns
@@ -108,11 +108,11 @@ def data(name: str, scaling: str) -> tuple[SecondMoments, np.ndarray]:
 
 
 @functools.cache
-def law(contestant: str, epsilon: float, d: int) -> CentralLaw:
-    """Return a law with the paper's constants or ours."""
+def mechanism(contestant: str, epsilon: float, d: int) -> CentralMechanism:
+    """Return a mechanism with the paper's constants or ours."""
     calibration = "tight" if contestant in OURS else "paper"
     options = {"calibration": calibration, **(PAPER | SHARES | OURS)[contestant]}
-    return published_law(options.pop("name"), epsilon=epsilon, n_features=d, **options)
+    return published_mechanism(options.pop("name"), epsilon=epsilon, n_features=d, **options)
 
 
 def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator) -> np.ndarray:
@@ -122,7 +122,7 @@ def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator)
     if cell["contestant"] == ESTIMATOR:
         estimator = PrivateCovariance(epsilon=cell["epsilon"], norm_bound=1.0, center=False, random_state=generator)
         return estimator.fit_moments(moments).covariance_
-    drawn = law(cell["contestant"], cell["epsilon"], moments.width)
+    drawn = mechanism(cell["contestant"], cell["epsilon"], moments.width)
     return release(drawn, moments, generator=generator).scaled_matrix
 
 
@@ -198,7 +198,7 @@ def _table(results: Results, name: str, epsilons: list[float], scaling: str = "f
 def _cost(contestant: str, d: int) -> str:
     if contestant in (ESTIMATOR, NOTHING):
         return "1" if contestant == ESTIMATOR else "0"
-    guarantee = law(contestant, 1.0, d).guarantee()
+    guarantee = mechanism(contestant, 1.0, d).guarantee()
     return f"{guarantee.epsilon:.3g}" + (f", δ = {guarantee.delta:g}" if guarantee.delta else "")
 
 

@@ -1,7 +1,7 @@
-"""Beyond the papers: every law on the four real sets against n, and the lower bound of JMLR Theorem 8.
+"""Beyond the papers: every mechanism on the four real sets against n, and the lower bound of JMLR Theorem 8.
 
 One direction, the case that the theorem speaks of. The second moment A of a data set is held fixed and C = nA, so n
-goes on where the rows end, as if the data set were repeated: a law sees C only. epsilon = 0.1, relation
+goes on where the rows end, as if the data set were repeated: a mechanism sees C only. epsilon = 0.1, relation
 "replace".
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
@@ -16,14 +16,14 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
 from eigenveil.figure_style import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
-from eigenveil.mechanisms import LAWS, CentralLaw
+from eigenveil.mechanisms import MECHANISMS, CentralMechanism
 from eigenveil.metrics import correlation
 from eigenveil.postprocess import sorted_eigh
 from eigenveil.theory import jmlr_theorem_8
 
 from ..common import Cell, Results, prose, save_figure, table
 
-TITLE = "Beyond: all laws against the lower bound"
+TITLE = "Beyond: all mechanisms against the lower bound"
 DATASETS = ("kddcup99", "census", "localization", "insurance")
 EPSILON, DELTA = 0.1, 1e-6
 SIZES = tuple(round(10 ** (i / 2)) for i in range(6, 17))  # 1e3 to 1e8
@@ -43,7 +43,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def cells(quick: bool) -> list[tuple[Cell, int]]:
-    """Return the data sets, and data x law, where a repeat draws once at every n."""
+    """Return the data sets, and data x mechanism, where a repeat draws once at every n."""
     names, sizes = (DATASETS, SIZES) if not quick else (("localization", "insurance"), SIZES[4::2])
     facts: list[tuple[Cell, int]] = [({"data": data, "mechanism": None, "all rows": not quick}, 1) for data in names]
     return facts + [
@@ -64,18 +64,18 @@ def second_moment(name: str, all_rows: bool) -> tuple[np.ndarray, np.ndarray, fl
 
 
 @functools.cache
-def law(name: str, d: int) -> CentralLaw:
-    """Return a law for one direction."""
+def mechanism(name: str, d: int) -> CentralMechanism:
+    """Return a mechanism for one direction."""
     delta = DELTA if name in APPROXIMATE else 0.0
-    return LAWS[name](epsilon=EPSILON, delta=delta, n_features=d, n_components=1)
+    return MECHANISMS[name](epsilon=EPSILON, delta=delta, n_features=d, n_components=1)
 
 
 def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
-    """Return 1 - |<v, v1>| at every n; without a law, the public facts that the bound needs."""
+    """Return 1 - |<v, v1>| at every n; without a mechanism, the public facts that the bound needs."""
     A, first, gap, rows = second_moment(cell["data"], cell["all rows"])
     if cell["mechanism"] is None:
         return {"d": len(A), "gap": gap, "rows": rows}
-    chosen = law(cell["mechanism"], len(A))
+    chosen = mechanism(cell["mechanism"], len(A))
     # `simulate` takes a public matrix, which these data are.
     return {str(n): 1 - correlation(first, chosen.simulate(n * A, generator)[0, 0]) for n in cell["sizes"]}
 
@@ -101,7 +101,7 @@ def lower_bound(n: float, d: int, gap: float) -> float:
 
 
 def losses(results: Results, data: str, name: str) -> tuple[list[int], np.ndarray]:
-    """Return the sizes and the mean losses of a law."""
+    """Return the sizes and the mean losses of a mechanism."""
     row = results.one(data=data, mechanism=name)
     sizes = row.cell["sizes"]
     return sizes, np.array([row.mean[str(n)] for n in sizes])
@@ -138,7 +138,7 @@ def findings(results: Results) -> dict[str, float]:
 
 
 def section(results: Results, images: Path) -> str:
-    """Return the figure, and the rows that each law needs."""
+    """Return the figure, and the rows that each mechanism needs."""
     names = list(dict.fromkeys(row.cell["data"] for row in results.rows))
     exponents: dict[str, list[float]] = {"ppca": [], "matrix_laplace": []}
     lines, distances = [], []
@@ -159,7 +159,7 @@ def section(results: Results, images: Path) -> str:
     return "\n".join(
         [
             prose(f"""How many rows does one private direction take? k = 1, ε = {EPSILON:g}, δ = {DELTA:g} where a
-                law needs one; the loss is 1 − |⟨v, v₁⟩|, mean of {" or ".join(map(str, repeats))} draws
+                mechanism needs one; the loss is 1 − |⟨v, v₁⟩|, mean of {" or ".join(map(str, repeats))} draws
                 (fewer on census). A is that of all rows, and C = nA for every n."""),
             _figure(results, facts, images),
             table(header, lines),
@@ -168,10 +168,10 @@ def section(results: Results, images: Path) -> str:
                 the bound's like −2: `matrix_laplace` runs parallel to it, {min(distances):,.0f} to
                 {max(distances):,.0f} times above, where PPCA falls further behind with every row. With few rows
                 sampling is better, so each has its side of the crossing. With a δ, `gaussian` needs the fewest rows
-                on every set; MOD-SULQ, the same law with the constants of the paper, needs the most."""),
+                on every set; MOD-SULQ, the same distribution with the constants of the paper, needs the most."""),
             prose("""What the bound says: whatever the pure ε-private mechanism, on *some* data set with this d,
                 this n and this gap its expected loss lies above the line. It is no bound for the data set in the
-                panel alone, and none at all for the approximate laws, which are dashed. It is drawn with the
+                panel alone, and none at all for the approximate mechanisms, which are dashed. It is drawn with the
                 constants that the proof of Theorem 8 supports ([errata](errata.md)); the printed ones lie about 1.9
                 times higher."""),
         ]
@@ -204,7 +204,7 @@ def _figure(results: Results, facts: dict[str, dict[str, float]], images: Path) 
         figure,
         images,
         "beyond",
-        "Loss of one private direction against n, ε = 0.1: pure laws solid, approximate dashed; the grey area is "
+        "Loss of one private direction against n, ε = 0.1: pure mechanisms solid, approximate dashed; the grey area is "
         "what no pure mechanism can reach on all data sets of this d, n and gap; dotted, the rows of the real set",
     )
 

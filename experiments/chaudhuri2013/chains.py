@@ -112,7 +112,7 @@ def figure_2(results: Results, images: Path) -> list[str]:
     lines = []
     for pair, name in zip(figure.subplots(2, 2), SHOWN, strict=True):
         facts, k = results.one(part="table 1", data=name, constant=False).mean, PRINTED_1[name][3]
-        law = k * (facts["d"] - k) / (facts["n"] * EPSILON)
+        mechanism = k * (facts["d"] - k) / (facts["n"] * EPSILON)
         block = results.one(part="figure 2", data=name)
         (hoff,) = (row for row in results.select(part="hoff", data=name) if row.cell["n"] == facts["n"])
         passes = steps(hoff.cell["passes"])
@@ -126,7 +126,7 @@ def figure_2(results: Results, images: Path) -> list[str]:
             one = row is hoff
             T = (passes if one else updates)[-1]
             F = row.mean[f"F {T}"] if one else _mean(row, "F", T)
-            near = (str(t) for t in (passes if one else updates) if _at(row, t) < 1.1 * min(settled, 2 * law))
+            near = (str(t) for t in (passes if one else updates) if _at(row, t) < 1.1 * min(settled, 2 * mechanism))
             twenty = f"{row.mean['F 20000']:.4f}" if "F 20000" in row.mean else ""
             lines.append(
                 [
@@ -138,7 +138,7 @@ def figure_2(results: Results, images: Path) -> list[str]:
                     f"{F:.4f}",
                     f"{T**0.5 * F:.2f}",
                     f"{settled:.3g}",
-                    f"{law:.3g}",
+                    f"{mechanism:.3g}",
                     next(near, "not yet"),
                 ]
             )

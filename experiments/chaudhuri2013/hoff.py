@@ -1,7 +1,7 @@
 """PPCA by Hoff's sampler for as long as Chaudhuri et al. (2013) run it, and the block sampler on the same rows.
 
 A step is a pass over all columns. The paper starts a chain 10 times and keeps its state at T = 20,000; here a chain is
-started once, and its second half, thousands of states of the same law, says how good one such state is.
+started once, and its second half, thousands of states of the same distribution, says how good one such state is.
 """
 
 import hashlib

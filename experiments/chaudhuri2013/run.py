@@ -1,4 +1,4 @@
-"""Chaudhuri, Sarwate and Sinha (JMLR 2013, and NIPS 2012): all tables and figures, with our laws added.
+"""Chaudhuri, Sarwate and Sinha (JMLR 2013, and NIPS 2012): all tables and figures, with our mechanisms added.
 
 Rows are prepared as in the paper (`benchmarks/datasets.py`), which reads scales off the data without privacy.
 `tables.py` has Tables 1 and 2, `chains.py` Figures 1 and 2, `hoff.py` the chains of the paper's length, `utility.py`

@@ -144,7 +144,7 @@ def table_findings(results: Results) -> dict[str, float]:
         found |= {f"{key}, {metric}": row.mean[metric] for metric in ("qF", "of trace")}
     for row in results.select(part="table 2"):
         key = f"table 2, {row.cell['data']}{', label' if row.cell['label'] else ''}"
-        # PPCA at 100 % has a law too skewed for an error bar.
+        # PPCA at 100 % has a mechanism too skewed for an error bar.
         names = (
             ("none", "ppca", "random_projection") if row.cell["data"] == "kddcup99" else ("none", "random_projection")
         )

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
 from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, SILVER, VIOLET, new_figure, styled
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
 from eigenveil.theory import expected_loss
 
@@ -87,12 +87,12 @@ def subspaces(
     """Return the directions of so many releases, shape (size, k, d); PPCA by Hoff's sampler where `passes` is given."""
     if name == "none":
         size = 1
-    kind = LAWS[name]
+    kind = MECHANISMS[name]
     options = {"method": "hoff", "updates": passes} if passes and name == "ppca" else {}
     delta = delta if kind.needs_delta else 0.0
-    law = kind(epsilon=epsilon, delta=delta, n_features=len(C), n_components=k, **options)
+    mechanism = kind(epsilon=epsilon, delta=delta, n_features=len(C), n_components=k, **options)
     # `simulate` takes a public matrix, which these data are; the chains of PPCA then run together.
-    return law.simulate(C, generator, size)
+    return mechanism.simulate(C, generator, size)
 
 
 def utility(cell: Cell, generator: np.random.Generator) -> dict[str, float]:

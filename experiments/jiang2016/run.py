@@ -1,7 +1,7 @@
 """Jiang, Xie and Zhang (2016): Table 1 by measurement, Theorem 7 against simulation, an audit, and PCA.
 
 The paper has no experiments; its Table 1 and theorems are what can be measured. epsilon = 1 unless stated, delta = 1e-6
-where a law needs one, relation "replace", all noise on C = nA.
+where a mechanism needs one, relation "replace", all noise on C = nA.
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 
@@ -15,13 +15,13 @@ from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
 from eigenveil.figure_style import new_figure, styled
-from eigenveil.mechanisms import CentralLaw
+from eigenveil.mechanisms import CentralMechanism
 from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
-from ..common import Cell, Results, number, prose, published_law, save_figure, table
+from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table
 
 TITLE = "Jiang, Xie, Zhang (2016): the Wishart mechanism"
 DATASETS = ()
@@ -76,10 +76,10 @@ def cells(quick: bool) -> list[tuple[Cell, int]]:
 
 
 @functools.cache
-def law(name: str, d: int, epsilon: float = 1.0, k: int | None = None) -> CentralLaw:
-    """Return a law with the paper's constants or ours."""
+def mechanism(name: str, d: int, epsilon: float = 1.0, k: int | None = None) -> CentralMechanism:
+    """Return a mechanism with the paper's constants or ours."""
     published = name.removesuffix(" (paper)")
-    return published_law(published, epsilon=epsilon, n_features=d, n_components=k, **OPTIONS[name])
+    return published_mechanism(published, epsilon=epsilon, n_features=d, n_components=k, **OPTIONS[name])
 
 
 def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
@@ -91,18 +91,18 @@ def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 def noise_norm(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return the spectral norm of one draw of the noise."""
     d = cell["d"]
-    if cell["mechanism"] == SULQ:  # its noise is not symmetric, so it is no law here
+    if cell["mechanism"] == SULQ:  # its noise is not symmetric, so it is no mechanism here
         noise = generator.normal(0.0, published_sulq_scale(1.0, DELTA, d), (d, d))
     else:
         grid = 2.0**32
-        noise = law(cell["mechanism"], d).noise(generator, grid) / grid
+        noise = mechanism(cell["mechanism"], d).noise(generator, grid) / grid
     return {"norm": np.linalg.norm(noise, 2)}
 
 
 def theorem_7(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Draw W, and find the rows that it takes to reach rho where A has one eigenvalue, `GAP` above the others."""
     d, rho = cell["d"], cell["rho"]
-    noise = law(WISHART, d).noise(generator)
+    noise = mechanism(WISHART, d).noise(generator)
 
     def correlation(n: float) -> float:
         # A multiple of the identity turns no eigenvector, so the other eigenvalues of A may be 0.
@@ -128,7 +128,7 @@ def theorem_7_rows(d: int, rho: float, sharp: bool = False) -> float:
 def audited(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return a lower bound on epsilon at delta = 0, and how often the output was impossible on the neighbour."""
     report = audit(
-        law(cell["mechanism"], cell["d"], cell["epsilon"]),
+        mechanism(cell["mechanism"], cell["d"], cell["epsilon"]),
         neighbours=[Neighbours("a unit row against the zero row", np.eye(cell["d"])[0], np.zeros(cell["d"]))],
         delta=0.0,
         confidence=CONFIDENCE,
@@ -150,7 +150,7 @@ def pca_loss(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return 1 - qF(V)/qF(V_k)."""
     moments, k = moments_of(cell["data"])
     truth = moments.gram * (moments.bound.unit_squared / moments.n_rows)
-    drawn = law(cell["mechanism"], len(truth), cell["epsilon"], k)
+    drawn = mechanism(cell["mechanism"], len(truth), cell["epsilon"], k)
     released = release(drawn, moments, generator=generator)
     best = captured_variance(truth, top_components(truth, k))
     return {"loss": 1 - captured_variance(truth, released.components) / best}
@@ -216,7 +216,7 @@ def _table_1(results: Results) -> list[str]:
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
             norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows more
             slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm of
-            `wishart`, the corrected law, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed with
+            `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed with
             the authors."""),
     ]
 

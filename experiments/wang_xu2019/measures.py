@@ -1,7 +1,7 @@
 """What Wang and Xu (2019) measure: subspace distances in the local model, on planted and on real data.
 
 The sum of n clients' noise is one normal draw with n times the variance, so any n can be had: `noisy` does it with the
-standard deviation that the law states of itself.
+standard deviation that the mechanism states of itself.
 """
 
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil.estimators import LocalPCA, LocalSparsePCA
-from eigenveil.local import LocalProtocol, law_of
+from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.local.simulation import simulated_totals
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
@@ -21,13 +21,13 @@ from ..common import Cell
 from .algorithm2 import algorithm_2
 
 DELTA = 1e-4
-LAWS = ("gaussian_paper", "gaussian", "double_cap")
+MECHANISMS = ("gaussian_paper", "gaussian", "double_cap")
 NO_NOISE = "no noise"
 NORMAL = "double_cap, one normal draw"
 # Two readings under which the paper's numbers might have come about; neither is private.
 ONCE = "paper's noise once"
 LONG, LONG_ONCE = "long rows", "long rows, noise once"
-READINGS = (*LAWS, ONCE, LONG, LONG_ONCE)
+READINGS = (*MECHANISMS, ONCE, LONG, LONG_ONCE)
 # Table 1 is epsilon = 2, Table 2 is s = 20.
 TABLES = [(2.0, 10), (2.0, 20), (2.0, 40), (1.0, 20), (0.5, 20), (0.1, 20)]
 COMPONENTS = (5, 10, 15, 20)
@@ -40,13 +40,13 @@ def random_level(p: int, k: int) -> float:
 
 
 @functools.cache
-def protocol(law: str, p: int, epsilon: float, row_norms: str = "any") -> LocalProtocol:
+def protocol(mechanism: str, p: int, epsilon: float, row_norms: str = "any") -> LocalProtocol:
     """Return a protocol for rows of norm at most 1."""
-    return LocalProtocol(p, epsilon, _delta(law), 1.0, law=law, row_norms=row_norms)
+    return LocalProtocol(p, epsilon, _delta(mechanism), 1.0, mechanism=mechanism, row_norms=row_norms)
 
 
-def _delta(law: str) -> float:
-    return 0.0 if law == "double_cap" else DELTA
+def _delta(mechanism: str) -> float:
+    return 0.0 if mechanism == "double_cap" else DELTA
 
 
 def planted(p: int, s: int, k: int, generator: np.random.Generator) -> np.ndarray:
@@ -74,12 +74,14 @@ def symmetric(p: int, generator: np.random.Generator) -> np.ndarray:
     return upper + np.triu(upper, 1).T
 
 
-def noisy(matrix: np.ndarray, noise: np.ndarray, law: str, epsilon: float, n: float, once: bool = False) -> np.ndarray:
+def noisy(
+    matrix: np.ndarray, noise: np.ndarray, mechanism: str, epsilon: float, n: float, once: bool = False
+) -> np.ndarray:
     """Return the mean of n reports; with `once` the noise of one report is on the sum of all rows."""
     p = len(matrix)
-    sd = law_of(protocol(law, p, epsilon)).off_diagonal_sd / (n if once else math.sqrt(n))
+    sd = mechanism_of(protocol(mechanism, p, epsilon)).off_diagonal_sd / (n if once else math.sqrt(n))
     found = matrix + np.asarray(sd, dtype=matrix.dtype) * noise
-    if law != "gaussian_paper":  # isotropic among symmetric matrices, up to a multiple of the identity
+    if mechanism != "gaussian_paper":  # isotropic among symmetric matrices, up to a multiple of the identity
         found[np.diag_indices(p)] += (math.sqrt(2) - 1) * sd * np.diag(noise)
     return found
 
@@ -91,16 +93,16 @@ def low(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     rows = sample(subspace, n, generator)
     moment, noise = rows.T @ rows / n, symmetric(p, generator)
     found = {}
-    for law in LAWS:
+    for mechanism in MECHANISMS:
         pca = LocalPCA(
             k,
             epsilon=epsilon,
-            delta=_delta(law),
+            delta=_delta(mechanism),
             norm_bound=1.0,
-            law=law,
+            mechanism=mechanism,
             random_state=generator,
         )
-        found[law] = subspace_distance(subspace, pca.fit(rows).components_)
+        found[mechanism] = subspace_distance(subspace, pca.fit(rows).components_)
     others = {
         ONCE: noisy(moment, noise, "gaussian_paper", epsilon, n, once=True),
         NORMAL: noisy(moment, noise, "double_cap", epsilon, n),
@@ -111,12 +113,12 @@ def low(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 
 def needed(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return log10 of the n at which the distance falls to half of that of a random subspace."""
-    p, k, law = cell["p"], cell["k"], cell["mechanism"]
+    p, k, mechanism = cell["p"], cell["k"], cell["mechanism"]
     subspace, noise = planted(p, p, k, generator), symmetric(p, generator)
     truth = population(subspace)
 
     def error(power: float) -> float:
-        estimate = noisy(truth, noise, law, cell["epsilon"], 10**power)
+        estimate = noisy(truth, noise, mechanism, cell["epsilon"], 10**power)
         return subspace_distance(subspace, top_components(estimate, k))
 
     # The distance falls with n for every draw: the sum of the top k eigenvalues is convex in the weight of the truth.
@@ -134,20 +136,20 @@ def sparse(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     rows = sample(subspace, n, generator)
     moment, noise = rows.T @ rows / n, symmetric(p, generator)
     found = {}
-    for law in LAWS:
+    for mechanism in MECHANISMS:
         pca = LocalSparsePCA(
             k,
             screen=None,
             tol=1e-3,
             epsilon=epsilon,
-            delta=_delta(law),
+            delta=_delta(mechanism),
             norm_bound=1.0,
-            law=law,
+            mechanism=mechanism,
             random_state=generator,
         )
-        found[law] = subspace_distance(subspace, pca.fit(rows).components_)
+        found[mechanism] = subspace_distance(subspace, pca.fit(rows).components_)
     once = noisy(moment, noise, "gaussian_paper", epsilon, n, once=True)
-    once_sd = law_of(protocol("gaussian_paper", p, epsilon)).off_diagonal_sd / n
+    once_sd = mechanism_of(protocol("gaussian_paper", p, epsilon)).off_diagonal_sd / n
     # Without noise the error of an entry is that of the sample.
     found[ONCE] = selected(subspace, once, once_sd)
     found[NO_NOISE] = selected(subspace, moment, 1 / (10 * p * math.sqrt(n)))
@@ -156,10 +158,10 @@ def sparse(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 
 def sparse_limit(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Algorithm 2, and plain PCA beside it, on what n clients would send."""
-    p, k, n, law = cell["p"], cell["k"], cell["n"], cell["mechanism"]
+    p, k, n, mechanism = cell["p"], cell["k"], cell["n"], cell["mechanism"]
     subspace, noise = planted(p, cell["s"], k, generator), symmetric(p, generator)
-    estimate = noisy(population(subspace), noise, law, cell["epsilon"], n)
-    sd = law_of(protocol(law, p, cell["epsilon"])).off_diagonal_sd / math.sqrt(n)
+    estimate = noisy(population(subspace), noise, mechanism, cell["epsilon"], n)
+    sd = mechanism_of(protocol(mechanism, p, cell["epsilon"])).off_diagonal_sd / math.sqrt(n)
     plain = subspace_distance(subspace, top_components(estimate, k))
     return {"sparse": selected(subspace, estimate, sd), "plain": plain}
 
@@ -208,10 +210,10 @@ def real(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
             truth = long if reading in (LONG, LONG_ONCE) else directions
             if reading == "double_cap":  # few reports in many dimensions are far from normal: play the clients
                 shared = protocol(reading, p, epsilon, "unit")
-                estimate = law_of(shared).estimate(simulated_totals(shared, X, generator))
+                estimate = mechanism_of(shared).estimate(simulated_totals(shared, X, generator))
             else:
-                law = "gaussian" if reading == "gaussian" else "gaussian_paper"
-                estimate = noisy(truth, noise, law, epsilon, n, once=reading in (ONCE, LONG_ONCE))
+                mechanism = "gaussian" if reading == "gaussian" else "gaussian_paper"
+                estimate = noisy(truth, noise, mechanism, epsilon, n, once=reading in (ONCE, LONG_ONCE))
             for s in [s for one, s in TABLES if one == epsilon]:
                 error = subspace_distance(on_features(truth, 10, s), on_features(estimate, 10, s))
                 found[entry(reading, epsilon, s)] = error
@@ -254,17 +256,17 @@ def tall_errors(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Algorithm 1 on normalized rows, for every k from one release."""
     rows, truth = tall(cell["data"], cell["max_rows"])
     found = dict(zip("np", rows.shape, strict=True))
-    for law in LAWS:
+    for mechanism in MECHANISMS:
         pca = LocalPCA(
             max(COMPONENTS),
             epsilon=cell["epsilon"],
-            delta=_delta(law),
+            delta=_delta(mechanism),
             norm_bound=1.0,
-            law=law,
+            mechanism=mechanism,
             row_norms="unit",
             random_state=generator,
         )
         components = pca.fit(rows).components_
         for k in COMPONENTS:
-            found[f"{law}, k {k}"] = subspace_distance(truth[:k], components[:k])
+            found[f"{mechanism}, k {k}"] = subspace_distance(truth[:k], components[:k])
     return found

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.figure_style import INK, new_figure, styled
-from eigenveil.local import law_of
+from eigenveil.local import mechanism_of
 
 from ..common import Results, Row, prose, save_figure, table
 from .algorithm2 import LARGEST
 from .measures import (
     COMPONENTS,
     DELTA,
-    LAWS,
+    MECHANISMS,
     LONG,
     LONG_ONCE,
     NO_NOISE,
@@ -35,7 +35,7 @@ PRINTED = {
     "cancer_rna_seq": (3.162, 3.381, 3.668, 3.559, 3.790, 3.967),
 }
 STAND_INS = {"lung_gordon2002": "lung"}
-WAYS = (*LAWS, ONCE, NO_NOISE)
+WAYS = (*MECHANISMS, ONCE, NO_NOISE)
 
 
 def section(results: Results, images: Path) -> str:
@@ -112,24 +112,24 @@ def _low(results: Results, images: Path) -> list[str]:
 def _start(results: Results) -> list[str]:
     lines = []
     for k in dict.fromkeys(row.cell["k"] for row in results.select(part="needed")):
-        found = [results.one(part="needed", k=k, mechanism=name) for name in LAWS]
+        found = [results.one(part="needed", k=k, mechanism=name) for name in MECHANISMS]
         lines.append([f"k = {k}", *(_count(10 ** row.mean["power"]) for row in found)])
-    sds = [law_of(protocol(name, 40, 0.5)).off_diagonal_sd for name in LAWS]
+    sds = [mechanism_of(protocol(name, 40, 0.5)).off_diagonal_sd for name in MECHANISMS]
     lines.append(["theory, for half and small k", *(_count(160 * (400 * sd) ** 2) for sd in sds)])
     lines.append(["theory, to stand out of the noise", *(_count(40 * (400 * sd) ** 2) for sd in sds)])
     rows = sorted(results.select(part="low", k=5, p=40), key=lambda row: row.cell["epsilon"])
     n = max(row.cell["n"] for row in rows)
     rows = [row for row in rows if row.cell["n"] == n]
-    ways = (*LAWS, NORMAL, ONCE, NO_NOISE)
+    ways = (*MECHANISMS, NORMAL, ONCE, NO_NOISE)
     sweep = [[f"{row.cell['epsilon']:g}", *(_value(row, way) for way in ways)] for row in rows]
     return [
         "### Where it starts to work\n",
         "Clients needed to halve the error of a random subspace at ε = 0.5, p = 40 (geometric mean):\n",
-        table(["", *LAWS], lines),
+        table(["", *MECHANISMS], lines),
         f"Error against ε at n = {n:,}, p = 40, k = 5, where a random subspace has {random_level(40, 5):.3f}:\n",
         table(["ε", *ways], sweep),
         prose(f"""Any n can be had because the noise of all clients is drawn as one normal matrix of the same
-            covariance; for the Gaussian mechanisms that is their law, and the column "{NORMAL}" shows that it
+            covariance; for the Gaussian mechanisms that is their distribution, and the column "{NORMAL}" shows that it
             holds for `double_cap` beside clients that were played. The theory is that of a few eigenvalues
             $1/(10p)$ above noise with entries of standard deviation $\\sigma/\\sqrt{{n}}$: they leave its spectrum
             from $n = p(10p\\sigma)^2$ on, and the error is halved at four times that. A public bound nearer to the
@@ -147,11 +147,11 @@ def _tall(results: Results) -> list[str]:
         n, p = _shape(rows[0])
         lines = [
             [f"{row.cell['epsilon']:g}", str(k), f"{random_level(p, k):.3f}"]
-            + [_value(row, f"{name}, k {k}") for name in LAWS]
+            + [_value(row, f"{name}, k {k}") for name in MECHANISMS]
             for row in rows
             for k in COMPONENTS
         ]
-        found += [f"{data}, n = {n:,}, p = {p}:\n", table(["ε", "k", "random", *LAWS], lines)]
+        found += [f"{data}, n = {n:,}, p = {p}:\n", table(["ε", "k", "random", *MECHANISMS], lines)]
     return [
         "### Low dimension, covertype\n",
         prose("""Features are divided by their largest absolute value and rows by their norm; the truth is that
@@ -176,7 +176,7 @@ def _sparse(results: Results) -> list[str]:
     limits = results.select(part="sparse limit")
     sizes = list(dict.fromkeys(row.cell["n"] for row in limits))
     growth = []
-    for name in LAWS:
+    for name in MECHANISMS:
         found = [results.one(part="sparse limit", mechanism=name, n=size) for size in sizes]
         growth.append([name, *(f"{_value(row, 'sparse')}; {_value(row, 'plain')}" for row in found)])
     s = limits[0].cell["s"]
@@ -282,7 +282,7 @@ def _figure(results: Results, images: Path) -> str:
     for color, k in enumerate(dict.fromkeys(row.cell["k"] for row in rows)):
         of_k = [row for row in rows if row.cell["k"] == k]
         n = [row.cell["n"] for row in of_k]
-        for name, style in zip((*LAWS, ONCE), ("--", "-", "-.", ":"), strict=True):
+        for name, style in zip((*MECHANISMS, ONCE), ("--", "-", "-.", ":"), strict=True):
             label = {"label": name} if color == 0 else {}
             _line(panels[0], n, of_k, name, ls=style, color=f"C{color}", **label)
         panels[0].axhline(random_level(40, k), color=f"C{color}", lw=0.5)
@@ -291,12 +291,12 @@ def _figure(results: Results, images: Path) -> str:
     panels[0].set_title(f"ε = 0.5, k = {components} upwards")
     rows = sorted(results.select(part="low", p=40, k=5), key=lambda row: row.cell["epsilon"])
     rows = [row for row in rows if row.cell["n"] == max(other.cell["n"] for other in rows)]
-    for name in (*LAWS, ONCE, NO_NOISE):
+    for name in (*MECHANISMS, ONCE, NO_NOISE):
         _line(panels[1], [row.cell["epsilon"] for row in rows], rows, name, label=name)
     panels[1].axhline(random_level(40, 5), color=INK, lw=0.5)
     panels[1].set(xscale="log", xlabel="ε", ylabel="error of the subspace")
     panels[1].set_title(f"k = 5, n = {rows[0].cell['n']:,}")
-    for color, name in enumerate(LAWS):
+    for color, name in enumerate(MECHANISMS):
         rows = results.select(part="sparse limit", mechanism=name)
         n = [row.cell["n"] for row in rows]
         _line(panels[2], n, rows, "sparse", label=name, color=f"C{color}")

@@ -12,7 +12,7 @@ from benchmarks import datasets
 
 from ..common import Cell, Results
 from . import measures
-from .measures import COMPONENTS, LAWS, NO_NOISE, NORMAL, ONCE, READINGS, TABLES, entry, random_level
+from .measures import COMPONENTS, MECHANISMS, NO_NOISE, NORMAL, ONCE, READINGS, TABLES, entry, random_level
 from .page import section
 
 __all__ = ["DATASETS", "TITLE", "cells", "findings", "measure", "section"]
@@ -42,10 +42,10 @@ def cells(quick: bool) -> list[tuple[Cell, int]]:
 def _quick_cells() -> list[tuple[Cell, int]]:
     found = [(_low(n=10_000, k=k), 12) for k in (5, 20)]
     found += [(_low(n=10_000, epsilon=epsilon), 12) for epsilon in (8.0, 30.0)]
-    found += [(_needed(law, k), 10) for k in (5, 20) for law in LAWS]
+    found += [(_needed(mechanism, k), 10) for k in (5, 20) for mechanism in MECHANISMS]
     found += [({"part": "sparse", "n": 2000, "p": 100, "k": 5, "s": 15, "epsilon": 1.0}, 5)]
     limits: Cell = {"part": "sparse limit", "p": 100, "k": 5, "s": 15, "epsilon": 1.0}
-    found += [({**limits, "mechanism": law, "n": 1e10}, 12) for law in LAWS]
+    found += [({**limits, "mechanism": mechanism, "n": 1e10}, 12) for mechanism in MECHANISMS]
     found += [({"part": "real", "data": "isolet5"}, 8)]
     return [*found, ({"part": "tall", "data": "covertype", "max_rows": 20_000, "epsilon": 8.0}, 6)]
 
@@ -54,7 +54,7 @@ def _full_cells() -> list[tuple[Cell, int]]:
     found = [(_low(n=n, k=k), 20 if n == 100_000 else 10) for n in (10_000, 30_000, 100_000) for k in COMPONENTS]
     found += [(_low(p=p, k=10), 5) for p in (20, 80)]
     found += [(_low(epsilon=epsilon), 5) for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)]
-    found += [(_needed(law, k), 20) for k in COMPONENTS for law in LAWS]
+    found += [(_needed(mechanism, k), 20) for k in COMPONENTS for mechanism in MECHANISMS]
     tall = [name for name in ("covertype", *TALL_IF_THERE) if datasets.available(name)]
     found += [
         ({"part": "tall", "data": name, "max_rows": None, "epsilon": epsilon}, 2)
@@ -72,7 +72,9 @@ def _full_cells() -> list[tuple[Cell, int]]:
     found += [(_sparse(epsilon=epsilon), 2) for epsilon in (0.5, 4.0)]
     limits: Cell = {"part": "sparse limit", "p": 400, "k": 10, "s": 20, "epsilon": 1.0}
     powers = (8, 9, 10, 11, 12)
-    return found + [({**limits, "mechanism": law, "n": 10.0**power}, 2) for law in LAWS for power in powers]
+    return found + [
+        ({**limits, "mechanism": mechanism, "n": 10.0**power}, 2) for mechanism in MECHANISMS for power in powers
+    ]
 
 
 def _low(n: int = 100_000, p: int = 40, k: int = 5, epsilon: float = 0.5) -> Cell:
@@ -83,8 +85,8 @@ def _sparse(n: int = 2000, p: int = 400, s: int = 20, epsilon: float = 2.0) -> C
     return {"part": "sparse", "n": n, "p": p, "k": 10, "s": s, "epsilon": epsilon}
 
 
-def _needed(law: str, k: int) -> Cell:
-    return {"part": "needed", "p": 40, "k": k, "epsilon": 0.5, "mechanism": law}
+def _needed(mechanism: str, k: int) -> Cell:
+    return {"part": "needed", "p": 40, "k": k, "epsilon": 0.5, "mechanism": mechanism}
 
 
 def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
@@ -93,17 +95,17 @@ def measure(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 
 
 def findings(results: Results) -> dict[str, float]:
-    """Return errors in units of a random subspace, and the n from which laws work."""
+    """Return errors in units of a random subspace, and the n from which mechanisms work."""
     found = {}
     for row in results.select(part="low"):
         level = random_level(row.cell["p"], row.cell["k"])
-        for name in (*LAWS, ONCE, NORMAL, NO_NOISE):
+        for name in (*MECHANISMS, ONCE, NORMAL, NO_NOISE):
             found[f"low, k {row.cell['k']}, epsilon {row.cell['epsilon']:g}, {name}"] = row.mean[name] / level
     for row in results.select(part="needed"):
         found[f"log10 of n for half, k {row.cell['k']}, {row.cell['mechanism']}"] = row.mean["power"]
     for row in results.select(part="sparse"):
         level = random_level(row.cell["p"], row.cell["k"])
-        for name in (*LAWS, NO_NOISE):
+        for name in (*MECHANISMS, NO_NOISE):
             found[f"sparse, {name}"] = row.mean[name] / level
     for row in results.select(part="sparse limit"):
         for metric in ("sparse", "plain"):
@@ -111,7 +113,7 @@ def findings(results: Results) -> dict[str, float]:
     for row in results.select(part="real", data="isolet5"):
         found |= {f"isolet5, {key}": row.mean[key] for name in READINGS for key in [entry(name, *TABLES[1])]}
     for row in results.select(part="tall", data="covertype"):
-        found |= {f"covertype, {name}": row.mean[f"{name}, k 10"] for name in LAWS}
+        found |= {f"covertype, {name}": row.mean[f"{name}, k 10"] for name in MECHANISMS}
     return found
 
 

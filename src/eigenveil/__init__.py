@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .estimators.forecast import forecast
     from .estimators.score_map import score_map
     from .gate import release
-    from .guarantee import Guarantee, Relation
+    from .guarantee import Guarantee, Adjacency
     from .moments import RowBound
     from .moments.second_moments import SecondMoments
     from .releases.record import Release, load_release
@@ -56,7 +56,7 @@ __all__ = [
     "PrivateRidge",
     "PrivateScaler",
     "PrivateSparsePCA",
-    "Relation",
+    "Adjacency",
     "Release",
     "RowBound",
     "Schema",
@@ -80,7 +80,7 @@ _HOMES = {
     "PrivateRidge": "estimators",
     "PrivateScaler": "estimators",
     "PrivateSparsePCA": "estimators",
-    "Relation": "guarantee",
+    "Adjacency": "guarantee",
     "Release": "releases.record",
     "RowBound": "moments",
     "Schema": "tables.schema",

@@ -20,8 +20,8 @@ def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str]
 
     Examples
     --------
-    >>> notebook_table("Plan", {"law": "<b>"})
-    '<div><strong>Plan</strong><table><tr><th>law</th><td>&lt;b&gt;</td></tr></table></div>'
+    >>> notebook_table("Plan", {"mechanism": "<b>"})
+    '<div><strong>Plan</strong><table><tr><th>mechanism</th><td>&lt;b&gt;</td></tr></table></div>'
     """
     rows = "".join(
         f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(str(value))}</td></tr>"
@@ -38,8 +38,8 @@ def notebook_grid(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> 
 
     Examples
     --------
-    >>> notebook_grid(["law"], [["a & b"]])
-    '<table><tr><th>law</th></tr><tr><td>a &amp; b</td></tr></table>'
+    >>> notebook_grid(["mechanism"], [["a & b"]])
+    '<table><tr><th>mechanism</th></tr><tr><td>a &amp; b</td></tr></table>'
     """
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)

@@ -1,4 +1,4 @@
-"""The gate: the only place where a law meets private statistics.
+"""The gate: the only place where a mechanism meets private statistics.
 
 Private sums come in, a `Release` goes out. In between, everything that can be refused is refused, the spend is recorded
 in the ledger in a committed transaction, and only then is anything drawn. Units are converted here, once.
@@ -16,13 +16,13 @@ from . import __version__
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
 from .errors import CapacityError, InvalidDataError, InvalidParameterError
-from .guarantee import Guarantee, Relation, Unit
-from .mechanisms.base import CentralLaw, Integers
+from .guarantee import Guarantee, Adjacency, Unit
+from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, Portion, averaged
-from .mechanisms.choices import CountLaw, first_at_most
-from .mechanisms.federated import FederatedLaw
+from .mechanisms.choices import CountMechanism, first_at_most
+from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
-from .moments.counts import LADDER, ColumnCounts, MagnitudeCounts, ScoreCounts
+from .moments.counts import NORM_GRID, ColumnCounts, MagnitudeCounts, ScoreCounts
 from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
 from .moments.sums import SumsByNorm
@@ -36,26 +36,26 @@ from .tables.schema import Schema
 
 @dataclass(frozen=True)
 class Payment:
-    """What was paid for: the law that will draw, the whole guarantee, and the entry of the ledger if there is one."""
+    """What was paid for: the mechanism that will draw, the whole guarantee, and the entry of the ledger if there is one."""
 
-    law: CentralLaw
+    mechanism: CentralMechanism
     guarantee: Guarantee
     entry: int | None = None
 
 
 def release(
-    law: CentralLaw,
+    mechanism: CentralMechanism,
     moments: SecondMoments,
     *,
     generator: np.random.Generator | None = None,
     ledger: LedgerOrPath | None = None,
 ) -> Release:
-    """Draw one release of private moments; every call spends the full budget of the law again.
+    """Draw one release of private moments; every call spends the full budget of the mechanism again.
 
     Parameters
     ----------
-    law : CentralLaw
-        From `eigenveil.mechanisms.LAWS`, made with public parameters.
+    mechanism : CentralMechanism
+        From `eigenveil.mechanisms.MECHANISMS`, made with public parameters.
     moments : SecondMoments
         The private statistic.
     generator : numpy.random.Generator, optional
@@ -66,30 +66,32 @@ def release(
     Examples
     --------
     >>> from eigenveil import RowBound
-    >>> from eigenveil.mechanisms import LAWS
+    >>> from eigenveil.mechanisms import MECHANISMS
     >>> moments = SecondMoments(RowBound(1.0), 3).update(np.eye(3))
-    >>> drawn = release(LAWS["laplace"](epsilon=1.0, n_features=3), moments)
+    >>> drawn = release(MECHANISMS["laplace"](epsilon=1.0, n_features=3), moments)
     >>> drawn.integers["matrix"].shape, str(drawn.guarantee)
     ((3, 3), '1-differentially private (replace one row), exact numerics')
     """
     generator = secure_generator() if generator is None else generator
     ledger = opened_ledger(ledger)
-    check(law, moments)
-    promise = law.guarantee().for_unit(moments.bound.unit)
+    check(mechanism, moments)
+    promise = mechanism.guarantee().for_unit(moments.bound.unit)
     if moments.bound.compares:
         promise = promise.of_compared_units()
-    payment = pay(law, promise, generator, ledger, f"{law.name} release")
+    payment = pay(mechanism, promise, generator, ledger, f"{mechanism.name} release")
     return draw(moments, generator, payment)
 
 
-def check(law: CentralLaw, moments: SecondMoments) -> None:
+def check(mechanism: CentralMechanism, moments: SecondMoments) -> None:
     """Refuse what cannot be released, before any budget is spent."""
-    if moments.width != law.n_features:
-        raise InvalidDataError(f"The moments are {moments.width} wide where the law was made for {law.n_features}.")
+    if moments.width != mechanism.n_features:
+        raise InvalidDataError(
+            f"The moments are {moments.width} wide where the mechanism was made for {mechanism.n_features}."
+        )
     moments.check_whole()
-    check_rule(law, moments.bound)
+    check_rule(mechanism, moments.bound)
     # Under add/remove, whether there are any rows at all is private and gets no error of its own.
-    if law.relation is Relation.REPLACE and moments.n_samples == 0:
+    if mechanism.adjacency is Adjacency.REPLACE_ONE and moments.n_samples == 0:
         raise InvalidDataError(
             f"There are no {moments.bound.unit.counted} to release anything about; update the moments first."
         )
@@ -97,34 +99,36 @@ def check(law: CentralLaw, moments: SecondMoments) -> None:
         raise InvalidDataError("All weights are 0, or vanish beside the largest that is allowed.")
 
 
-def check_rule(law: CentralLaw, rule: RowRule) -> None:
-    """Refuse a law for rows made by this rule; public facts alone."""
-    law.check_accepted()
-    if rule.compares and law.relation is not Relation.REPLACE:
+def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
+    """Refuse a mechanism for rows made by this rule; public facts alone."""
+    mechanism.check_accepted()
+    if rule.compares and mechanism.adjacency is not Adjacency.REPLACE_ONE:
         raise InvalidParameterError(
-            f"rows='{rule.rows}' needs relation='replace', since an added {rule.unit} would come between others."
+            f"statistic='{rule.statistic}' needs adjacency='replace_one', since an added {rule.unit} would come between others."
         )
-    if rule.on_ring and law.needs_rank_one:
+    if rule.compares_neighbours and mechanism.needs_rank_one:
         raise InvalidParameterError(
-            f"{law.name} hides one integer row, and rows='{rule.rows}' makes several of each; choose another law."
+            f"{mechanism.name} hides one integer row, and statistic='{rule.statistic}' makes several of each; choose another mechanism."
         )
-    if rule.unit is Unit.PERSON and law.needs_rank_one:
+    if rule.unit is Unit.PERSON and mechanism.needs_rank_one:
         raise InvalidParameterError(
-            f"{law.name} hides one integer row, and a person may have several; choose another law, or leave person out."
+            f"{mechanism.name} hides one integer row, and a person may have several; choose another mechanism, or leave person out."
         )
-    if rule.most_weight is not None and law.relation is not Relation.REPLACE:
-        raise InvalidParameterError("Weights of rows need relation='replace', since they tell how many rows there are.")
-    if rule.needs_matrix and law.releases == "subspace":
+    if rule.most_weight is not None and mechanism.adjacency is not Adjacency.REPLACE_ONE:
+        raise InvalidParameterError(
+            "Weights of rows need adjacency='replace_one', since they tell how many rows there are."
+        )
+    if rule.needs_matrix and mechanism.releases == "subspace":
         about = "about the mean" if rule.constant is not None else "of a correlation matrix"
         raise InvalidParameterError(
-            f"{law.name} releases no matrix, so it cannot tell components {about}; choose another law."
+            f"{mechanism.name} releases no matrix, so it cannot tell components {about}; choose another mechanism."
         )
     rule.check_sizes()
-    law.check_grid(rule.limit_squared)
+    mechanism.check_grid(rule.limit_squared)
 
 
 def pay(
-    law: CentralLaw,
+    mechanism: CentralMechanism,
     guarantee: Guarantee,
     generator: np.random.Generator,
     ledger: LedgerOrPath | None,
@@ -132,17 +136,17 @@ def pay(
 ) -> Payment:
     """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe.
 
-    `guarantee` is that of the whole fit, in which this law draws the release.
+    `guarantee` is that of the whole fit, in which this mechanism draws the release.
     """
     promise, book = guarantee if is_secure(generator) else guarantee.marked_reproducible(), opened_ledger(ledger)
-    return Payment(law, promise, None if book is None else book.spend(promise, what).entry)
+    return Payment(mechanism, promise, None if book is None else book.spend(promise, what).entry)
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
     """A first release of moments, at a share of the budget."""
 
-    law: Gaussian
+    mechanism: Gaussian
     integers: Integers
     second_moment: NDArray[np.float64]
 
@@ -182,28 +186,28 @@ def draw(
     budget: Budget | None = None,
     drawn: Drawn = NOTHING,
 ) -> Release:
-    """Draw a release by the law that was paid for, or by what is left of its budget after what was `drawn` before."""
-    law = payment.law if budget is None else budget.law(budget.left)
-    check(law, moments)
+    """Draw a release by the mechanism that was paid for, or by what is left of its budget after what was `drawn` before."""
+    mechanism = payment.mechanism if budget is None else budget.mechanism(budget.left)
+    check(mechanism, moments)
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
         raise InvalidParameterError(
             f"What was paid for is about {payment.guarantee.unit.in_words}, these moments about {rule.unit.in_words}."
         )
-    integers = law.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
-    units = law.units(rule.limit_squared, rule.unit_squared)
-    if drawn.first is not None and isinstance(law, Gaussian):
-        law, integers, divisor = averaged([(drawn.first.law, drawn.first.integers), (law, integers)])
+    integers = mechanism.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
+    units = mechanism.units(rule.limit_squared, rule.unit_squared)
+    if drawn.first is not None and isinstance(mechanism, Gaussian):
+        mechanism, integers, divisor = averaged([(drawn.first.mechanism, drawn.first.integers), (mechanism, integers)])
         units = {name: one / divisor for name, one in units.items()}
     integers = {**integers, **{name: value for name, (value, _) in drawn.also.items()}}
     units |= {name: one for name, (_, one) in drawn.also.items()}
     if request is None:
-        request = ComponentsRequest(min(law.n_components, moments.n_features))
+        request = ComponentsRequest(min(mechanism.n_components, moments.n_features))
     origin = Origin(
-        law=law.name,
-        parameters=law.parameters(),
-        rows=rule,
-        n_rows=moments.n_samples if law.relation is Relation.REPLACE else None,
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        row_rule=rule,
+        n_rows=moments.n_samples if mechanism.adjacency is Adjacency.REPLACE_ONE else None,
         feature_names=moments.feature_names,
         estimator=estimator,
         request=request,
@@ -217,20 +221,20 @@ def draw(
         package_version=__version__,
     )
     made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
-    vars(made)["law"] = law  # which a file would make again from the origin
+    vars(made)["mechanism"] = mechanism  # which a file would make again from the origin
     return made
 
 
 # What is measured at a portion of a budget that was paid for.
 
 
-def look(law: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Look:
+def look(mechanism: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Look:
     """Return a first release of moments, and the second moment that it tells for rows of norm at most 1."""
-    check(law, moments)
+    check(mechanism, moments)
     grid = moments.bound.limit_squared
-    integers = law.draw(moments.gram, grid, moments.n_samples, generator)
+    integers = mechanism.draw(moments.gram, grid, moments.n_samples, generator)
     values = {name: np.asarray(value / grid) for name, value in integers.items()}
-    return Look(law, integers, law.second_moment(values, moments.n_samples))
+    return Look(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
 
 
 def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:
@@ -238,15 +242,15 @@ def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.ran
 
     One replaced row moves the sum by at most twice the largest norm of a row, 4^bits.
     """
-    return portion.measured(sums.within(norm), sum_squared(Relation.REPLACE) * 16**sums.bound.bits, generator)
+    return portion.measured(sums.within(norm), sum_squared(Adjacency.REPLACE_ONE) * 16**sums.bound.bits, generator)
 
 
 def find_norm(
-    counts: MagnitudeCounts, rungs: range, most_above: int, portion: Portion, generator: np.random.Generator
+    counts: MagnitudeCounts, candidates: range, most_above: int, portion: Portion, generator: np.random.Generator
 ) -> float:
     """Return the first of some rungs of the ladder that about `most_above` rows pass."""
-    above = counts.above()[0, rungs.start : rungs.stop]
-    return float(LADDER[rungs[portion.first_at_most(above, most_above, generator)]])
+    above = counts.above()[0, candidates.start : candidates.stop]
+    return float(NORM_GRID[candidates[portion.first_at_most(above, most_above, generator)]])
 
 
 def choose_magnitudes(
@@ -278,7 +282,7 @@ def choose_magnitudes(
     """
     above = counts.above()
     share = epsilon / len(above)
-    return np.take(LADDER, [first_at_most(column, most_above, share, generator) for column in above])
+    return np.take(NORM_GRID, [first_at_most(column, most_above, share, generator) for column in above])
 
 
 def choose_places(counts: ColumnCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
@@ -299,17 +303,17 @@ def choose_places(counts: ColumnCounts, most_above: int, epsilon: Fraction, gene
 
 
 def release_scores(
-    law: CountLaw,
+    mechanism: CountMechanism,
     counts: ScoreCounts,
     *,
     generator: np.random.Generator | None = None,
     ledger: LedgerOrPath | None = None,
 ) -> ScoreMap:
-    """Draw one map of scores; every call spends the full budget of the law again.
+    """Draw one map of scores; every call spends the full budget of the mechanism again.
 
     Parameters
     ----------
-    law : CountLaw
+    mechanism : CountMechanism
     counts : ScoreCounts
         The private statistic.
     generator : numpy.random.Generator, optional
@@ -319,18 +323,18 @@ def release_scores(
     """
     generator = secure_generator() if generator is None else generator
     book = opened_ledger(ledger)
-    unit = Unit.PERSON if counts.by_person else Unit.ROW
-    public = law.relation is Relation.REPLACE
+    unit = Unit.PERSON if counts.by_unit else Unit.ROW
+    public = mechanism.adjacency is Adjacency.REPLACE_ONE
     if public and counts.n_units == 0:
         raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
-    law.check(counts.in_cells.size, counts.n_units)
-    promise = law.guarantee(unit)
+    mechanism.check(counts.in_cells.size, counts.n_units)
+    promise = mechanism.guarantee(unit)
     promise = promise if is_secure(generator) else promise.marked_reproducible()
     entry = None if book is None else book.spend(promise, "score map").entry
     return ScoreMap(
-        law.draw(counts.in_cells, generator),
+        mechanism.draw(counts.in_cells, generator),
         counts.grid,
-        law,
+        mechanism,
         promise,
         n_units=counts.n_units if public else None,
         ledger_entry=entry,
@@ -339,35 +343,39 @@ def release_scores(
     )
 
 
-def check_site_rule(law: FederatedLaw, rule: RowRule) -> None:
+def check_site_rule(mechanism: FederatedMechanism, rule: RowRule) -> None:
     """Refuse a rule of rows by which the sums of several sites would not be those of all rows together."""
     if rule.compares:
         raise InvalidParameterError(
-            f"rows='{rule.rows}' compares rows with one another, and those of different sites do not meet; give public "
+            f"statistic='{rule.statistic}' compares rows with one another, and those of different sites do not meet; give public "
             "bounds, a schema with ranges or a norm_bound, so that rows are clipped."
         )
     if rule.mapped_from is not None or rule.most_weight is not None:
         raise InvalidParameterError("Sites add up rows as they are, neither mapped nor weighted; release in one stage.")
-    law.check_grid(rule.limit_squared)
+    mechanism.check_grid(rule.limit_squared)
 
 
-def check_site(law: FederatedLaw, moments: SecondMoments) -> None:
+def check_site(mechanism: FederatedMechanism, moments: SecondMoments) -> None:
     """Refuse the sums of a site that cannot be released, before any budget is spent."""
-    check_site_rule(law, moments.bound.rule)
-    check(law, moments)
-    if moments.n_samples > law.site_capacity(moments.bound.limit_squared):
+    check_site_rule(mechanism, moments.bound.rule)
+    check(mechanism, moments)
+    if moments.n_samples > mechanism.site_capacity(moments.bound.limit_squared):
         raise CapacityError(
-            f"This site has more {moments.bound.unit.counted} than one of {law.n_sites} may have at "
+            f"This site has more {moments.bound.unit.counted} than one of {mechanism.n_sites} may have at "
             f"bits={moments.bound.bits}; agree on fewer bits."
         )
 
 
 def pay_for_share(
-    law: FederatedLaw, moments: SecondMoments, generator: np.random.Generator, ledger: LedgerOrPath | None, what: str
+    mechanism: FederatedMechanism,
+    moments: SecondMoments,
+    generator: np.random.Generator,
+    ledger: LedgerOrPath | None,
+    what: str,
 ) -> Payment:
     """Refuse what cannot be released, and record what is about to be spent in the ledger of the site."""
-    check_site(law, moments)
-    return pay(law, law.guarantee().for_unit(moments.bound.unit), generator, ledger, what)
+    check_site(mechanism, moments)
+    return pay(mechanism, mechanism.guarantee().for_unit(moments.bound.unit), generator, ledger, what)
 
 
 def site_share(moments: SecondMoments, place: int, generator: np.random.Generator, payment: Payment) -> Integers:
@@ -385,10 +393,10 @@ def site_share(moments: SecondMoments, place: int, generator: np.random.Generato
 
     Formal guarantee
     ----------------
-    That of the law, for the sum over all sites, against `law.n_colluding` of them and whoever adds up.
+    That of the mechanism, for the sum over all sites, against `mechanism.n_colluding` of them and whoever adds up.
     """
-    law = payment.law
-    if not isinstance(law, FederatedLaw) or payment.guarantee.unit is not moments.bound.unit:
+    mechanism = payment.mechanism
+    if not isinstance(mechanism, FederatedMechanism) or payment.guarantee.unit is not moments.bound.unit:
         raise InvalidParameterError("What was paid for is no share of a sum about this unit; nothing was drawn.")
-    check_site(law, moments)
-    return law.site_draw(moments.gram, moments.bound.limit_squared, moments.n_samples, place, generator)
+    check_site(mechanism, moments)
+    return mechanism.site_draw(moments.gram, moments.bound.limit_squared, moments.n_samples, place, generator)

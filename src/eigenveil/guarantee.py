@@ -45,29 +45,29 @@ def chance(probability: float) -> str:
     return f"a chance of 1 in {times // step * step:,}"
 
 
-FLOAT_CAVEAT = (
+FLOAT_ASSUMPTION = (
     "The noise is drawn in float64: which values the sum can take depends on the data, and an observer who looks at "
     "their last bits can tell neighbouring data apart (Mironov 2012)."
 )
 """Which attack applies to noise that was drawn in floats."""
-DIRECTION_CAVEAT = (
+DIRECTION_ASSUMPTION = (
     "The directions are computed in float64 from the data, so their last bits can be a fingerprint of it (after "
     "Mironov 2012)."
 )
 """Which attack applies to directions that were drawn in floats."""
-ORDER_CAVEAT = (
+ORDER_ASSUMPTION = (
     "Rows are compared with one another by their places, so the promise is for tables whose order does not depend on "
     "values; shuffle a sorted one first, by no fixed seed."
 )
 """What holds of rows that are compared: a row is replaced where it stands, and moves no other."""
-IDENTIFIER_CAVEAT = (
+IDENTIFIER_ASSUMPTION = (
     "Persons are compared with one another in the order of their identifiers, so the promise is about what the rows "
     "of a person say, and not about which identifiers there are."
 )
 """What holds of persons who are compared: their rows are replaced, and their identifier stays."""
 
 
-def sites_caveat(n_sites: int, n_colluding: int) -> str:
+def sites_assumption(n_sites: int, n_colluding: int) -> str:
     """Return whom the noise of several sites holds against."""
     if n_colluding == 0:
         against = "everybody but the sites themselves, each of which knows its own noise"
@@ -80,29 +80,29 @@ def sites_caveat(n_sites: int, n_colluding: int) -> str:
     )
 
 
-MASKS_CAVEAT = (
+MASKS_ASSUMPTION = (
     "That nobody sees more of a site than its part in the sum rests on masks (X25519, HKDF, ChaCha20), which is a "
     "promise about computation: without them a site's share has its own part of the noise alone, or none."
 )
 """What keeps one site's share from whoever adds up."""
-ONE_SITE_CAVEAT = (
+ONE_SITE_ASSUMPTION = (
     "Everybody is taken to be in the data of one site; who is at several is protected as a group of so many is."
 )
 """What is assumed of people in the data of several sites."""
 
 
-class Relation(StrEnum):
+class Adjacency(StrEnum):
     """Which two data sets count as neighbours."""
 
-    REPLACE = "replace"
+    REPLACE_ONE = "replace_one"
     """One unit is exchanged for any other; the number of units is public. The papers' relation."""
-    ADD_REMOVE = "add_remove"
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
     """One unit is added or taken away; the number of units is itself private."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Return the relation named by `value` (a `Relation` or its text)."""
-        return value if isinstance(value, cls) else cls(one_of("relation", value, tuple(cls)))
+        """Return the relation named by `value` (a `Adjacency` or its text)."""
+        return value if isinstance(value, cls) else cls(one_of("adjacency", value, tuple(cls)))
 
 
 class Unit(StrEnum):
@@ -133,7 +133,7 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """The law of the released bits is the law that the proof is about, as far as the generator's words are uniform."""
+    """The distribution of the released bits is the mechanism that the proof is about, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
     """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"
@@ -155,15 +155,15 @@ class Guarantee:
         Bound on the privacy loss; infinity means that nothing is promised.
     delta : float
         Probability outside of that bound; 0 is pure differential privacy.
-    relation : Relation
-        The neighbouring relation the promise is made for.
+    adjacency : Adjacency
+        The adjacency the promise is made for.
     numerics : Numerics
         What the running code adds to the mathematics; a bare record claims no more than real arithmetic does.
     rho : float, optional
         The zero-concentrated (zCDP) parameter, where it is proved; it makes composition tighter.
     parts : tuple of Guarantee
         What was composed, where this is a composition.
-    caveats : tuple of str
+    assumptions : tuple of str
         Sentences a reader must know before relying on the promise.
     claimed : (float, float), optional
         The (epsilon, delta) that the paper behind the mechanism states, where it differs from the truth.
@@ -184,17 +184,17 @@ class Guarantee:
 
     epsilon: float
     delta: float = 0.0
-    relation: Relation = Relation.REPLACE
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
     numerics: Numerics = Numerics.IDEALIZED
     rho: float | None = None
     parts: tuple["Guarantee", ...] = ()
-    caveats: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     claimed: tuple[float, float] | None = None
     reproducible: bool = False
     unit: Unit = Unit.ROW
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         object.__setattr__(self, "numerics", Numerics(self.numerics))
         object.__setattr__(self, "unit", Unit(self.unit))
         if math.isnan(self.epsilon) or self.epsilon < 0:
@@ -233,7 +233,7 @@ class Guarantee:
     @property
     def neighbours(self) -> str:
         """What tells two neighbouring data sets apart, in words."""
-        if self.relation is Relation.ADD_REMOVE:
+        if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE:
             return f"add or remove {self.unit.in_words}"
         return "replace one row" if self.unit is Unit.ROW else "replace the rows of one person"
 
@@ -246,13 +246,13 @@ class Guarantee:
         """Return the promise about another unit, parts and all: for statistics that one of them moves no further."""
         return replace(self, unit=unit, parts=tuple(part.for_unit(unit) for part in self.parts))
 
-    def with_caveat(self, sentence: str) -> Self:
-        """Return the same promise with one more caveat."""
-        return replace(self, caveats=(*self.caveats, sentence))
+    def with_assumption(self, sentence: str) -> Self:
+        """Return the same promise with one more assumption."""
+        return replace(self, assumptions=(*self.assumptions, sentence))
 
     def of_compared_units(self) -> Self:
         """Return the same promise with what holds where units are compared with one another."""
-        return self.with_caveat(ORDER_CAVEAT if self.unit is Unit.ROW else IDENTIFIER_CAVEAT)
+        return self.with_assumption(ORDER_ASSUMPTION if self.unit is Unit.ROW else IDENTIFIER_ASSUMPTION)
 
     def marked_reproducible(self) -> Self:
         """Return the record for a release drawn from a seeded generator."""
@@ -263,11 +263,11 @@ class Guarantee:
         return {
             "epsilon": repr(float(self.epsilon)),
             "delta": repr(float(self.delta)),
-            "relation": self.relation.value,
+            "adjacency": self.adjacency.value,
             "numerics": self.numerics.value,
             "rho": None if self.rho is None else repr(float(self.rho)),
             "parts": [part.to_dict() for part in self.parts],
-            "caveats": list(self.caveats),
+            "assumptions": list(self.assumptions),
             "claimed": None if self.claimed is None else [repr(float(number)) for number in self.claimed],
             "reproducible": self.reproducible,
             "unit": self.unit.value,
@@ -276,16 +276,16 @@ class Guarantee:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Return the guarantee that `to_dict` wrote."""
-        claimed, caveats = fields["claimed"], tuple(str(caveat) for caveat in fields["caveats"])
+        claimed, assumptions = fields["claimed"], tuple(str(assumption) for assumption in fields["assumptions"])
         reproducible = truth_value("reproducible", fields["reproducible"])
         return cls(
             epsilon=float(fields["epsilon"]),
             delta=float(fields["delta"]),
-            relation=Relation(fields["relation"]),
+            adjacency=Adjacency(fields["adjacency"]),
             numerics=Numerics(fields["numerics"]),
             rho=None if fields["rho"] is None else float(fields["rho"]),
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
-            caveats=caveats,
+            assumptions=assumptions,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
             unit=Unit(fields.get("unit", Unit.ROW)),  # ledgers of format 2 have none
@@ -308,18 +308,18 @@ or B by a factor of at most e^1 = 2.72.
             return ("Nothing is promised: these values were released without protection.",)
         sentences = [
             f"Even for someone who knows {self.known_others}, this release changes the odds of whether "
-            f"{_QUESTIONS[self.relation]} by a factor of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
+            f"{_QUESTIONS[self.adjacency]} by a factor of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
         ]
         if self.delta > 0:
             sentences.append(
                 f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "
                 f"(delta = {self.delta:.3g}), in which it may tell everything about that person."
             )
-        return (*sentences, _PROTECTED[self.unit][self.relation], _NUMERICS[self.numerics])
+        return (*sentences, _PROTECTED[self.unit][self.adjacency], _NUMERICS[self.numerics])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in (*self.in_words(), *self.caveats))
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in (*self.in_words(), *self.assumptions))
         colour = "#3b78b0" if self.is_private else "#c0392b"
         return (
             f'<div style="border-left:4px solid {colour};padding:0 0 0 .8em"><strong>{html.escape(str(self))}</strong>'
@@ -335,25 +335,25 @@ or B by a factor of at most e^1 = 2.72.
         if not math.isfinite(self.epsilon):
             return "not private"
         budget = f"{self.epsilon:.6g}" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})"
-        more = "; see caveats" if self.caveats else ""
+        more = "; see assumptions" if self.assumptions else ""
         return f"{budget}-differentially private ({self.neighbours}), {self.numerics.value} numerics{more}"
 
 
 _QUESTIONS = {
-    Relation.REPLACE: "one person's data say A or B",
-    Relation.ADD_REMOVE: "one person's data are included",
+    Adjacency.REPLACE_ONE: "one person's data say A or B",
+    Adjacency.ADD_OR_REMOVE_ONE: "one person's data are included",
 }
 _PROTECTED = {
     Unit.ROW: {
-        Relation.REPLACE: "One person stands for one row: its contents are protected, and the number of rows is "
+        Adjacency.REPLACE_ONE: "One person stands for one row: its contents are protected, and the number of rows is "
         "public.",
-        Relation.ADD_REMOVE: "One person stands for one row, there or not, and the number of rows is protected too; "
+        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected too; "
         "for what the row says, the factor counts twice.",
     },
     Unit.PERSON: {
-        Relation.REPLACE: "A person is protected with all of their rows: what these say and how many they are. The "
+        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. The "
         "number of persons is public.",
-        Relation.ADD_REMOVE: "A person is protected with all of their rows, there or not, and the number of persons is "
+        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of persons is "
         "protected too; for what the rows say, the factor counts twice.",
     },
 }

@@ -111,7 +111,7 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     Parameters
     ----------
     release : Release
-        By a law that adds noise: errors of sampled directions and of sparse ones are not known.
+        By a mechanism that adds noise: errors of sampled directions and of sparse ones are not known.
     component : int
         Its position, from 0.
     """

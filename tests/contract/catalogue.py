@@ -1,33 +1,33 @@
-"""One way to make every law of the table, for the tests that run over all of them."""
+"""One way to make every mechanism of the table, for the tests that run over all of them."""
 
 import itertools
 from functools import cache
 
 import numpy as np
 
-from eigenveil import Relation, RowBound, SecondMoments
-from eigenveil.mechanisms import LAWS
+from eigenveil import Adjacency, RowBound, SecondMoments
+from eigenveil.mechanisms import MECHANISMS
 
 CASES = [
-    (name, calibration, relation)
-    for (name, law), relation in itertools.product(LAWS.items(), Relation)
-    for calibration in law.calibrations
+    (name, calibration, adjacency)
+    for (name, mechanism), adjacency in itertools.product(MECHANISMS.items(), Adjacency)
+    for calibration in mechanism.calibrations
 ]
 IDS = ["-".join(case) for case in CASES]
 
 
-def make(name, calibration=None, relation=Relation.REPLACE, *, d=5, k=2, epsilon=1.0, **options):
-    """Return the law with parameters it accepts; an inexact one is accepted as such, so that it can be released."""
-    law = LAWS[name]
-    chosen = law.calibrations[0] if calibration not in law.calibrations else calibration
-    options.setdefault("delta", 1e-6 if law.uses_delta(chosen) else 0.0)
+def make(name, calibration=None, adjacency=Adjacency.REPLACE_ONE, *, d=5, k=2, epsilon=1.0, **options):
+    """Return the mechanism with parameters it accepts; an inexact one is accepted as such, so that it can be released."""
+    mechanism = MECHANISMS[name]
+    chosen = mechanism.calibrations[0] if calibration not in mechanism.calibrations else calibration
+    options.setdefault("delta", 1e-6 if mechanism.uses_delta(chosen) else 0.0)
     if name == "wishart" and calibration == "paper":
         options["allow_unsound"] = True
     if name == "ppca" and calibration == "paper":
         options.setdefault("updates", 50)  # its draws are tested elsewhere; here it is only to be quick
-    given = {"epsilon": epsilon, "n_features": d, "n_components": k, "relation": relation, "calibration": calibration}
-    made = law(**given, **options)
-    return made if made.exact else law(**given, **options, accept_inexact=True)
+    given = {"epsilon": epsilon, "n_features": d, "n_components": k, "adjacency": adjacency, "calibration": calibration}
+    made = mechanism(**given, **options)
+    return made if made.exact else mechanism(**given, **options, accept_inexact=True)
 
 
 @cache  # nobody adds rows to them

@@ -1,4 +1,4 @@
-"""The skeleton of a new law runs, is true, and is what docs/how_to/add_a_law.md quotes."""
+"""The skeleton of a new mechanism runs, is true, and is what docs/how_to/add_a_mechanism.md quotes."""
 
 import importlib.util
 import subprocess
@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, forecast, load_release
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report import render_report
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "new_law.py"
-PAGE = ROOT / "docs" / "how_to" / "add_a_law.md"
-BEGIN, END = "<!-- from examples/new_law.py -->", "<!-- end of examples/new_law.py -->"
+EXAMPLE = ROOT / "examples" / "new_mechanism.py"
+PAGE = ROOT / "docs" / "how_to" / "add_a_mechanism.md"
+BEGIN, END = "<!-- from examples/new_mechanism.py -->", "<!-- end of examples/new_mechanism.py -->"
 
 
 @pytest.fixture
-def new_law(monkeypatch):
-    spec = importlib.util.spec_from_file_location("new_law", EXAMPLE)
+def new_mechanism(monkeypatch):
+    spec = importlib.util.spec_from_file_location("new_mechanism", EXAMPLE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setitem(LAWS, "new_law", module.NewLaw)
-    return module.NewLaw
+    monkeypatch.setitem(MECHANISMS, "new_mechanism", module.NewMechanism)
+    return module.NewMechanism
 
 
 def test_the_example_runs():
@@ -40,22 +40,25 @@ def test_the_page_quotes_the_example():
     assert between == f"```python\n{quoted}\n```"
 
 
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
-def test_its_promise_is_true(new_law, relation):
-    """It is the law `laplace`, whose noise is tested by its distribution."""
-    mine, known = (law(epsilon=0.7, n_features=6, relation=relation) for law in (new_law, LAWS["laplace"]))
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
+def test_its_promise_is_true(new_mechanism, adjacency):
+    """It is the mechanism `laplace`, whose noise is tested by its distribution."""
+    mine, known = (
+        mechanism(epsilon=0.7, n_features=6, adjacency=adjacency)
+        for mechanism in (new_mechanism, MECHANISMS["laplace"])
+    )
     assert mine.noise_scale() == known.noise_scale()
     assert mine.guarantee() == known.guarantee()
     assert np.array_equal(mine.noise(np.random.default_rng(0), 2.0**32), known.noise(np.random.default_rng(0), 2.0**32))
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_the_house_takes_it_from_the_table(new_law, tmp_path):
+def test_the_house_takes_it_from_the_table(new_mechanism, tmp_path):
     rows = np.random.default_rng(1).normal(size=(500, 4))
-    model = PrivatePCA(2, epsilon=5.0, norm_bound=4.0, law="new_law").fit(rows)
+    model = PrivatePCA(2, epsilon=5.0, norm_bound=4.0, mechanism="new_mechanism").fit(rows)
     loaded = load_release(model.release_.save(tmp_path / "r.npz"))
-    assert isinstance(loaded.law, new_law)
+    assert isinstance(loaded.mechanism, new_mechanism)
     assert np.array_equal(loaded.covariance, model.covariance_)
-    assert "new_law" in render_report(loaded)
+    assert "new_mechanism" in render_report(loaded)
     forecasts = forecast(PrivatePCA(2, epsilon=5.0, norm_bound=4.0), 4, 500, repeats=4)
-    assert forecasts["new_law"].mean > 0
+    assert forecasts["new_mechanism"].mean > 0

@@ -8,19 +8,25 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/expected.json"))
 FACTOR = 1.2
-# For each law, the beginning of a finding that its noise decides; those of one law are told apart by the whole name.
+# For each mechanism, the beginning of a finding that its noise decides; those of one mechanism are told apart by the whole name.
 HELD = {
     "amin2018": [
-        f"wine, {law}, frobenius"
-        for law in ("laplace (paper)", "gaussian (paper)", "exponential (paper)", "gaussian", "matrix_laplace")
+        f"wine, {mechanism}, frobenius"
+        for mechanism in ("laplace (paper)", "gaussian (paper)", "exponential (paper)", "gaussian", "matrix_laplace")
     ],
     "beyond": [
-        f"insurance, {law}, log10 of the loss at 1e6"
-        for law in ("laplace", "frobenius", "ppca", "matrix_laplace", "mod_sulq", "wishart", "gaussian")
+        f"insurance, {mechanism}, log10 of the loss at 1e6"
+        for mechanism in ("laplace", "frobenius", "ppca", "matrix_laplace", "mod_sulq", "wishart", "gaussian")
     ],
-    "chaudhuri2013": [f"qF at epsilon = 0.5, {law}" for law in ("ppca", "mod_sulq", "matrix_laplace", "gaussian")],
-    "jiang2016": [f"loss of {law} at 1" for law in ("laplace (paper)", "wishart (paper)", "laplace", "matrix_laplace")],
-    "wang_xu2019": [f"log10 of n for half, k 20, {law}" for law in ("gaussian_paper", "gaussian", "double_cap")],
+    "chaudhuri2013": [
+        f"qF at epsilon = 0.5, {mechanism}" for mechanism in ("ppca", "mod_sulq", "matrix_laplace", "gaussian")
+    ],
+    "jiang2016": [
+        f"loss of {mechanism} at 1" for mechanism in ("laplace (paper)", "wishart (paper)", "laplace", "matrix_laplace")
+    ],
+    "wang_xu2019": [
+        f"log10 of n for half, k 20, {mechanism}" for mechanism in ("gaussian_paper", "gaussian", "double_cap")
+    ],
 }
 
 
@@ -57,7 +63,7 @@ def test_a_rerun_gives_what_is_expected(name, framework, tmp_path):
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_a_constant_wrong_by_a_fifth_is_not_expected(name, framework, tmp_path, monkeypatch):
-    """Noise that is 1.2 times too large, as epsilon over 1.2 makes it: every law must leave its error bar."""
+    """Noise that is 1.2 times too large, as epsilon over 1.2 makes it: every mechanism must leave its error bar."""
     common, expected = framework
     if common.lacking(name):
         pytest.skip(common.missing_data(name))
@@ -71,11 +77,11 @@ def test_a_constant_wrong_by_a_fifth_is_not_expected(name, framework, tmp_path, 
 
     monkeypatch.setattr(module, "measure", weaker)
     if name == "beyond":
-        module.law.cache_clear()
+        module.mechanism.cache_clear()
         monkeypatch.setattr(module, "EPSILON", module.EPSILON / FACTOR)
     results = common.run(name, quick=True, cache=tmp_path)
     if name == "beyond":
-        module.law.cache_clear()
+        module.mechanism.cache_clear()
     wrong = expected.disagreements(module.findings(results), expected.load_expected(name))
     passed = [held for held in HELD[name] if not any(line.startswith(f"{held} is ") for line in wrong)]
     assert passed == []

@@ -17,7 +17,7 @@ import scipy.sparse
 
 import eigenveil
 from eigenveil import RowBound, Schema, SecondMoments
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS as TABLE
 
 NAMES = ["age", "rent", "mass", "pulse", "visits", "score", "height", "debt", "hours", "steps", "calls", "sleep"]
 
@@ -41,7 +41,7 @@ RAW_SCHEMA = {
 SCALED_SCHEMA = {"version": 1, "columns": {name: {"scale": 1.0 + place} for place, name in enumerate(NAMES[:5])}}
 PERSON_SCHEMA = {
     "version": 1,
-    "columns": {"who": {"kind": "person"}, **{name: {"range": [-8, 8]} for name in NAMES[:3]}},
+    "columns": {"who": {"kind": "privacy_unit"}, **{name: {"range": [-8, 8]} for name in NAMES[:3]}},
 }
 SITE_SCHEMA = {"version": 1, "columns": {str(place): {"range": [-4, 4]} for place in range(4)}}
 
@@ -201,10 +201,10 @@ def from_moments(folder: Path, *, estimator: str, on: str, bound: dict, paramete
     return _made(estimator, parameters).fit_moments(_moments(on, bound))
 
 
-def gate(folder: Path, *, law: str, on: str, bound: dict, parameters: dict, seed: int) -> Any:
+def gate(folder: Path, *, mechanism: str, on: str, bound: dict, parameters: dict, seed: int) -> Any:
     """Return a release by a mechanism that was made by hand."""
     moments = _moments(on, bound)
-    made = LAWS[law](n_features=moments.width, **parameters)
+    made = TABLE[mechanism](n_features=moments.width, **parameters)
     return eigenveil.release(made, moments, generator=np.random.default_rng(seed))
 
 
@@ -293,20 +293,20 @@ def _moments(on: str, bound: dict) -> SecondMoments:
 
 # Settings, by names that last.
 
-ADJACENCIES = {"replace_one": {"relation": "replace"}, "add_or_remove_one": {"relation": "add_remove"}}
+ADJACENCIES = {"replace_one": {"adjacency": "replace_one"}, "add_or_remove_one": {"adjacency": "add_or_remove_one"}}
 DELTAS = {"pure": {}, "delta": {"delta": 1e-5}}
 CENTRINGS = {"centred": {}, "origin": {"center": False}}
 STATISTICS = {
     "auto": {},
     "bounds": {"bounds": (-4, 6)},
     "norm": {"norm_bound": 5.0},
-    "norm_found": {"rows": "clip"},
-    "normalized": {"rows": "unit"},
-    "spatial_sign": {"rows": "pairs"},
-    "kendall": {"rows": "signs"},
+    "norm_found": {"statistic": "clipped"},
+    "normalized": {"statistic": "normalized"},
+    "spatial_sign": {"statistic": "spatial_sign"},
+    "kendall": {"statistic": "kendall"},
 }
-UNIT_WEIGHTS = {"equal": {"weight": "persons"}, "by_rows": {"weight": "rows"}}
-UNIT_COLUMN = {"person": "who"}
+UNIT_WEIGHTS = {"equal": {"unit_weight": "equal"}, "by_rows": {"unit_weight": "by_rows"}}
+UNIT_COLUMN = {"privacy_unit": "who"}
 MECHANISMS: dict[str, tuple[str | None, ...]] = {
     "gaussian": ("traced", "tight", "paper"),
     "matrix_laplace": ("balanced", "tight"),
@@ -324,30 +324,32 @@ SOURCES = (
     "csv", "csv.gz", "parts", "parquet", "feather", "jsonl", "dask_array", "dask_frame",
 )  # fmt: skip
 LOCAL = {
-    "double_cap": {"law": "double_cap"},
-    "one_bit": {"law": "one_bit"},
-    "one_bit_rank_1": {"law": "one_bit", "rank": 1},
-    "gaussian": {"law": "gaussian", "delta": 1e-5},
-    "gaussian_paper": {"law": "gaussian_paper", "delta": 1e-5},
-    "auto": {"law": "auto"},
-    "auto_inexact": {"law": "auto", "accept_inexact": True},
-    "auto_delta": {"law": "auto", "delta": 1e-5},
+    "double_cap": {"mechanism": "double_cap"},
+    "one_bit": {"mechanism": "one_bit"},
+    "one_bit_rank_1": {"mechanism": "one_bit", "rank": 1},
+    "gaussian": {"mechanism": "gaussian", "delta": 1e-5},
+    "gaussian_paper": {"mechanism": "gaussian_paper", "delta": 1e-5},
+    "auto": {"mechanism": "auto"},
+    "auto_inexact": {"mechanism": "auto", "accept_inexact": True},
+    "auto_delta": {"mechanism": "auto", "delta": 1e-5},
 }
 
 
-def _budget(law: str, calibration: str | None) -> dict:
+def _budget(mechanism: str, calibration: str | None) -> dict:
     """Return a budget that the mechanism takes."""
-    pure = law not in ("gaussian", "mod_sulq", "wishart") or (law, calibration) == ("wishart", "paper")
+    pure = mechanism not in ("gaussian", "mod_sulq", "wishart") or (mechanism, calibration) == ("wishart", "paper")
     return {"epsilon": 2.0} if pure else {"epsilon": 2.0, "delta": 1e-5}
 
 
-def _options(law: str, calibration: str | None, k: int) -> dict:
+def _options(mechanism: str, calibration: str | None, k: int) -> dict:
     options: dict[str, Any] = {} if calibration is None else {"calibration": calibration}
-    if (law, calibration) == ("wishart", "paper"):
+    if (mechanism, calibration) == ("wishart", "paper"):
         options["allow_unsound"] = True
-    if (law, calibration) == ("ppca", "paper"):
+    if (mechanism, calibration) == ("ppca", "paper"):
         options["updates"] = 50
-    inexact = (law == "ppca" and k > 1) or (law in ("ppca", "eigenvector_sampling") and calibration == "paper")
+    inexact = (mechanism == "ppca" and k > 1) or (
+        mechanism in ("ppca", "eigenvector_sampling") and calibration == "paper"
+    )
     if inexact:
         options["accept_inexact"] = True
     return options
@@ -373,23 +375,23 @@ def _other(estimator: str, on: str = "plain", **parameters: Any) -> dict:
 
 def _by_mechanism() -> dict[str, dict]:
     found = {}
-    cases = [(law, one) for law, calibrations in MECHANISMS.items() for one in calibrations]
-    for (law, calibration), (adjacency, relation) in product(cases, ADJACENCIES.items()):
-        for k in (1, 2) if law in ("ppca", "eigenvector_sampling") else (2,):
-            found[f"gate/{law}/{calibration}/{adjacency}/{k}"] = {
+    cases = [(mechanism, one) for mechanism, calibrations in MECHANISMS.items() for one in calibrations]
+    for (mechanism, calibration), (adjacency, parameter) in product(cases, ADJACENCIES.items()):
+        for k in (1, 2) if mechanism in ("ppca", "eigenvector_sampling") else (2,):
+            found[f"gate/{mechanism}/{calibration}/{adjacency}/{k}"] = {
                 "call": "gate",
-                "law": law,
+                "mechanism": mechanism,
                 "on": "plain",
                 "bound": {"norm": 5.0},
                 "parameters": {
-                    **_budget(law, calibration),
-                    **_options(law, calibration, k),
-                    **relation,
+                    **_budget(mechanism, calibration),
+                    **_options(mechanism, calibration, k),
+                    **parameter,
                     "n_components": k,
                 },
                 "seed": 4,
             }
-    for law, bound in product(
+    for mechanism, bound in product(
         ("gaussian", "matrix_laplace"),
         (
             {"norm": 3.0, "constant": 1.0},
@@ -397,24 +399,24 @@ def _by_mechanism() -> dict[str, dict]:
             {"norm": 3.0, "shift": [1.5] * 12, "scale": [2.0] * 12},
         ),
     ):
-        found[f"gate/{law}/wide/{'-'.join(bound)}"] = {
+        found[f"gate/{mechanism}/wide/{'-'.join(bound)}"] = {
             "call": "gate",
-            "law": law,
+            "mechanism": mechanism,
             "on": "wide",
             "bound": bound,
-            "parameters": _budget(law, None),
+            "parameters": _budget(mechanism, None),
             "seed": 8,
         }
-    for (law, calibration), (adjacency, relation) in product(cases, ADJACENCIES.items()):
-        if calibration in (None, "paper") or calibration == MECHANISMS[law][0]:
-            found[f"pca/{law}/{calibration}/{adjacency}"] = _pca(
+    for (mechanism, calibration), (adjacency, parameter) in product(cases, ADJACENCIES.items()):
+        if calibration in (None, "paper") or calibration == MECHANISMS[mechanism][0]:
+            found[f"pca/{mechanism}/{calibration}/{adjacency}"] = _pca(
                 "small",
-                law=law,
-                law_options=_options(law, calibration, 2) or None,
+                mechanism=mechanism,
+                mechanism_options=_options(mechanism, calibration, 2) or None,
                 norm_bound=2.0,
                 center=False,
-                **_budget(law, calibration),
-                **relation,
+                **_budget(mechanism, calibration),
+                **parameter,
             )
     return found
 
@@ -516,7 +518,7 @@ def _by_unit() -> dict[str, dict]:
             **setting,
             **UNIT_WEIGHTS[weight],
             **ADJACENCIES[adjacency],
-            **({"delta": 1e-5, "law": "gaussian"} if delta == "delta" else {}),
+            **({"delta": 1e-5, "mechanism": "gaussian"} if delta == "delta" else {}),
         }
         found[f"unit/{weight}/{adjacency}/{delta}/{statistic}"] = {
             **_pca("visits", **parameters),
@@ -534,7 +536,7 @@ def _by_unit() -> dict[str, dict]:
         "source_kind": "pandas",
     }
     found["unit/wishart"] = {
-        **_pca("visits", law="wishart", delta=1e-5, bounds=(-8, 8), **UNIT_COLUMN),
+        **_pca("visits", mechanism="wishart", delta=1e-5, bounds=(-8, 8), **UNIT_COLUMN),
         "source_kind": "pandas",
     }
     for estimator, given in {"PrivateCovariance": {}, "PrivateRidge": {"target": "rent"}, "PrivateScaler": {}}.items():
@@ -544,7 +546,7 @@ def _by_unit() -> dict[str, dict]:
         "call": "fit_beside",
         "estimator": "PrivatePCA",
         "parameters": {"n_components": 2, "epsilon": 2.0, "random_state": 1, "bounds": (-8, 8)},
-        "beside": "person",
+        "beside": "privacy_unit",
     }
     return found
 
@@ -580,7 +582,7 @@ def _by_estimator() -> dict[str, dict]:
         parameters = {**given, "stages": stages, "delta": 1e-5, "norm_bound": 3.0, **CENTRINGS[centring]}
         found[f"stages/{stages}/{centring}/{estimator}"] = _other(estimator, "steep", **parameters)
     found["stages/2/ridge"] = _other("PrivateRidge", "steep", target=3, delta=1e-5, stages=2, norm_bound=3.0)
-    found["stages/2/norm_found"] = _pca("steep", delta=1e-5, stages=2, rows="clip")
+    found["stages/2/norm_found"] = _pca("steep", delta=1e-5, stages=2, statistic="clipped")
     found["stages/2/pure"] = _pca("steep", stages=2, norm_bound=3.0)
     for statistic, delta in product(("bounds", "norm", "norm_found", "normalized", "kendall"), DELTAS):
         found[f"weighted/{statistic}/{delta}"] = {
@@ -629,7 +631,11 @@ def _elsewhere() -> dict[str, dict]:
             "on": "local",
             "parameters": {"epsilon": 4.0, "norm_bound": 2.0, "random_state": 15, **LOCAL[label]},
         }
-    budgets = {"gaussian": {"law": "gaussian", "delta": 1e-6}, "matrix_laplace": {"law": "matrix_laplace"}, "auto": {}}
+    budgets = {
+        "gaussian": {"mechanism": "gaussian", "delta": 1e-6},
+        "matrix_laplace": {"mechanism": "matrix_laplace"},
+        "auto": {},
+    }
     for (label, budget), adjacency, n_colluding in product(budgets.items(), ADJACENCIES, (0, 1)):
         found[f"federation/{label}/{adjacency}/{n_colluding}"] = {
             "call": "federated_round",
@@ -658,7 +664,7 @@ def _elsewhere() -> dict[str, dict]:
     for label, given in {
         "bins": {"bins": (4, 9)},
         "axes": {"axes": (1, 0), "frame": ((-3, 3), (-2, 2))},
-        "gaussian": {"law": "gaussian", "delta": 1e-5},
+        "gaussian": {"mechanism": "gaussian", "delta": 1e-5},
     }.items():
         found[f"score_map/{label}"] = {"call": "cloud", "on": "many", "parameters": pca, **map_of, **given}
     found["score_map/groups"] = {
@@ -680,24 +686,27 @@ def _refused() -> dict[str, dict]:
         "pca/delta_large": _pca(delta=0.5, bounds=(-4, 6)),
         "refused/components": _pca(n_components=7, bounds=(-4, 6)),
         "refused/components_share": _pca(n_components=1.5, bounds=(-4, 6)),
-        "refused/mechanism": _pca(law="nobody", bounds=(-4, 6)),
-        "refused/mechanism_option": _pca(law="laplace", law_options={"scale": 1.0}, bounds=(-4, 6)),
-        "refused/unsound": _pca(law="wishart", law_options={"calibration": "paper"}, bounds=(-4, 6)),
-        "refused/inexact": _pca(law="ppca", norm_bound=5.0, center=False),
-        "refused/statistic": _pca(rows="ranks"),
-        "refused/adjacency": _pca(relation="nearby"),
+        "refused/mechanism": _pca(mechanism="nobody", bounds=(-4, 6)),
+        "refused/mechanism_option": _pca(mechanism="laplace", mechanism_options={"scale": 1.0}, bounds=(-4, 6)),
+        "refused/unsound": _pca(mechanism="wishart", mechanism_options={"calibration": "paper"}, bounds=(-4, 6)),
+        "refused/inexact": _pca(mechanism="ppca", norm_bound=5.0, center=False),
+        "refused/statistic": _pca(statistic="ranks"),
+        "refused/adjacency": _pca(adjacency="nearby"),
         "refused/bounds": _pca(bounds=(6, -4)),
         "refused/norm": _pca(norm_bound=-1.0),
-        "refused/gaussian_pure": _pca(law="gaussian", bounds=(-4, 6)),
+        "refused/gaussian_pure": _pca(mechanism="gaussian", bounds=(-4, 6)),
         "refused/seed": _pca(bounds=(-4, 6), random_state=-1),
         "refused/scaler_without_bounds": _other("PrivateScaler"),
         "refused/ridge_without_target": _other("PrivateRidge", bounds=(-4, 6)),
-        "refused/unit_column": {**_pca("visits", bounds=(-8, 8), person="nobody"), "source_kind": "pandas"},
-        "refused/unit_weight": {**_pca("visits", bounds=(-8, 8), person="who", weight="none"), "source_kind": "pandas"},
+        "refused/unit_column": {**_pca("visits", bounds=(-8, 8), privacy_unit="nobody"), "source_kind": "pandas"},
+        "refused/unit_weight": {
+            **_pca("visits", bounds=(-8, 8), privacy_unit="who", unit_weight="none"),
+            "source_kind": "pandas",
+        },
         "refused/text": {**_pca("raw", bounds=(-8, 8)), "source_kind": "pandas"},
         "refused/stages": _pca(stages=3, bounds=(-4, 6)),
         "refused/local_norm": {**_other("LocalPCA", "local")},
-        "refused/local_mechanism": {**_other("LocalPCA", "local", norm_bound=2.0, law="laplace")},
+        "refused/local_mechanism": {**_other("LocalPCA", "local", norm_bound=2.0, mechanism="laplace")},
         "refused/ledger_seeded": _pca(bounds=(-4, 6), ledger=3),
     }
 

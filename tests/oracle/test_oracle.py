@@ -91,11 +91,14 @@ def test_a_difference_is_found_in_any_fact():
 
 
 def test_a_renaming_changes_names_and_nothing_else():
-    facts = {"origin": {"rows": {"rows": "clip", "n": 3}, "gone": 1, "law": "clip"}, "made": ["clip", "other"]}
-    keys = {"origin.rows": "rule", "rows.rows": "statistic", "gone": None}
-    values = {"rows.rows": {"clip": "clipped"}, "made": {"other": "another"}}
+    facts = {
+        "origin": {"rows": {"statistic": "clipped", "n": 3}, "gone": 1, "mechanism": "clipped"},
+        "made": ["clipped", "other"],
+    }
+    keys = {"origin.row_rule": "rule", "rows.rows": "statistic", "gone": None}
+    values = {"rows.rows": {"clipped": "clipped"}, "made": {"other": "another"}}
     assert oracle.translated(facts, keys, values) == {
-        "origin": {"rule": {"statistic": "clipped", "n": 3}, "law": "clip"},
-        "made": ["clip", "another"],
+        "origin": {"rule": {"statistic": "clipped", "n": 3}, "mechanism": "clipped"},
+        "made": ["clipped", "another"],
     }
     assert oracle.translated(FROZEN, {}, {}) == FROZEN

@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
 from eigenveil.errors import EigenveilError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from helpers import scales
 
 pytestmark = [
@@ -57,24 +57,24 @@ def delivered(model, table, monkeypatch):
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_raises_after_the_spend(estimator, epsilon, table, monkeypatch):
     fits = 0
-    for relation, center, norm in itertools.product(["replace", "add_remove"], [False, True], [1.0, None]):
-        options = {"epsilon": epsilon, "relation": relation, "center": center, "norm_bound": norm}
+    for adjacency, center, norm in itertools.product(["replace_one", "add_or_remove_one"], [False, True], [1.0, None]):
+        options = {"epsilon": epsilon, "adjacency": adjacency, "center": center, "norm_bound": norm}
         fits += delivered(MAKERS[estimator](**options), TABLES[table], monkeypatch)
     # Public numbers alone refuse: tiny epsilons overflow, and a regression needs two columns.
     assert fits or epsilon == 1e-300 or (estimator, table) == ("ridge", "one column")
 
 
-@pytest.mark.parametrize("relation", ["replace", pytest.param("add_remove", marks=pytest.mark.heavy)])
-@pytest.mark.parametrize("law", [name for name, law in LAWS.items() if not law.baseline])
-def test_nothing_raises_after_the_spend_by_any_law(law, relation, monkeypatch):
-    delta = 1e-6 if LAWS[law].needs_delta else 0.0
+@pytest.mark.parametrize("adjacency", ["replace_one", pytest.param("add_or_remove_one", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("mechanism", [name for name, mechanism in MECHANISMS.items() if not mechanism.baseline])
+def test_nothing_raises_after_the_spend_by_any_mechanism(mechanism, adjacency, monkeypatch):
+    delta = 1e-6 if MECHANISMS[mechanism].needs_delta else 0.0
     for table in TABLES.values():
         options = {
             "epsilon": 1e-5,
             "delta": delta,
-            "relation": relation,
+            "adjacency": adjacency,
             "norm_bound": 1.0,
-            "law": law,
+            "mechanism": mechanism,
             "center": False,
         }
         try:
@@ -86,16 +86,16 @@ def test_nothing_raises_after_the_spend_by_any_law(law, relation, monkeypatch):
 def test_no_rows_at_all_are_private_where_their_number_is():
     empty = np.zeros((0, 3))
     for options in ({"norm_bound": 1.0}, {}):
-        assert PrivateCovariance(relation="add_remove", **options).fit(empty).n_samples_ >= 1
+        assert PrivateCovariance(adjacency="add_or_remove_one", **options).fit(empty).n_samples_ >= 1
         with pytest.raises(EigenveilError, match="too few rows"):
-            PrivateCovariance(relation="replace", **options).fit(empty)
+            PrivateCovariance(adjacency="replace_one", **options).fit(empty)
 
 
-@pytest.mark.parametrize(("size", "rows"), [(1e145, "auto"), (1e-145, "clip")])
+@pytest.mark.parametrize(("size", "rows"), [(1e145, "auto"), (1e-145, "clipped")])
 def test_scales_that_some_private_choice_would_not_fit_are_refused_before(size, rows, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="rows")
     with pytest.raises(EigenveilError, match="too far apart"):
-        PrivateCovariance(ledger=ledger, rows=rows, schema=scales(size, size)).fit(np.ones((5, 2)))
+        PrivateCovariance(ledger=ledger, statistic=rows, schema=scales(size, size)).fit(np.ones((5, 2)))
     assert ledger.entries() == []
 
 
@@ -122,5 +122,5 @@ def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, mon
         found = lambda counts, *_, place=place: place(len(counts))  # noqa: E731
         monkeypatch.setattr(gate, "first_at_most", found)
         monkeypatch.setattr(Portion, "first_at_most", lambda self, counts, *_, found=found: found(counts))
-        for options in ({}, {"rows": "clip"}) if estimator != "ridge" else ({},):
+        for options in ({}, {"statistic": "clipped"}) if estimator != "ridge" else ({},):
             assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)

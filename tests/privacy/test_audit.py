@@ -1,15 +1,15 @@
-"""The audit catches every planted flaw, and passes every honest law."""
+"""The audit catches every planted flaw, and passes every honest mechanism."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Relation
-from eigenveil.audit import EstimatorSubject, LawSubject, Neighbours, audit, audit_ledger
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency
+from eigenveil.audit import EstimatorSubject, MechanismSubject, Neighbours, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
-from eigenveil.local import LocalProtocol, law_of
-from eigenveil.mechanisms import LAWS
+from eigenveil.local import LocalProtocol, mechanism_of
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
 from eigenveil.mechanisms.ppca import Ppca
@@ -17,38 +17,38 @@ from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.discrete import discrete_gaussian
 from eigenveil.sampling.exact_bingham import ExactBingham
 
-# An honest law fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
+# An honest mechanism fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
 SURE = 1 - 1e-9
 DELTA = 0.01
 HONEST = [
     ("laplace", 2, 1, "replace"),
-    ("laplace", 2, 1, "add_remove"),
+    ("laplace", 2, 1, "add_or_remove_one"),
     ("frobenius", 2, 1, "replace"),
     ("matrix_laplace", 2, 1, "replace"),
-    ("matrix_laplace", 1, 1, "add_remove"),
+    ("matrix_laplace", 1, 1, "add_or_remove_one"),
     ("gaussian", 2, 1, "replace"),
-    ("gaussian", 2, 1, "add_remove"),
+    ("gaussian", 2, 1, "add_or_remove_one"),
     ("mod_sulq", 2, 1, "replace"),
     ("wishart", 2, 1, "replace"),
     ("ppca", 2, 1, "replace"),
-    ("ppca", 2, 1, "add_remove"),
+    ("ppca", 2, 1, "add_or_remove_one"),
     ("eigenvector_sampling", 3, 2, "replace"),
     ("eigenvector_sampling", 2, 1, "replace"),
-    ("eigenvector_sampling", 2, 1, "add_remove"),
+    ("eigenvector_sampling", 2, 1, "add_or_remove_one"),
     ("random_projection", 3, 2, "replace"),
 ]
 
 
 HONEST_TOO = [
-    ("gaussian", 2, 1, "add_remove"),
-    ("ppca", 2, 1, "add_remove"),
-    ("eigenvector_sampling", 2, 1, "add_remove"),
+    ("gaussian", 2, 1, "add_or_remove_one"),
+    ("ppca", 2, 1, "add_or_remove_one"),
+    ("eigenvector_sampling", 2, 1, "add_or_remove_one"),
 ]
 
 
-def made(name, d, k, relation, epsilon):
-    delta = DELTA if LAWS[name].needs_delta else 0.0
-    return LAWS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+def made(name, d, k, adjacency, epsilon):
+    delta = DELTA if MECHANISMS[name].needs_delta else 0.0
+    return MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, adjacency=adjacency)
 
 
 at_three_budgets = pytest.mark.parametrize(
@@ -58,12 +58,12 @@ at_three_budgets = pytest.mark.parametrize(
 
 @at_three_budgets
 @pytest.mark.parametrize(
-    ("name", "d", "k", "relation"),
+    ("name", "d", "k", "adjacency"),
     # Under the other relation they draw as under the first, at another scale.
     [pytest.param(*one, marks=pytest.mark.heavy if one in HONEST_TOO else ()) for one in HONEST],
 )
-def test_honest_laws_pass(name, d, k, relation, epsilon):
-    report = audit(made(name, d, k, relation, epsilon), draws=200, confidence=SURE)
+def test_honest_mechanisms_pass(name, d, k, adjacency, epsilon):
+    report = audit(made(name, d, k, adjacency, epsilon), draws=200, confidence=SURE)
     assert report.verdict == "consistent"
     assert report.claimed <= epsilon
     assert report.impossible == 0
@@ -74,7 +74,7 @@ def test_honest_laws_pass(name, d, k, relation, epsilon):
 @pytest.mark.parametrize("row_norms", ["any", "unit"])
 def test_honest_reports_pass(name, row_norms, epsilon):
     delta = 1e-3 if name == "gaussian" else 0.0
-    protocol = LocalProtocol(3, epsilon, delta, norm_bound=2.0, law=name, row_norms=row_norms)
+    protocol = LocalProtocol(3, epsilon, delta, norm_bound=2.0, mechanism=name, row_norms=row_norms)
     assert audit(protocol, draws=300, confidence=SURE).verdict == "consistent"
 
 
@@ -87,7 +87,7 @@ def test_a_pure_report_is_tight():
 
 
 def test_the_published_wishart_is_caught_and_its_support_is_named():
-    published = LAWS["wishart"](epsilon=1.0, n_features=2, calibration="paper", allow_unsound=True)
+    published = MECHANISMS["wishart"](epsilon=1.0, n_features=2, calibration="paper", allow_unsound=True)
     report = audit(published, delta=1e-3, draws=1600, seed=1)
     assert report.verdict == "violation"
     assert report.claimed_by == "published"
@@ -97,7 +97,7 @@ def test_the_published_wishart_is_caught_and_its_support_is_named():
 
 
 def test_the_corrected_wishart_has_no_support_to_name():
-    corrected = LAWS["wishart"](epsilon=1.0, delta=1e-3, n_features=2)
+    corrected = MECHANISMS["wishart"](epsilon=1.0, delta=1e-3, n_features=2)
     report = audit(corrected, delta=1e-3, draws=600, confidence=SURE)
     assert report.verdict == "consistent"
     assert report.impossible == 0
@@ -106,28 +106,28 @@ def test_the_corrected_wishart_has_no_support_to_name():
 @pytest.mark.heavy  # exact discrete noise for 80,000 reports
 def test_the_papers_local_gaussian_is_caught_at_its_claim():
     # Where the violation is largest, few reports show it.
-    protocol = LocalProtocol(2, 4.0, 0.05, law="gaussian_paper")
+    protocol = LocalProtocol(2, 4.0, 0.05, mechanism="gaussian_paper")
     report = audit(protocol, delta=0.05, draws=40_000, seed=1)
     assert report.verdict == "violation"
     assert report.claimed_by == "published"
     assert report.claimed == 4.0
-    assert report.epsilon_lower < law_of(protocol).guarantee().epsilon  # which states the truth
+    assert report.epsilon_lower < mechanism_of(protocol).guarantee().epsilon  # which states the truth
 
 
 class QuietTrace(Gaussian):
     """An honest matrix, and a trace, or number of rows less the trace, with too little noise to be free."""
 
     def draw(self, gram, grid, n_rows, generator):
-        name = "trace" if self.relation is Relation.REPLACE else "slack"
+        name = "trace" if self.adjacency is Adjacency.REPLACE_ONE else "slack"
         true = np.trace(gram) if name == "trace" else n_rows * grid - np.trace(gram)
         noise = discrete_gaussian(self.noise_scale() * grid / 40, 1, generator)[0]
         return {**super().draw(gram, grid, n_rows, generator), name: np.array(true + noise)}
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_a_trace_that_is_not_free_is_caught(relation):
-    law = QuietTrace(epsilon=1.0, delta=DELTA, n_features=2, relation=relation)
-    report = audit(LawSubject(law, learned=True, last_bits=False), draws=1000, seed=1)
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_trace_that_is_not_free_is_caught(adjacency):
+    mechanism = QuietTrace(epsilon=1.0, delta=DELTA, n_features=2, adjacency=adjacency)
+    report = audit(MechanismSubject(mechanism, learned=True, last_bits=False), draws=1000, seed=1)
     assert report.verdict == "violation"
     assert report.neighbours in ("a unit row against the zero row", "a zero row is added")  # where it moves most
 
@@ -171,7 +171,7 @@ class QuietGaussian(Gaussian):
 
 @pytest.mark.heavy
 def test_matrix_laplace_with_a_fifth_less_noise_is_caught():
-    flawed = QuietMatrixLaplace(epsilon=2.0, n_features=1, relation="add_remove")
+    flawed = QuietMatrixLaplace(epsilon=2.0, n_features=1, adjacency="add_or_remove_one")
     report = audit(flawed, neighbours=added_row_neighbours(1, 60)[:1], draws=12_000, confidence=0.95, seed=1)
     assert report.verdict == "violation"
 
@@ -203,9 +203,11 @@ class MeanFromData(PrivatePCA):
 @pytest.mark.parametrize(
     "flawed",
     [
-        BoundFromData(1, epsilon=1.0, center=False, law="matrix_laplace"),
-        MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
-        pytest.param(MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"), marks=pytest.mark.heavy),
+        BoundFromData(1, epsilon=1.0, center=False, mechanism="matrix_laplace"),
+        MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="matrix_laplace"),
+        pytest.param(
+            MeanFromData(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="ppca"), marks=pytest.mark.heavy
+        ),
     ],
     ids=["bound", "mean", "mean-ppca"],
 )
@@ -217,17 +219,27 @@ def test_what_is_read_off_the_data_is_caught(flawed):
     "honest",
     [
         pytest.param(
-            PrivatePCA(1, epsilon=1.0, rows="clip", center=False, law="matrix_laplace"), marks=pytest.mark.heavy
+            PrivatePCA(1, epsilon=1.0, statistic="clipped", center=False, mechanism="matrix_laplace"),
+            marks=pytest.mark.heavy,
         ),
         PrivatePCA(1, epsilon=3.0, norm_bound=1.0),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace"),
-        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"),
-        pytest.param(PrivatePCA(1, epsilon=3.0, rows="clip", center=False), marks=pytest.mark.heavy),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="matrix_laplace"),
+        PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="ppca"),
+        pytest.param(PrivatePCA(1, epsilon=3.0, statistic="clipped", center=False), marks=pytest.mark.heavy),
         PrivatePCA(1, epsilon=3.0),
         pytest.param(PrivatePCA(1, epsilon=3.0, standardize=True), marks=pytest.mark.heavy),
         pytest.param(PrivatePCA(1, epsilon=3.0, norm_bound=1.0, standardize=True), marks=pytest.mark.heavy),
     ],
-    ids=["private-bound", "centered", "pca", "pca-ppca", "pca-private-bound", "pairs", "signs", "correlations"],
+    ids=[
+        "private-bound",
+        "centered",
+        "pca",
+        "pca-ppca",
+        "pca-private-bound",
+        "spatial_sign",
+        "kendall",
+        "correlations",
+    ],
 )
 def test_honest_estimators_pass(honest):
     assert audit(honest, draws=100, confidence=SURE).verdict == "consistent"
@@ -274,7 +286,7 @@ def test_one_spend_for_two_releases_is_caught(tmp_path):
 
 
 def test_a_learned_statistic_finds_what_the_likelihood_finds():
-    open_book = LawSubject(LAWS["laplace"](epsilon=30.0, n_features=2), n_random=0, learned=True)
+    open_book = MechanismSubject(MECHANISMS["laplace"](epsilon=30.0, n_features=2), n_random=0, learned=True)
     report = audit(open_book, draws=1000, confidence=SURE)
     assert report.epsilon_lower > 1
     assert report.verdict == "consistent"
@@ -282,13 +294,13 @@ def test_a_learned_statistic_finds_what_the_likelihood_finds():
 
 def test_neighbours_of_ones_own_are_used():
     far = Neighbours("not neighbours at all", np.eye(2)[:1], np.tile(np.eye(2)[1:], (40, 1)))
-    law = LAWS["laplace"](epsilon=1.0, n_features=2, relation=Relation.REPLACE)
-    report = audit(LawSubject(law), neighbours=[far], draws=400, seed=1)
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=2, adjacency=Adjacency.REPLACE_ONE)
+    report = audit(MechanismSubject(mechanism), neighbours=[far], draws=400, seed=1)
     assert report.neighbours == far.name
     assert report.verdict == "violation"  # an audit believes that they are neighbours
 
 
 def test_an_estimator_subject_takes_neighbours():
     given = [Neighbours("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
-    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="ppca"), given)
+    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="ppca"), given)
     assert audit(subject, draws=40, confidence=SURE).neighbours == "a zero row"

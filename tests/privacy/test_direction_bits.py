@@ -10,7 +10,7 @@ import scipy.stats
 from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.calibration import float_above
 from eigenveil.accounting.sensitivity import diagonal_l1
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.matrix_bingham import matrix_bingham
 from statistical.constants import ALPHA
@@ -29,13 +29,13 @@ def neighbours(d, n, seed=0):
     return [SecondMoments(RowBound(1.0), d).update(rows).gram for rows in (X, Y)]
 
 
-def tries(law, grams, released, decide, size, seed=1):
+def tries(mechanism, grams, released, decide, size, seed=1):
     """Return how many releases an attack decides, and how many of these rightly."""
     generator = np.random.default_rng(seed)
     decided = right = 0
     for _ in range(size):
         side = int(generator.integers(2))
-        guess = decide(released(law, grams[side], generator))
+        guess = decide(released(mechanism, grams[side], generator))
         decided += guess is not None
         right += guess == side
     return decided, right
@@ -52,20 +52,20 @@ def better_than_allowed(decided, right, epsilon):
 # Attack 3: |u|^2 - 1 is z'(Q'Q - I)z for u = Qz, and Q'Q - I is a fingerprint of the data.
 
 
-def as_floats(law, gram, generator):
+def as_floats(mechanism, gram, generator):
     """Return what version 0.1.0 released."""
-    B = gram.astype(np.float64) * (law.strength / GRID)
-    k = law.n_components
+    B = gram.astype(np.float64) * (mechanism.strength / GRID)
+    k = mechanism.n_components
     return bingham(B, generator)[None] if k == 1 else matrix_bingham(B, k, generator, updates=5).components.T
 
 
-def as_integers(law, gram, generator):
-    return law.draw(gram, GRID, 500, generator)["directions"] * UNIT
+def as_integers(mechanism, gram, generator):
+    return mechanism.draw(gram, GRID, 500, generator)["directions"] * UNIT
 
 
-def fingerprint(law, grams):
+def fingerprint(mechanism, grams):
     wide = np.longdouble
-    bases = [np.linalg.eigh(gram.astype(np.float64) * (law.strength / GRID))[1].astype(wide) for gram in grams]
+    bases = [np.linalg.eigh(gram.astype(np.float64) * (mechanism.strength / GRID))[1].astype(wide) for gram in grams]
     errors = [Q.T @ Q - np.eye(len(Q), dtype=wide) for Q in bases]
 
     def decide(directions):
@@ -85,12 +85,12 @@ def test_last_bits_of_directions_are_no_fingerprint(k):
         pytest.skip("the attack needs wider floats than this platform has")
     d = 50 if k == 1 else 20
     grams = neighbours(d, 10_000)
-    law = LAWS["ppca"](epsilon=0.1, n_features=d, n_components=k, updates=5)
-    decide = fingerprint(law, grams)
+    mechanism = MECHANISMS["ppca"](epsilon=0.1, n_features=d, n_components=k, updates=5)
+    decide = fingerprint(mechanism, grams)
     size = {1: 600, 5: 40}[k]
     # The same bits that gave 0.1.0 away; k = 1 has one of them a release, so it takes more releases.
-    assert better_than_allowed(*tries(law, grams, as_floats, decide, size), law.epsilon)
-    assert not better_than_allowed(*tries(law, grams, as_integers, decide, size), law.epsilon)
+    assert better_than_allowed(*tries(mechanism, grams, as_floats, decide, size), mechanism.epsilon)
+    assert not better_than_allowed(*tries(mechanism, grams, as_integers, decide, size), mechanism.epsilon)
 
 
 # Attack 2 (Mironov 2012): a float quotient plus float noise can be some floats and not others.
@@ -113,19 +113,19 @@ def possible(value, quotient, scale):
     return any(quotient - sign * scale * math.log(x) == value for x in uniform)
 
 
-def quotient_floats(law, gram, generator):
+def quotient_floats(mechanism, gram, generator):
     """Return what version 0.1.0 released: directions, and floats of their quotients."""
-    return law._draw_tight(gram.astype(np.float64) / GRID, generator)
+    return mechanism._draw_tight(gram.astype(np.float64) / GRID, generator)
 
 
-def quotient_integers(law, gram, generator):
-    drawn = law.draw(gram, GRID, 400, generator)
-    unit = 2.0 ** law.shifts(GRID)["quotients"] / GRID
+def quotient_integers(mechanism, gram, generator):
+    drawn = mechanism.draw(gram, GRID, 400, generator)
+    unit = 2.0 ** mechanism.shifts(GRID)["quotients"] / GRID
     return drawn["directions"] * UNIT, drawn["quotients"] * unit
 
 
-def representable(law, grams):
-    scale = float_above(diagonal_l1(law.relation) / law._eigenvalue_epsilon)
+def representable(mechanism, grams):
+    scale = float_above(diagonal_l1(mechanism.adjacency) / mechanism._eigenvalue_epsilon)
     matrices = [gram.astype(np.float64) / GRID for gram in grams]
 
     def decide(released):
@@ -140,19 +140,19 @@ def representable(law, grams):
 
 
 def test_no_quotient_is_possible_on_one_data_set_alone():
-    law = LAWS["eigenvector_sampling"](epsilon=0.1, n_features=20, n_components=2)
+    mechanism = MECHANISMS["eigenvector_sampling"](epsilon=0.1, n_features=20, n_components=2)
     grams = neighbours(20, 400)
-    decide = representable(law, grams)
-    assert better_than_allowed(*tries(law, grams, quotient_floats, decide, 100), law.epsilon)
-    assert not better_than_allowed(*tries(law, grams, quotient_integers, decide, 100), law.epsilon)
+    decide = representable(mechanism, grams)
+    assert better_than_allowed(*tries(mechanism, grams, quotient_floats, decide, 100), mechanism.epsilon)
+    assert not better_than_allowed(*tries(mechanism, grams, quotient_integers, decide, 100), mechanism.epsilon)
 
 
 def test_low_bits_of_quotients_tell_nothing():
     """The noise is wide, so parities and remainders of the integers are even whatever the quotients are."""
-    law = LAWS["eigenvector_sampling"](epsilon=0.5, n_features=4, n_components=2)
+    mechanism = MECHANISMS["eigenvector_sampling"](epsilon=0.5, n_features=4, n_components=2)
     generator = np.random.default_rng(4)
     for gram in neighbours(4, 50):
-        drawn = np.array([law.draw(gram, GRID, 50, generator)["quotients"] for _ in range(250)]).ravel()
+        drawn = np.array([mechanism.draw(gram, GRID, 50, generator)["quotients"] for _ in range(250)]).ravel()
         for modulus in (2, 8):
             counts = np.bincount(drawn % modulus, minlength=modulus)
             assert scipy.stats.chisquare(counts).pvalue > ALPHA
@@ -163,7 +163,7 @@ def test_low_bits_of_quotients_tell_nothing():
 def test_every_release_of_directions_is_near_the_sphere_and_on_the_grid():
     generator = np.random.default_rng(5)
     for name, k in itertools.product(("ppca", "eigenvector_sampling"), (1, 2)):
-        law = LAWS[name](epsilon=1.0, n_features=6, n_components=k)
-        directions = law.draw(neighbours(6, 50)[0], GRID, 50, generator)["directions"]
+        mechanism = MECHANISMS[name](epsilon=1.0, n_features=6, n_components=k)
+        directions = mechanism.draw(neighbours(6, 50)[0], GRID, 50, generator)["directions"]
         assert directions.dtype == np.int64
         assert np.abs(np.linalg.norm(directions * UNIT, axis=1) - 1).max() < UNIT * math.sqrt(6)

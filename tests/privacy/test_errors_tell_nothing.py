@@ -90,11 +90,11 @@ FITTED = [
 ]
 ENTRIES = {
     "PrivatePCA.fit": lambda X: PrivatePCA(1, norm_bound=1.0).fit(X),
-    "PrivatePCA.fit, private bound": lambda X: PrivatePCA(1, rows="clip").fit(X),
+    "PrivatePCA.fit, private bound": lambda X: PrivatePCA(1, statistic="clipped").fit(X),
     "PrivatePCA.fit, nothing public": lambda X: PrivatePCA(1).fit(X),
     "PrivatePCA.fit, correlations": lambda X: PrivatePCA(1, norm_bound=1.0, standardize=True).fit(X),
-    "PrivatePCA.fit, pairs": lambda X: PrivatePCA(1, rows="pairs").fit(X),
-    "PrivatePCA.fit, signs": lambda X: PrivatePCA(1, rows="signs").fit(X),
+    "PrivatePCA.fit, pairs": lambda X: PrivatePCA(1, statistic="spatial_sign").fit(X),
+    "PrivatePCA.fit, signs": lambda X: PrivatePCA(1, statistic="kendall").fit(X),
     "PrivatePCA.partial_fit": lambda X: PrivatePCA(1, norm_bound=1.0).partial_fit(X),
     "PrivateCovariance.fit": lambda X: PrivateCovariance(norm_bound=1.0).fit(X),
     "PrivateSparsePCA.fit": lambda X: PrivateSparsePCA(1, norm_bound=1.0).fit(X),
@@ -259,7 +259,7 @@ def test_bad_files_are_not_quoted(case, tmp_path):
     path.write_text(BAD_FILES[case])
     for fit in (
         PrivatePCA(1, norm_bound=1.0).fit,
-        PrivatePCA(1, rows="clip").fit,
+        PrivatePCA(1, statistic="clipped").fit,
         PrivateRidge(norm_bound=1.0, target="b").fit,
     ):
         with pytest.raises(EigenveilError) as refusal:

@@ -207,7 +207,9 @@ def test_json_that_cannot_be_meant_is_a_value_error(text):
 
 def protocol_with(change):
     """Return the text of a protocol that was changed, with the fingerprint that belongs to it."""
-    content = json.loads(LocalProtocol(3, 1.0, delta=1e-6, law="gaussian", shift=(0, 0, 0), scale=(1, 1, 1)).to_json())
+    content = json.loads(
+        LocalProtocol(3, 1.0, delta=1e-6, mechanism="gaussian", shift=(0, 0, 0), scale=(1, 1, 1)).to_json()
+    )
     content.pop("fingerprint")
     change(content)
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -239,7 +241,7 @@ def test_no_schema_ends_in_another_error(tmp_path):
     import yaml
 
     path = tmp_path / "schema.yaml"
-    for kind in ("number", "category", "boolean", "date", "ignored", "person"):
+    for kind in ("number", "category", "boolean", "date", "ignored", "privacy_unit"):
         for name in (*COLUMN, "version", "table", "period", "declared_by", "declared_on", "columns", "unknown"):
             for value in HOSTILE:
                 content = copy.deepcopy(SCHEMA)

@@ -10,27 +10,27 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import secure_generator
 from statistical.constants import ALPHA
 
 
-def float_noise(law, gram, grid, generator):
+def float_noise(mechanism, gram, grid, generator):
     """Return what version 0.1 released: float noise, rounded, with even draws for the bits that floats lack."""
-    noise = law.noise(generator, float(grid))
+    noise = mechanism.noise(generator, float(grid))
     whole = np.rint(noise).astype(np.int64)
     spacing = np.maximum(1.0, np.spacing(np.abs(noise))).astype(np.int64)
     filled = np.triu(whole + generator.integers(0, spacing) - spacing // 2)
     return filled + np.triu(filled, 1).T + gram
 
 
-def rounded_float_noise(law, gram, grid, generator):
+def rounded_float_noise(mechanism, gram, grid, generator):
     """Return float noise, rounded and added; beyond 2^53 it has no last bits."""
-    return np.rint(law.noise(generator, float(grid))).astype(np.int64) + gram
+    return np.rint(mechanism.noise(generator, float(grid))).astype(np.int64) + gram
 
 
-def exact(law, gram, grid, generator):
-    return law.draw(gram, grid, 4, generator)["matrix"]
+def exact(mechanism, gram, grid, generator):
+    return mechanism.draw(gram, grid, 4, generator)["matrix"]
 
 
 def neighbours(d, bits):
@@ -45,12 +45,12 @@ def evenness(residual):
     return np.array([parity.diagonal().mean(), parity[np.triu_indices(len(parity), 1)].mean()])
 
 
-def right_guesses(law, bits, release, trials, generator):
+def right_guesses(mechanism, bits, release, trials, generator):
     """Learn how evenness tells the two apart on a third of the trials, and guess on the rest."""
-    grid, data = 4**bits, neighbours(law.n_features, bits)
-    shift = law.shifts(grid)["matrix"] if release is exact else 0
+    grid, data = 4**bits, neighbours(mechanism.n_features, bits)
+    shift = mechanism.shifts(grid)["matrix"] if release is exact else 0
     sides = generator.integers(0, 2, trials)
-    seen = np.array([evenness(release(law, data[s], grid, generator) - (data[0] >> shift)) for s in sides])
+    seen = np.array([evenness(release(mechanism, data[s], grid, generator) - (data[0] >> shift)) for s in sides])
     cut = trials // 3
     known, labels = seen[:cut], sides[:cut]
     weights = known[labels == 0].mean(axis=0) - known[labels == 1].mean(axis=0)
@@ -75,30 +75,30 @@ PARITY = [
 
 @pytest.mark.parametrize(("name", "d", "epsilon", "bits"), PARITY)
 def test_parities_tell_nothing(name, d, epsilon, bits):
-    law = LAWS[name](epsilon=epsilon, n_features=d)
-    right, trials = right_guesses(law, bits, exact, 150, secure_generator())
+    mechanism = MECHANISMS[name](epsilon=epsilon, n_features=d)
+    right, trials = right_guesses(mechanism, bits, exact, 150, secure_generator())
     assert allowed(right, trials, epsilon)
 
 
 @pytest.mark.parametrize(("name", "d", "epsilon", "bits"), PARITY[:3])
 def test_parities_of_float_noise_tell_the_data(name, d, epsilon, bits):
-    law = LAWS[name](epsilon=epsilon, n_features=d)
-    right, trials = right_guesses(law, bits, rounded_float_noise, 150, secure_generator())
+    mechanism = MECHANISMS[name](epsilon=epsilon, n_features=d)
+    right, trials = right_guesses(mechanism, bits, rounded_float_noise, 150, secure_generator())
     assert not allowed(right, trials, epsilon)
 
 
-@pytest.mark.parametrize("law", ["matrix_laplace", "frobenius"])
-def test_low_bits_are_even(law):
+@pytest.mark.parametrize("mechanism", ["matrix_laplace", "frobenius"])
+def test_low_bits_are_even(mechanism):
     """What Mironov's attack lives on: floats reach some integers only."""
-    law, generator, grid = LAWS[law](epsilon=0.5, n_features=10), secure_generator(), 4**24
+    mechanism, generator, grid = MECHANISMS[mechanism](epsilon=0.5, n_features=10), secure_generator(), 4**24
     data = neighbours(10, 24)[1]
     upper = np.triu_indices(10)
 
     def uneven(release, shift):
-        drawn = [(release(law, data, grid, generator) - (data >> shift))[upper] & 7 for _ in range(60)]
+        drawn = [(release(mechanism, data, grid, generator) - (data >> shift))[upper] & 7 for _ in range(60)]
         return scipy.stats.chisquare(np.bincount(np.ravel(drawn), minlength=8)).pvalue < ALPHA
 
-    assert not uneven(exact, law.shifts(grid)["matrix"])
+    assert not uneven(exact, mechanism.shifts(grid)["matrix"])
     assert uneven(rounded_float_noise, 0)
 
 
@@ -114,12 +114,16 @@ def is_a_square(number):
 
 def ruled_out(release, bits, trials):
     """Guess the data set under which alone the corner of a Wishart release is possible; count right guesses and all."""
-    law, grid, generator = LAWS["wishart"](epsilon=1.0, delta=1e-6, n_features=2), 4**bits, secure_generator()
+    mechanism, grid, generator = (
+        MECHANISMS["wishart"](epsilon=1.0, delta=1e-6, n_features=2),
+        4**bits,
+        secure_generator(),
+    )
     data = [np.diag([(2**bits // 2 + more) ** 2, 0]) for more in (0, 7)]
-    shift = law.shifts(grid)["matrix"] if release is exact else 0
+    shift = mechanism.shifts(grid)["matrix"] if release is exact else 0
     right = guesses = 0
     for side in generator.integers(0, 2, trials):
-        corner = int(release(law, data[side], grid, generator)[0, 0]) << shift
+        corner = int(release(mechanism, data[side], grid, generator)[0, 0]) << shift
         possible = [is_a_square(corner - int(gram[0, 0])) for gram in data]
         guesses += possible[0] != possible[1]
         right += possible[side] and not possible[1 - side]

@@ -12,7 +12,7 @@ from eigenveil.accounting import PrivacyLedger, exact
 from eigenveil.errors import BudgetError, LedgerError, ReleaseFileError
 from eigenveil.gate import release as released
 from eigenveil.guarantee import Guarantee
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.record import load_release
@@ -25,8 +25,8 @@ COST = 0.001
 D = 8
 
 
-def make_law():
-    return LAWS["matrix_laplace"](epsilon=COST, delta=0.0, n_features=D, n_components=2, relation="replace")
+def make_mechanism():
+    return MECHANISMS["matrix_laplace"](epsilon=COST, delta=0.0, n_features=D, n_components=2, adjacency="replace_one")
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def problems(folder, path):
 
 def keep_releasing(folder, path, moments, progress):
     """Release and save until killed; write one byte when the loop begins and one after every release."""
-    law, ledger, generator = make_law(), PrivacyLedger(path), secure_generator()
+    mechanism, ledger, generator = make_mechanism(), PrivacyLedger(path), secure_generator()
     number = 0
     while True:
         os.write(progress, b".")
         number += 1
-        released(law, moments, generator=generator, ledger=ledger).save(folder / f"{os.getpid()}-{number}.npz")
+        released(mechanism, moments, generator=generator, ledger=ledger).save(folder / f"{os.getpid()}-{number}.npz")
 
 
 def kill_while_releasing(folder, path, moments, kills, processes=1):
@@ -135,7 +135,7 @@ def die(*_arguments, **_options):
 def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch, point):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, law = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_law()
+    ledger, mechanism = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_mechanism()
 
     def run():
         if point == "before the spend":
@@ -146,10 +146,10 @@ def test_a_kill_at_each_step_is_on_the_safe_side(tmp_path, moments, monkeypatch,
                 connection.execute("INSERT INTO spend VALUES (1, '', '', '', '')")
                 die()
         if point == "after the spend":
-            monkeypatch.setattr(type(law), "draw", die)
+            monkeypatch.setattr(type(mechanism), "draw", die)
         if point == "at the save":
             monkeypatch.setattr(os, "replace", die)
-        released(law, moments, ledger=ledger).save(folder / "release.npz")
+        released(mechanism, moments, ledger=ledger).save(folder / "release.npz")
 
     assert killed_by_itself(run)
     assert problems(folder, path) == []
@@ -162,10 +162,10 @@ def test_control_the_flawed_order_is_caught(tmp_path, moments):
     # Sample and save first, spend after: a kill between the two is a release that nobody paid for.
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
-    ledger, law = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_law()
+    ledger, mechanism = PrivacyLedger.create(path, epsilon=1.0, data_set="study"), make_mechanism()
 
     def flawed(kill):
-        release = released(law, moments)
+        release = released(mechanism, moments)
         entry = len(ledger.entries()) + 1
         planted = replace(release, origin=replace(release.origin, ledger_entry=entry))
         planted.save(folder / f"release-{entry}.npz")
@@ -226,10 +226,10 @@ def test_a_race_of_whole_releases(tmp_path, moments):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
     PrivacyLedger.create(path, epsilon=3 * COST, data_set="study")
-    ledger, law = PrivacyLedger(path), make_law()
+    ledger, mechanism = PrivacyLedger(path), make_mechanism()
 
     def attempt():
-        release = released(law, moments, ledger=ledger)
+        release = released(mechanism, moments, ledger=ledger)
         release.save(folder / f"{os.getpid()}.npz")
         return release.integers["matrix"].tolist()
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, gate
 from eigenveil.cli import app
 from eigenveil.errors import EigenveilError, EngineError, InvalidParameterError
-from eigenveil.mechanisms import LAWS, law_with
-from eigenveil.mechanisms.local.table import LOCAL_LAWS, local_law_from
+from eigenveil.mechanisms import MECHANISMS, mechanism_with
+from eigenveil.mechanisms.local.table import LOCAL_MECHANISMS, local_mechanism_from
 from helpers import assert_one_sentence, refused, scales
 from odd_parameters import NUMBERS, OTHERS, ROWS, SIZES, odd_estimator
 
@@ -63,8 +63,8 @@ def test_a_fit_works_or_is_refused_before_the_spend_in_thousands(part):
     [
         *({"norm_bound": 1e250}, {"norm_bound": 1e-320}, {"epsilon": 1e300}, {"epsilon": 1e-300}, {"delta": 1e-320}),
         *({"bounds": (-1e300, 1e300), "norm_bound": None}, {"schema": scales(1e-320, 1.0, 1.0)}, {"schema": "x"}),
-        *({"law_options": {"unknown": 1}}, {"law_options": {"epsilon": 2.0}}, {"law_options": [1]}),
-        *({"law_options": {1: 2}}, {"law": "laplace", "epsilon": 1e100}, {"relation": np.ones((2, 2))}),
+        *({"mechanism_options": {"unknown": 1}}, {"mechanism_options": {"epsilon": 2.0}}, {"mechanism_options": [1]}),
+        *({"mechanism_options": {1: 2}}, {"mechanism": "laplace", "epsilon": 1e100}, {"adjacency": np.ones((2, 2))}),
     ],
 )
 def test_what_was_found_stays_refused(options, tmp_path):
@@ -79,27 +79,27 @@ def test_a_regression_without_noise_to_speak_of_is_delivered():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # noise that vanishes has no shape
-        model = PrivateRidge(target=0, epsilon=1e12, norm_bound=3.0, law="laplace").fit(ROWS)
+        model = PrivateRidge(target=0, epsilon=1e12, norm_bound=3.0, mechanism="laplace").fit(ROWS)
     assert np.isfinite(model.coef_).all()
 
 
-# The degrees of freedom of a Wishart law take a while to find.
+# The degrees of freedom of a Wishart distribution take a while to find.
 @pytest.mark.parametrize(
-    "law", [pytest.param(name, marks=pytest.mark.heavy) if name == "wishart" else name for name in LAWS]
+    "mechanism", [pytest.param(name, marks=pytest.mark.heavy) if name == "wishart" else name for name in MECHANISMS]
 )
-def test_a_law_is_made_or_refused(law):
+def test_a_mechanism_is_made_or_refused(mechanism):
     """One parameter at a time, over all that is odd."""
-    good = {"epsilon": 1.0, "n_features": 4, "delta": 1e-6 if LAWS[law].needs_delta else 0.0}
-    names = ("epsilon", "delta", "n_features", "n_components", "relation", "calibration", "accept_inexact")
+    good = {"epsilon": 1.0, "n_features": 4, "delta": 1e-6 if MECHANISMS[mechanism].needs_delta else 0.0}
+    names = ("epsilon", "delta", "n_features", "n_components", "adjacency", "calibration", "accept_inexact")
     names += ("share", "updates", "method", "eigenvalue_share", "allow_unsound")
     made = 0
     for name, value in itertools.product(names, (*NUMBERS[::3], *OTHERS[::3], *SIZES[::3])):
-        fixed = {**good, name: value} if name in (*good, "n_components", "relation") else good
+        fixed = {**good, name: value} if name in (*good, "n_components", "adjacency") else good
         options = None if fixed is not good else {name: value}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = law_with(law, options, **fixed)
+                found = mechanism_with(mechanism, options, **fixed)
                 found.guarantee()
                 json.dumps(found.parameters())
                 found.check_grid(2**32)
@@ -109,15 +109,20 @@ def test_a_law_is_made_or_refused(law):
     assert made
 
 
-@pytest.mark.parametrize("law", LOCAL_LAWS)
-def test_a_local_law_is_made_or_refused(law):
-    good = {"law": law, "epsilon": 1.0, "n_features": 4, "delta": 1e-6 if LOCAL_LAWS[law].needs_delta else 0.0}
-    for name in ("law", "epsilon", "delta", "n_features", "row_norms", "trace_share", "rank"):
+@pytest.mark.parametrize("mechanism", LOCAL_MECHANISMS)
+def test_a_local_mechanism_is_made_or_refused(mechanism):
+    good = {
+        "mechanism": mechanism,
+        "epsilon": 1.0,
+        "n_features": 4,
+        "delta": 1e-6 if LOCAL_MECHANISMS[mechanism].needs_delta else 0.0,
+    }
+    for name in ("mechanism", "epsilon", "delta", "n_features", "row_norms", "trace_share", "rank"):
         for value in (*NUMBERS, *OTHERS, *SIZES):
             if name == "n_features" and isinstance(value, int) and value > 100:
                 continue  # may be made, and takes its time
             try:
-                local_law_from({**good, name: value}).guarantee()
+                local_mechanism_from({**good, name: value}).guarantee()
             except EigenveilError as error:
                 assert_one_sentence(error)
 
@@ -139,11 +144,11 @@ COMMANDS = {
 }
 OPTIONS = {
     "plan": ("--rows", "--features", "-k", "--epsilon", "--delta", "--energy", "--target-loss", "--spectrum"),
-    "pca": ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--law", "--stages"),
+    "pca": ("-k", "--epsilon", "--delta", "--norm-bound", "--bounds", "--mechanism", "--stages"),
     "covariance": ("--epsilon", "--delta", "--bounds"),
     "ridge": ("--target", "--alpha", "--epsilon", "--norm-bound"),
     "sparse-pca": ("-k", "--penalty", "--epsilon"),
-    "local params": ("--features", "--epsilon", "--delta", "--norm-bound", "--law"),
+    "local params": ("--features", "--epsilon", "--delta", "--norm-bound", "--mechanism"),
     "ledger create": ("--epsilon", "--delta"),
     "audit": (
         "--epsilon",
@@ -192,7 +197,7 @@ def test_an_audit_whose_processes_end_is_one_sentence(monkeypatch):
 
     monkeypatch.setattr(run, "_draw_block", end_without_a_word)
     with refused(EngineError):
-        audit(LAWS["laplace"](epsilon=1.0, n_features=2), draws=4000, block=100, workers=2)
+        audit(MECHANISMS["laplace"](epsilon=1.0, n_features=2), draws=4000, block=100, workers=2)
 
 
 def test_control_a_raw_error_is_noticed(monkeypatch):

@@ -1,4 +1,4 @@
-"""What was planned and recorded is what draws: no plan, law or moments can be changed on the way."""
+"""What was planned and recorded is what draws: no plan, mechanism or moments can be changed on the way."""
 
 import warnings
 
@@ -16,7 +16,7 @@ from eigenveil import (
 )
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators.plan import SpendPlan
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 ROWS = np.random.default_rng(0).normal(size=(300, 5))
@@ -40,12 +40,12 @@ class Growing:
         yield np.random.default_rng(0).normal(size=(400 if self.readings == 1 else 700, 50))
 
 
-def test_the_law_that_was_paid_for_draws_whatever_the_source_does(ledger, monkeypatch):
+def test_the_mechanism_that_was_paid_for_draws_whatever_the_source_does(ledger, monkeypatch):
     monkeypatch.setattr(PrivatePCA, "_lengths", True)  # else so few rows are brought to unit length, and no choice paid
-    model = PrivatePCA(1, rows="clip", center=False, ledger=ledger)
+    model = PrivatePCA(1, statistic="clipped", center=False, ledger=ledger)
     fitted = model.fit(Growing())
-    assert model.plan(50).law(400).name == "ppca" != model.plan(50).law(700).name
-    assert fitted.law_ == "ppca"
+    assert model.plan(50).mechanism(400).name == "ppca" != model.plan(50).mechanism(700).name
+    assert fitted.mechanism_ == "ppca"
     assert ledger.entries()[0].guarantee == fitted.guarantee_
 
 
@@ -55,7 +55,7 @@ def test_a_plan_is_executed_by_the_parameters_that_made_it_alone(ledger):
     for model in others:
         with pytest.raises(InvalidParameterError, match="other parameters"):
             model.set_params(ledger=ledger).fit(ROWS, plan=plan)
-    strong = LAWS["laplace"](epsilon=100.0, n_features=5)
+    strong = MECHANISMS["laplace"](epsilon=100.0, n_features=5)
     forged = SpendPlan(5, plan.preparation, plan.choices, ((0, strong),))
     with pytest.raises(InvalidParameterError, match="other parameters"):
         PrivatePCA(1, ledger=ledger).fit(ROWS, plan=forged)
@@ -63,12 +63,12 @@ def test_a_plan_is_executed_by_the_parameters_that_made_it_alone(ledger):
     assert PrivatePCA(1, ledger=ledger, random_state=None).fit(ROWS, plan=plan).release_ is not None
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_a_law_cannot_be_changed(name):
-    law = LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=3)
-    for attribute in ("epsilon", "delta", "relation", "n_features", "n_components", "calibration"):
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_cannot_be_changed(name):
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=3)
+    for attribute in ("epsilon", "delta", "adjacency", "n_features", "n_components", "calibration"):
         with pytest.raises(AttributeError, match="cannot be changed"):
-            setattr(law, attribute, 7)
+            setattr(mechanism, attribute, 7)
 
 
 def test_moments_keep_their_rule_and_broken_ones_do_not_add():
@@ -91,12 +91,14 @@ def test_moments_keep_their_rule_and_broken_ones_do_not_add():
 
 
 def test_what_could_not_be_used_is_refused_before_it_is_paid_for(ledger):
-    pairs = SecondMoments(RowBound(1.0, rows="pairs", comparisons=8), 5).update(np.eye(5))
+    pairs = SecondMoments(RowBound(1.0, statistic="spatial_sign", comparisons=8), 5).update(np.eye(5))
     chain = {"accept_inexact": True, "updates": -1}
     attempts = [
         lambda: PrivateRidge(ledger=ledger).fit_moments(pairs),
-        lambda: PrivatePCA(2, norm_bound=1.0, center=False, law="ppca", law_options=chain, ledger=ledger).fit(ROWS),
-        lambda: PrivatePCA(2, bounds=(0, 1), law="eigenvector_sampling", epsilon=1e-18, ledger=ledger).fit(ROWS),
+        lambda: PrivatePCA(
+            2, norm_bound=1.0, center=False, mechanism="ppca", mechanism_options=chain, ledger=ledger
+        ).fit(ROWS),
+        lambda: PrivatePCA(2, bounds=(0, 1), mechanism="eigenvector_sampling", epsilon=1e-18, ledger=ledger).fit(ROWS),
     ]
     for attempt in attempts:
         with pytest.raises(EigenveilError):
@@ -124,7 +126,7 @@ def test_a_paid_release_can_always_be_written(tmp_path):
 
 
 def test_an_empty_table_is_private_where_the_number_of_rows_is():
-    model = PrivateRidge(relation="add_remove", norm_bound=1.0)
+    model = PrivateRidge(adjacency="add_or_remove_one", norm_bound=1.0)
     assert model.fit(np.empty((0, 5)), np.empty(0)).coef_.shape == (5,)
     with pytest.raises(InvalidDataError):
         PrivateRidge(norm_bound=1.0).fit(np.empty((0, 5)), np.empty(0))

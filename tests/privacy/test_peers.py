@@ -1,4 +1,4 @@
-"""The eigenvector samplers of diffprivlib and OpenDP: the law they draw from, its true loss, audits of the real code.
+"""The eigenvector samplers of diffprivlib and OpenDP: the mechanism they draw from, its true loss, audits of the real code.
 
 The default run needs neither package: it restates what they do. The heavy one runs them where they can be imported.
 """
@@ -16,7 +16,7 @@ from eigenveil.audit import audit, epsilon_lower_bound
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.sampling.bingham import bingham
 from helpers import refused
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = ("diffprivlib", "opendp")
@@ -35,7 +35,7 @@ def load(name):
 
 
 peers_audit = load("peers_audit")
-PEERS, DrawnLaw = peers_audit.PEERS, peers_audit.DrawnLaw
+PEERS, DrawnMechanism = peers_audit.PEERS, peers_audit.DrawnMechanism
 
 
 @pytest.fixture(scope="module")
@@ -56,32 +56,32 @@ def one_leading(d: int, size: float) -> np.ndarray:
     return np.diag([size] + [0.0] * (d - 1))
 
 
-def form_cdf(law: DrawnLaw, power: int):
-    """The law of s = u'Au for C with one leading eigenvalue: s = a t, t a Beta variable weighted by the density."""
-    d, a = len(law.gaps), law.gaps.max()
+def form_cdf(mechanism: DrawnMechanism, power: int):
+    """The mechanism of s = u'Au for C with one leading eigenvalue: s = a t, t a Beta variable weighted by the density."""
+    d, a = len(mechanism.gaps), mechanism.gaps.max()
     t = np.linspace(0, 1, 20_001)[1:-1]
-    weights = np.exp(law.log_density(a * t, power=power)) * scipy.stats.beta((d - 1) / 2, 0.5).pdf(t)
+    weights = np.exp(mechanism.log_density(a * t, power=power)) * scipy.stats.beta((d - 1) / 2, 0.5).pdf(t)
     cumulated = np.cumsum(weights) / weights.sum()
     return lambda s: np.interp(s / a, t, cumulated)
 
 
-def forms(law: DrawnLaw, directions) -> np.ndarray:
-    return np.einsum("ni,ij,nj->n", directions, law.form, directions)
+def forms(mechanism: DrawnMechanism, directions) -> np.ndarray:
+    return np.einsum("ni,ij,nj->n", directions, mechanism.form, directions)
 
 
 @pytest.mark.parametrize("d", [3, 4, 10, 20])
 @pytest.mark.parametrize("size", [0.3, 10.0, 60.0])
 def test_normalizer_agrees_with_a_one_dimensional_integral(quadrature, d, size):
-    law = DrawnLaw(one_leading(d, size), 1.0)
+    mechanism = DrawnMechanism(one_leading(d, size), 1.0)
     weight = scipy.stats.beta((d - 1) / 2, 0.5).pdf
     for power in (0, d):
 
         def density(t, power=power):
-            return float(np.exp(law.log_density(law.gaps.max() * t, power=power)) * weight(t))
+            return float(np.exp(mechanism.log_density(mechanism.gaps.max() * t, power=power)) * weight(t))
 
         # The split keeps the integrable singularity at 1 away from the bulk near 0.
         direct = sum(quad(density, *ends, epsabs=0, limit=200)[0] for ends in ((0, 0.02), (0.02, 0.5), (0.5, 1)))
-        assert quadrature.log_normalizer(law, power) == pytest.approx(np.log(direct), abs=1e-6)
+        assert quadrature.log_normalizer(mechanism, power) == pytest.approx(np.log(direct), abs=1e-6)
 
 
 def test_a_pair_that_does_not_commute_agrees_with_a_search_over_directions(quadrature):
@@ -93,10 +93,10 @@ def test_a_pair_that_does_not_commute_agrees_with_a_search_over_directions(quadr
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     densities = []
     for matrix in (C, other):
-        law = DrawnLaw(matrix, 1.0)
-        logs = law.log_density_of(u)
-        assert np.log(np.exp(logs).mean()) == pytest.approx(quadrature.log_normalizer(law, 3), abs=0.01)
-        densities.append(logs - quadrature.log_normalizer(law, 3))
+        mechanism = DrawnMechanism(matrix, 1.0)
+        logs = mechanism.log_density_of(u)
+        assert np.log(np.exp(logs).mean()) == pytest.approx(quadrature.log_normalizer(mechanism, 3), abs=0.01)
+        densities.append(logs - quadrature.log_normalizer(mechanism, 3))
     assert np.abs(densities[0] - densities[1]).max() == pytest.approx(quadrature.loss(C, other, 1.0), abs=0.01)
 
 
@@ -125,25 +125,25 @@ def test_the_worst_pair_is_not_beaten_by_random_neighbours(quadrature):
 
 
 @pytest.mark.parametrize("d", [3, 6])
-def test_what_is_drawn_as_coded_is_not_the_bingham_law(quadrature, d):
+def test_what_is_drawn_as_coded_is_not_the_bingham_distribution(quadrature, d):
     C, n = one_leading(d, 12.0), 20_000
-    law, generator = DrawnLaw(C, 1.0), np.random.default_rng(2)
-    divided = forms(law, quadrature.draw_as_coded(C, 1.0, n, generator))
-    multiplied = forms(law, quadrature.draw_as_coded(C, 1.0, n, generator, sign=1))
-    assert follows(divided, form_cdf(law, d))
-    assert not follows(divided, form_cdf(law, 0))
-    assert follows(multiplied, form_cdf(law, 0))
-    assert not follows(multiplied, form_cdf(law, d))
-    assert follows(forms(law, bingham(C / 4, generator, n)), form_cdf(law, 0))
+    mechanism, generator = DrawnMechanism(C, 1.0), np.random.default_rng(2)
+    divided = forms(mechanism, quadrature.draw_as_coded(C, 1.0, n, generator))
+    multiplied = forms(mechanism, quadrature.draw_as_coded(C, 1.0, n, generator, sign=1))
+    assert follows(divided, form_cdf(mechanism, d))
+    assert not follows(divided, form_cdf(mechanism, 0))
+    assert follows(multiplied, form_cdf(mechanism, 0))
+    assert not follows(multiplied, form_cdf(mechanism, d))
+    assert follows(forms(mechanism, bingham(C / 4, generator, n)), form_cdf(mechanism, 0))
 
 
 def test_an_audit_tells_division_from_multiplication(quadrature):
     C, other = quadrature.neighbours(5, 1.0, far=40.0)
-    laws, bounds = (DrawnLaw(C, 1.0), DrawnLaw(other, 1.0)), []
+    mechanisms, bounds = (DrawnMechanism(C, 1.0), DrawnMechanism(other, 1.0)), []
     for sign in (-1, 1):
         generator = np.random.default_rng(3)
         drawn = [quadrature.draw_as_coded(matrix, 1.0, 60_000, generator, sign) for matrix in (C, other)]
-        scores = [laws[0].log_density_of(u) - laws[1].log_density_of(u) for u in drawn]
+        scores = [mechanisms[0].log_density_of(u) - mechanisms[1].log_density_of(u) for u in drawn]
         bounds.append(epsilon_lower_bound(*scores, confidence=1 - 1e-6).epsilon)
     divided, multiplied = bounds
     assert 1.0 < divided < quadrature.loss(C, other, 1.0)
@@ -172,19 +172,19 @@ def test_every_named_peer_is_in_the_table():
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")  # theirs
-def test_the_real_samplers_draw_from_the_stated_law(installed):
+def test_the_real_samplers_draw_from_the_stated_distribution(installed):
     d, n = 4, 4_000
     subject = PEERS[installed](epsilon=1.0, n_features=d)
     C = one_leading(d, 12.0)
-    law, draw = DrawnLaw(C, 1.0), subject._sampler(12, np.random.default_rng(4))
-    drawn = forms(law, np.array([draw(C) for _ in range(n)]))
-    assert follows(drawn, form_cdf(law, d))
-    assert not follows(drawn, form_cdf(law, 0))
+    mechanism, draw = DrawnMechanism(C, 1.0), subject._sampler(12, np.random.default_rng(4))
+    drawn = forms(mechanism, np.array([draw(C) for _ in range(n)]))
+    assert follows(drawn, form_cdf(mechanism, d))
+    assert not follows(drawn, form_cdf(mechanism, 0))
 
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")
-def test_the_real_samplers_lose_more_than_the_right_law_could(installed):
+def test_the_real_samplers_lose_more_than_the_right_distribution_could(installed):
     # With the right acceptance no pair of this family loses more than 0.372 (quadrature). Their loss is 1.66 there; so
     # few draws cannot always show that it is above the claim of 1, which the command of `benchmarks/peers_audit.py`
     # is for.

@@ -1,10 +1,10 @@
-"""A whole estimator on neighbouring tables of persons: fitted with `person=`, honest and with a planted flaw."""
+"""A whole estimator on neighbouring tables of persons: fitted with `privacy_unit=`, honest and with a planted flaw."""
 
 import numpy as np
 import pytest
 
-from eigenveil import PrivatePCA, Relation
-from eigenveil.audit import EstimatorSubject, audit, person_neighbours
+from eigenveil import PrivatePCA, Adjacency
+from eigenveil.audit import EstimatorSubject, audit, unit_neighbours
 from eigenveil.moments.numpy_kernels import squared_norms, to_the_bound
 
 
@@ -20,7 +20,7 @@ def one_by_one(grid, starts, bits, constant, average):
 def test_a_fit_of_persons(flawed, verdict, monkeypatch):
     if flawed:
         monkeypatch.setattr("eigenveil.moments.bound.persons_together", one_by_one)
-    model = PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace", weight="rows")
-    subject = EstimatorSubject(model, person_neighbours(2, Relation.REPLACE))
+    model = PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="matrix_laplace", unit_weight="by_rows")
+    subject = EstimatorSubject(model, unit_neighbours(2, Adjacency.REPLACE_ONE))
     found = audit(subject, draws=320, confidence=1 - 1e-6, seed=2)
     assert found.verdict == verdict, str(found)

@@ -20,12 +20,12 @@ event = lambda text: marks[0].send(text.encode())
 FITS = """
 import numpy as np
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, release
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 moments = SecondMoments(RowBound(1.0, bits=8), 2).update(np.eye(2))
-law = LAWS["laplace"](epsilon=0.125, n_features=2)
+mechanism = MECHANISMS["laplace"](epsilon=0.125, n_features=2)
 ledger = PrivacyLedger.create(folder / "ledger", epsilon=1.0, data_set="study")
 for number in range({times}):
-    drawn = release(law, moments, ledger=ledger)
+    drawn = release(mechanism, moments, ledger=ledger)
     event("given")
     drawn.save(folder / f"{{number}}.npz")
     event("saved")

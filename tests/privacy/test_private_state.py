@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, SecondMoments
 from eigenveil.estimators import LocalPCA
-from eigenveil.moments.comparisons import Ring
+from eigenveil.moments.comparisons import NeighbourDifferences
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
@@ -22,16 +22,18 @@ ROWS[-1] = SENTINEL  # the last row, and an odd one: what pairs leave over
 
 ESTIMATORS = {
     "pca": PrivatePCA(2, norm_bound=1e6),
-    "pca, private bound": PrivatePCA(2, epsilon=10.0, rows="clip"),
+    "pca, private bound": PrivatePCA(2, epsilon=10.0, statistic="clipped"),
     "pca, correlations": PrivatePCA(2, norm_bound=1e6, standardize=True),
-    "pca, pairs": PrivatePCA(2, rows="pairs"),
-    "pca, signs": PrivatePCA(2, rows="signs"),
+    "pca, pairs": PrivatePCA(2, statistic="spatial_sign"),
+    "pca, signs": PrivatePCA(2, statistic="kendall"),
     "pca, centred": PrivatePCA(2, norm_bound=1e6, center=True),
-    "pca, mean first": PrivatePCA(2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, law="gaussian"),
-    "pca, two stages": PrivatePCA(2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, law="gaussian", stages=2),
+    "pca, mean first": PrivatePCA(2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, mechanism="gaussian"),
+    "pca, two stages": PrivatePCA(
+        2, norm_bound=1e6, center=True, epsilon=10.0, delta=1e-6, mechanism="gaussian", stages=2
+    ),
     "pca, sampled": PrivatePCA(1, norm_bound=1e6, epsilon=1e-3, center=False),
-    "covariance, add or remove": PrivateCovariance(norm_bound=1e6, relation="add_remove"),
-    "sparse": PrivateSparsePCA(1, norm_bound=1e6, law="gaussian", delta=1e-6),
+    "covariance, add or remove": PrivateCovariance(norm_bound=1e6, adjacency="add_or_remove_one"),
+    "sparse": PrivateSparsePCA(1, norm_bound=1e6, mechanism="gaussian", delta=1e-6),
     "ridge": PrivateRidge(norm_bound=1e6, target=0),
     "local": LocalPCA(1, norm_bound=1e6),
 }
@@ -128,7 +130,7 @@ def test_control_the_walk_finds_what_is_there():
 
 @pytest.mark.parametrize("step", ["another fit", "a failed fit"])
 def test_sums_do_not_stay_behind(step):
-    model = PrivatePCA(2, rows="pairs").partial_fit(ROWS)
+    model = PrivatePCA(2, statistic="spatial_sign").partial_fit(ROWS)
     if step == "another fit":
         model.fit(ROWS[:-1])
     else:
@@ -139,21 +141,21 @@ def test_sums_do_not_stay_behind(step):
 
 
 def test_a_refused_release_keeps_the_sums_for_the_next_try_and_to_itself():
-    model = PrivatePCA(2, rows="pairs").partial_fit(ROWS)
-    with pytest.raises(ValueError, match="law must be"):
-        model.set_params(law="nonsense").fit_moments()
+    model = PrivatePCA(2, statistic="spatial_sign").partial_fit(ROWS)
+    with pytest.raises(ValueError, match="mechanism must be"):
+        model.set_params(mechanism="nonsense").fit_moments()
     with pytest.raises(ValueError, match="holds private sums"):
         pickle.dumps(model)
-    assert holding(model.set_params(law="auto").fit_moments(), {SENTINEL}) == []
+    assert holding(model.set_params(mechanism="auto").fit_moments(), {SENTINEL}) == []
 
 
 def test_a_plan_and_the_pairs_in_the_making():
     assert holding(PrivatePCA(2).fit(ROWS).plan(4), {SENTINEL}) == []
-    ring = Ring(RowBound(1.0, rows="pairs", comparisons=8))
-    list(ring.push(ROWS))
+    differences_buffer = NeighbourDifferences(RowBound(1.0, statistic="spatial_sign", comparisons=8))
+    list(differences_buffer.push(ROWS))
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(ValueError, match="private row"):
-            take(ring)
+            take(differences_buffer)
 
 
 def test_moments_say_that_their_pickle_is_private_and_travel_to_workers():

@@ -9,7 +9,7 @@ import pytest
 from eigenveil import PrivateCovariance, gate
 from eigenveil.estimators import ranges
 from eigenveil.estimators.preparation import RANGES_SHARE, RowPreparation
-from eigenveil.guarantee import Relation
+from eigenveil.guarantee import Adjacency
 from eigenveil.moments.counts import ColumnCounts, half_differences
 from eigenveil.sampling.randomness import secure_generator
 from eigenveil.tables.open import open_source
@@ -68,7 +68,7 @@ def test_control_overlapping_pairs_would_be_caught():
     assert max(abs(other - one).max() for one, other in neighbouring(overlapping, 3)) == 2
 
 
-def test_the_places_are_drawn_by_the_enumerated_law_with_a_share_of_epsilon_each():
+def test_the_places_are_drawn_by_the_enumerated_distribution_with_a_share_of_epsilon_each():
     counts = ColumnCounts([np.arange(4.0), np.arange(4.0)]).update(np.repeat([[0.5, 2.5]], 6, axis=0))
     generator, draws, epsilon = secure_generator(), 4000, Fraction(1)
     found = np.array([gate.choose_places(counts, 3, epsilon, generator) for _ in range(draws)])
@@ -93,7 +93,7 @@ def test_three_searches_share_what_was_paid(monkeypatch):
     X = np.random.default_rng(0).normal(size=(10_000, 3)) + np.array([0, 50, -3e6])
     model = PrivateCovariance(epsilon=2.0).fit(X)
     assert len(spent) == ranges.SEARCHES == 3
-    choices = RowPreparation(ranges=(0, 1, 2)).choices(Fraction(2), Relation.REPLACE)
+    choices = RowPreparation(ranges=(0, 1, 2)).choices(Fraction(2), Adjacency.REPLACE_ONE)
     assert sum(spent) <= Fraction(str(choices["bounds"].epsilon)) <= 2 * RANGES_SHARE
     assert [part.epsilon for part in model.guarantee_.parts] == [0.6, 0.2, 1.2]
 

@@ -19,7 +19,7 @@ from eigenveil import PrivateCovariance, RowBound, SecondMoments
 from eigenveil.estimators.fit import whole_moments
 from eigenveil.estimators.plan import Features, prepared
 from eigenveil.moments import counts as norm_counts
-from eigenveil.moments.counts import LADDER, ColumnCounts, RowSizes
+from eigenveil.moments.counts import NORM_GRID, ColumnCounts, RowSizes
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.tables import base, delimited
 from eigenveil.tables.open import collect, open_source
@@ -47,7 +47,7 @@ BOUNDS = {
     "plain": RowBound(1.0, bits=BITS),
     "shifted and scaled": RowBound(1.5, bits=BITS, shift=(0.1, -0.2, 0.3), scale=(1.0, 3.0, 1e-3)),
     "with a constant": RowBound(1.0, bits=BITS, constant=0.5),
-    "unit": RowBound(1.0, bits=BITS, rows="unit", scale=(1.0, 3.0, 1e-3)),
+    "unit": RowBound(1.0, bits=BITS, statistic="normalized", scale=(1.0, 3.0, 1e-3)),
 }
 
 
@@ -65,7 +65,7 @@ def statistics(source_of, rows):
     for name, make in {
         "norms": partial(RowSizes, None, None),
         "scaled norms": partial(RowSizes, shift, scale),
-        "columns": partial(ColumnCounts, [LADDER, -LADDER[::-1], np.linspace(-2, 2, LADDER.size)]),
+        "columns": partial(ColumnCounts, [NORM_GRID, -NORM_GRID[::-1], np.linspace(-2, 2, NORM_GRID.size)]),
     }.items():
         sizes = collect(source_of(rows), make, progress=False)
         found[name] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in np.concatenate(sizes.above())))
@@ -215,15 +215,15 @@ def test_one_row_changes_every_count_by_one_at_most_and_all_one_way():
         for name in ("norms", "scaled norms", "columns"):
             n, *counts = own[name]
             assert n == 1
-            for column in np.array(counts).reshape(-1, LADDER.size):
+            for column in np.array(counts).reshape(-1, NORM_GRID.size):
                 assert set(column) <= {0, 1}
                 assert (np.diff(column) >= 0).all()
 
 
 def test_the_ladder_has_eight_rungs_an_octave():
-    assert LADDER.size == 60 * 8 + 1
-    assert (LADDER[::8] == 2.0 ** np.arange(-30, 31)).all()
-    assert np.allclose(np.diff(np.log2(LADDER)), 1 / 8, rtol=1e-14, atol=0)
+    assert NORM_GRID.size == 60 * 8 + 1
+    assert (NORM_GRID[::8] == 2.0 ** np.arange(-30, 31)).all()
+    assert np.allclose(np.diff(np.log2(NORM_GRID)), 1 / 8, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 50, 1000])
@@ -231,14 +231,14 @@ def test_the_quick_rung_is_the_exact_one(width, monkeypatch):
     """Rows whose norm is a rung but for the last bits, where floats summed in two orders disagree."""
     rng = np.random.default_rng(width)
     rows = rng.normal(size=(400, width))
-    rows *= (LADDER[rng.integers(0, LADDER.size, 400)] / np.linalg.norm(rows, axis=1))[:, None]
+    rows *= (NORM_GRID[rng.integers(0, NORM_GRID.size, 400)] / np.linalg.norm(rows, axis=1))[:, None]
     rows[::2] *= 1 + rng.normal(size=(200, 1)) * 10.0 ** rng.integers(-16, -2, size=(200, 1))
-    quick = norm_counts.norm_rungs(rows)
+    quick = norm_counts.norm_candidates(rows)
     for layout in (np.asfortranarray(rows), rows[:, ::-1]):
-        assert np.array_equal(norm_counts.norm_rungs(layout), quick)
-    assert np.array_equal(np.vstack([norm_counts.norm_rungs(row[None]) for row in rows]), quick)
+        assert np.array_equal(norm_counts.norm_candidates(layout), quick)
+    assert np.array_equal(np.vstack([norm_counts.norm_candidates(row[None]) for row in rows]), quick)
     monkeypatch.setattr(norm_counts, "doubt", lambda n_features: 1.0)  # every row is asked twice
-    assert np.array_equal(norm_counts.norm_rungs(rows), quick)
+    assert np.array_equal(norm_counts.norm_candidates(rows), quick)
     integers, exponents, squared = norm_counts.integer_rows(rows)
     exact = [sum(int(entry) ** 2 for entry in row) for row in integers]
     assert [int(value) for value in squared] == exact
@@ -263,8 +263,8 @@ def test_control_float_norms_depend_on_the_batch():
     assert np.array_equal(sizes[0].at_most(), sizes[1].at_most())
 
 
-def ring_gram(read, rows, kind="pairs", scale=None):
-    model = PrivateCovariance(rows=kind, schema=None if scale is None else scales(*scale))
+def ring_gram(read, rows, kind="spatial_sign", scale=None):
+    model = PrivateCovariance(statistic=kind, schema=None if scale is None else scales(*scale))
     preparation = prepared(model, Features.of(D, model))
     moments = whole_moments(read(rows), preparation)
     return moments.n_samples, tuple(map(int, moments.gram.ravel()))
@@ -273,8 +273,8 @@ def ring_gram(read, rows, kind="pairs", scale=None):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("kind", "scale"),
-    [("pairs", None), ("pairs", (1.0, 1e-3, 1e130)), ("signs", None)],
-    ids=["plain", "scaled", "signs"],
+    [("spatial_sign", None), ("spatial_sign", (1.0, 1e-3, 1e130)), ("kendall", None)],
+    ids=["plain", "scaled", "kendall"],
 )
 def test_comparisons_are_the_same_in_every_layout_and_batch(layout, kind, scale, batch_size):
     rows = np.vstack([COMPANY, *ROWS])

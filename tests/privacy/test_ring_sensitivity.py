@@ -7,20 +7,20 @@ import pytest
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import frobenius_squared, nuclear
-from eigenveil.guarantee import Relation
-from eigenveil.mechanisms import LAWS
-from eigenveil.moments.comparisons import Ring
+from eigenveil.guarantee import Adjacency
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.moments.comparisons import NeighbourDifferences
 
 GRID = [np.array(point, dtype=float) for point in itertools.product((-1, 0, 1), repeat=2)]
 
 
 def rule_of(kind, k):
-    return RowBound(1.0 if kind == "pairs" else 2**0.5, bits=4, rows=kind, comparisons=k)
+    return RowBound(1.0 if kind == "spatial_sign" else 2**0.5, bits=4, statistic=kind, comparisons=k)
 
 
 def gram(rule, rows):
-    ring = Ring(rule)
-    comparisons = np.concatenate([*ring.push(np.array(rows)), *ring.closing()])
+    differences_buffer = NeighbourDifferences(rule)
+    comparisons = np.concatenate([*differences_buffer.push(np.array(rows)), *differences_buffer.closing()])
     return np.array(SecondMoments(rule, 2).update(comparisons).gram)
 
 
@@ -54,23 +54,23 @@ def largest(changes):
     return up, down, squared
 
 
-@pytest.mark.parametrize("kind", ["pairs", "signs"])
+@pytest.mark.parametrize("kind", ["spatial_sign", "kendall"])
 @pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 5), (4, 3), (4, 4), (4, 7), (8, 2), (8, 3), (8, 4), (8, 5), (8, 9)])
 def test_one_row_moves_the_sum_by_no_more_than_is_proved_and_by_nearly_that(kind, k, n):
     limit = rule_of(kind, k).limit_squared
     assert limit == k * 4**4
     up, down, squared = largest(moves(kind, k, n, some_tables(n)))
     assert max(up, down) <= limit * (1 + 1e-12)
-    assert squared <= frobenius_squared(Relation.REPLACE) * limit**2
-    assert max(up, down) * 2 <= nuclear(Relation.REPLACE) * limit * (1 + 1e-12)
+    assert squared <= frobenius_squared(Adjacency.REPLACE_ONE) * limit**2
+    assert max(up, down) * 2 <= nuclear(Adjacency.REPLACE_ONE) * limit * (1 + 1e-12)
     # It is attained but for rounding to a grid of 16, so that a claim of k - 1 comparisons would be refuted.
     smaller = (k - 1) * 4**4
     assert min(up, down) > smaller
     if n > 2:  # of two rows the one that stays cannot be far from both in different directions
-        assert squared > frobenius_squared(Relation.REPLACE) * smaller**2
+        assert squared > frobenius_squared(Adjacency.REPLACE_ONE) * smaller**2
 
 
-@pytest.mark.parametrize("kind", ["pairs", "signs"])
+@pytest.mark.parametrize("kind", ["spatial_sign", "kendall"])
 def test_a_replaced_row_moves_its_own_comparisons_and_no_others(kind):
     """Also across the seam: D is the sum over the new row's k comparisons minus that over the old one's."""
     rng = np.random.default_rng(1)
@@ -85,38 +85,38 @@ def test_a_replaced_row_moves_its_own_comparisons_and_no_others(kind):
                 partners = [table[(place + step) % n] for step in range(-4, 5) if step]
                 moments = SecondMoments(rule, 2)
                 for other in partners:
-                    ring = Ring(rule_of(kind, 2))
-                    moments.update(*ring.push(np.array([table[place], other])))
+                    differences_buffer = NeighbourDifferences(rule_of(kind, 2))
+                    moments.update(*differences_buffer.push(np.array([table[place], other])))
                 own.append(np.array(moments.gram))
             assert np.array_equal(gram(rule, changed) - gram(rule, rows), own[1] - own[0])
 
 
 def test_control_a_ring_that_compares_across_the_seam_twice_is_caught():
-    class Twice(Ring):
+    class Twice(NeighbourDifferences):
         def closing(self):
             return itertools.chain(super().closing(), super().closing())
 
-    rule, zeros = rule_of("signs", 8), np.zeros((12, 2))
+    rule, zeros = rule_of("kendall", 8), np.zeros((12, 2))
     sums = []
     for first in (np.zeros(2), np.ones(2)):
-        rows, moments, ring = zeros.copy(), SecondMoments(rule, 2), Twice(rule)
+        rows, moments, differences_buffer = zeros.copy(), SecondMoments(rule, 2), Twice(rule)
         rows[0] = first
-        for part in itertools.chain(ring.push(rows), ring.closing()):
+        for part in itertools.chain(differences_buffer.push(rows), differences_buffer.closing()):
             moments.update(part)
         sums.append(np.array(moments.gram))
     assert np.trace(sums[1] - sums[0]) > rule.limit_squared
 
 
-def test_laws_get_k_times_the_grid():
+def test_mechanisms_get_k_times_the_grid():
     """The noise is that of k comparisons: k times that of one row on the sum, and the same on the mean."""
-    one, ring = RowBound(1.0), RowBound(1.0, rows="pairs", comparisons=8)
-    law = LAWS["gaussian"](epsilon=1.0, delta=1e-6, n_features=2)
+    one, differences_buffer = RowBound(1.0), RowBound(1.0, statistic="spatial_sign", comparisons=8)
+    mechanism = MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=2)
     drawn = []
-    for rule, n in ((one, 200), (ring, 400)):
+    for rule, n in ((one, 200), (differences_buffer, 400)):
         gram, count = np.zeros((2, 2), dtype=np.int64), 400
         generator = np.random.default_rng(5)
-        noise = [law.draw(gram, rule.limit_squared, n, generator)["matrix"][0, 1] for _ in range(count)]
+        noise = [mechanism.draw(gram, rule.limit_squared, n, generator)["matrix"][0, 1] for _ in range(count)]
         drawn.append((np.std(noise), np.std(noise) * rule.unit_squared / n))
     assert drawn[1][0] / drawn[0][0] == pytest.approx(8, rel=0.3)
     assert drawn[1][1] == pytest.approx(drawn[0][1], rel=0.3)
-    assert ring.reach_squared / 400 == one.reach_squared / 200
+    assert differences_buffer.reach_squared / 400 == one.reach_squared / 200

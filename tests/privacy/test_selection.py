@@ -1,4 +1,4 @@
-"""The private choice of a bound: its privacy loss by exact enumeration, its law, and how often it goes astray."""
+"""The private choice of a bound: its privacy loss by exact enumeration, its mechanism, and how often it goes astray."""
 
 import itertools
 from fractions import Fraction
@@ -12,7 +12,7 @@ from eigenveil.errors import CapacityError
 from eigenveil.gate import choose_magnitudes
 from eigenveil.mechanisms import choices
 from eigenveil.mechanisms.choices import first_at_most, noise_scale
-from eigenveil.moments.counts import LADDER, MagnitudeCounts
+from eigenveil.moments.counts import NORM_GRID, MagnitudeCounts
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA
 
@@ -32,24 +32,27 @@ def enumerated(counts, most, scale):
     return np.array([*outcomes, np.sum(going_on)])
 
 
-def tables(n_rows, n_rungs):
+def tables(n_rows, n_candidates):
     """Return the counts above every rung of all tables of so many rows; a row is the first rung that holds it."""
-    for rungs in itertools.combinations_with_replacement(range(n_rungs + 1), n_rows):
-        yield rungs, np.array([sum(rung > j for rung in rungs) for j in range(n_rungs)])
+    for candidates in itertools.combinations_with_replacement(range(n_candidates + 1), n_rows):
+        yield candidates, np.array([sum(candidate > j for candidate in candidates) for j in range(n_candidates)])
 
 
-def neighbours(n_rows, n_rungs):
+def neighbours(n_rows, n_candidates):
     """Return the pairs of tables that differ by a replaced row, and those that differ by an added one."""
-    same, fewer = list(tables(n_rows, n_rungs)), list(tables(n_rows - 1, n_rungs))
+    same, fewer = list(tables(n_rows, n_candidates)), list(tables(n_rows - 1, n_candidates))
     replaced = [
         (one, other)
         for (a, one), (b, other) in itertools.combinations(same, 2)
         if any(sorted([*b, x]) == sorted([*a, y]) for x in a for y in b)
     ]
     added = [
-        (one, other) for a, one in same for b, other in fewer if any(sorted([*b, rung]) == sorted(a) for rung in a)
+        (one, other)
+        for a, one in same
+        for b, other in fewer
+        if any(sorted([*b, candidate]) == sorted(a) for candidate in a)
     ]
-    return {"replace": replaced, "add_remove": added}
+    return {"replace": replaced, "add_or_remove_one": added}
 
 
 def worst_loss(pairs, scale):
@@ -61,16 +64,16 @@ def worst_loss(pairs, scale):
     return worst
 
 
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
-def test_the_privacy_loss_is_epsilon_and_no_more(relation):
-    pairs = neighbours(3, 4)[relation]
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
+def test_the_privacy_loss_is_epsilon_and_no_more(adjacency):
+    pairs = neighbours(3, 4)[adjacency]
     scale = float(noise_scale(EPSILON))
     assert 0.8 * float(EPSILON) < worst_loss(pairs, scale) <= float(EPSILON) * (1 + 1e-12)
     # A scale of 1.2 times too little is seen.
     assert worst_loss(pairs, scale / 1.2) > float(EPSILON)
 
 
-def test_the_draws_have_the_enumerated_law():
+def test_the_draws_have_the_enumerated_distribution():
     counts, most, n = np.array([12] * 20 + [8] * 6 + [0, 0]), 2, 4000
     for generator in (seeded_generator(3), secure_generator()):
         drawn = [first_at_most(counts, most, EPSILON, generator) for _ in range(n)]
@@ -123,9 +126,9 @@ def test_columns_share_the_epsilon():
     drawn = np.array([choose_magnitudes(counts, 25, Fraction(1), generator) for _ in range(2000)])
     scale = float(noise_scale(Fraction(1, 2)))
     for column, low in ((0, 1.0), (1, 8.0)):
-        law = enumerated(counts.above()[column], 25, scale)
+        mechanism = enumerated(counts.above()[column], 25, scale)
         early = np.sum(drawn[:, column] <= low)
-        assert scipy.stats.binomtest(int(early), 2000, law[low >= LADDER].sum()).pvalue > ALPHA
+        assert scipy.stats.binomtest(int(early), 2000, mechanism[low >= NORM_GRID].sum()).pvalue > ALPHA
     assert np.unique(drawn[:, 0] == 1.0).size == 2
     assert abs(np.corrcoef(np.log(drawn).T)[0, 1]) < 0.1
 
@@ -140,23 +143,23 @@ def test_it_lands_where_as_many_rows_lie_beyond_as_were_asked_for(size):
 
 @pytest.mark.parametrize(("rows_epsilon", "beyond", "limit"), [(30, 6, 0.02), (200, 6, 0.01)])
 def test_it_is_rarely_more_than_an_octave_off(rows_epsilon, beyond, limit):
-    """By the exact law: a table of lognormal norms, the ladder as it is, and m* = 6 / epsilon."""
+    """By the exact distribution: a table of lognormal norms, the ladder as it is, and m* = 6 / epsilon."""
     n, epsilon = 1000, rows_epsilon / 1000
     norms = np.exp(0.3 * scipy.stats.norm.ppf((np.arange(n) + 0.5) / n))
     above = counts_of(norms).above()[0]
-    law = enumerated(above, int(beyond / epsilon), 2 / epsilon)
+    mechanism = enumerated(above, int(beyond / epsilon), 2 / epsilon)
     aim = int(np.argmax(above <= beyond / epsilon))
-    assert law[: aim - 8].sum() + law[aim + 9 :].sum() < limit
+    assert mechanism[: aim - 8].sum() + mechanism[aim + 9 :].sum() < limit
 
 
 def test_the_last_rung_is_what_is_left():
     assert first_at_most(np.full(5, 10**6), 0, Fraction(1), seeded_generator(0)) == 4
     beyond = MagnitudeCounts(1).update(np.full((10**4, 1), 1e300))
-    assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == LADDER[-1]
+    assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == NORM_GRID[-1]
 
 
 def test_magnitudes_beyond_the_ladder_are_counted():
     counts = MagnitudeCounts(2).update(np.array([[0.0, 1e300], [1.0, np.inf], [2.0, 3.0]]))
     assert counts.above()[:, -1].tolist() == [0, 2]
-    assert LADDER[0] < 1e-8
-    assert LADDER[-1] > 1e8
+    assert NORM_GRID[0] < 1e-8
+    assert NORM_GRID[-1] > 1e8

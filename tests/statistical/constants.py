@@ -1,6 +1,6 @@
 """The constants of all statistical tests, in one place.
 
-A test of a law accepts the truth and rejects a planted flaw. ALPHA is the chance that one test rejects the
+A test of a mechanism accepts the truth and rejects a planted flaw. ALPHA is the chance that one test rejects the
 truth: small enough that no seed has to be searched for. N draws are enough to see a flaw of relative size
 PERTURB.
 """

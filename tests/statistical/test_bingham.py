@@ -1,4 +1,4 @@
-"""The law of the Bingham sampler, and controls that the same checks must reject."""
+"""The mechanism of the Bingham sampler, and controls that the same checks must reject."""
 
 import importlib
 import itertools
@@ -11,7 +11,7 @@ from scipy import special, stats
 from eigenveil.errors import InvalidParameterError
 from eigenveil.sampling.bingham import bingham
 from statistical.constants import ALPHA, PERTURB, N
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 # The package exports a function of the same name, so the module is asked for by its path.
 module = importlib.import_module("eigenveil.sampling.bingham")
@@ -26,7 +26,7 @@ def rotated(eigenvalues: list[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def follows_von_mises(sampler: Sampler, seed: int = 1) -> bool:
-    """On the circle exp(uᵀBu) is the von Mises law of the doubled angle, κ = (λ_1 − λ_2)/2."""
+    """On the circle exp(uᵀBu) is the von Mises mechanism of the doubled angle, κ = (λ_1 − λ_2)/2."""
     B, basis = rotated([1.5, -0.5])
     u = sampler(B, np.random.default_rng(seed), N) @ basis
     doubled = 2 * np.arctan2(u[:, 1], u[:, 0])
@@ -37,8 +37,8 @@ def follows_von_mises(sampler: Sampler, seed: int = 1) -> bool:
 def integrated_moments(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the means and the variances of u_i² by quadrature.
 
-    Under the uniform law the u_i² are Dirichlet: breaking a stick into Beta(1/2, (d−i)/2) pieces makes them a
-    product of one-dimensional laws, for each of which Gauss-Jacobi nodes are exact to rounding.
+    Under the uniform distribution the u_i² are Dirichlet: breaking a stick into Beta(1/2, (d−i)/2) pieces makes them a
+    product of one-dimensional mechanisms, for each of which Gauss-Jacobi nodes are exact to rounding.
     """
     d = eigenvalues.size
     rules = []
@@ -65,7 +65,7 @@ def has_moments(sampler: Sampler, eigenvalues: list[float], seed: int = 2) -> bo
 
 
 def naive(B: np.ndarray, generator: np.random.Generator, size: int) -> np.ndarray:
-    """Draw by rejection from the uniform law: slow and obvious."""
+    """Draw by rejection from the uniform distribution: slow and obvious."""
     top = np.linalg.eigvalsh(B)[-1]
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < size:
@@ -76,7 +76,7 @@ def naive(B: np.ndarray, generator: np.random.Generator, size: int) -> np.ndarra
 
 
 def agrees_with_naive(sampler: Sampler, seed: int = 3) -> bool:
-    """Whether uᵀBu has the law that the naive sampler gives it (two samples, Kolmogorov-Smirnov)."""
+    """Whether uᵀBu has the mechanism that the naive sampler gives it (two samples, Kolmogorov-Smirnov)."""
     B, _ = rotated([3.0, 1.0, 0.0, -2.0])
     generator = np.random.default_rng(seed)
     ours, reference = sampler(B, generator, N), naive(B, generator, N)
@@ -93,7 +93,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_law(name: str) -> None:
+def test_mechanism(name: str) -> None:
     assert CHECKS[name](bingham)
 
 
@@ -166,7 +166,7 @@ def test_unit_vectors_at_every_concentration(d: int, concentration: float) -> No
 
 
 @pytest.mark.parametrize("concentration", [0.0, 1.0, 1e6, 1e12])
-def test_matrix_and_diagonal_are_one_law(concentration: float) -> None:
+def test_matrix_and_diagonal_are_one_mechanism(concentration: float) -> None:
     B, basis = rotated([concentration, concentration / 2, 0.0])
     u = bingham(B, np.random.default_rng(6), 20_000)
     v = bingham([concentration, concentration / 2, 0.0], np.random.default_rng(7), 20_000)
@@ -215,7 +215,7 @@ def test_other_refusals() -> None:
         bingham([1.0, 0.0], np.random.default_rng(0), -1)
 
 
-def test_nearly_uniform_single_draws_follow_the_law() -> None:
+def test_nearly_uniform_single_draws_follow_the_mechanism() -> None:
     """Small concentrations take a path of their own: against the general sampler, and a control of 30 %."""
     B, _ = rotated([1.5, 0.5, 0.0, -0.5])
     generator = np.random.default_rng(20261116)

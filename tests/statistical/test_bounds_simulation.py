@@ -1,4 +1,4 @@
-"""The bounds of theory/ against the laws themselves, and with far fewer rows as a control.
+"""The bounds of theory/ against the mechanisms themselves, and with far fewer rows as a control.
 
 A promise "fails with probability eta at most" is rejected when as many failures as seen have a chance below ALPHA.
 """
@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from eigenveil import theory
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess import fantope_components
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.randomness import seeded_generator
@@ -21,9 +21,9 @@ from statistical.constants import ALPHA
 GRID = 2.0**32  # the integer grid of 16 bits
 
 
-def make(name, *, d, k=1, epsilon=1.0, delta=0.0, relation="replace"):
-    """Return a law of the table."""
-    return LAWS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+def make(name, *, d, k=1, epsilon=1.0, delta=0.0, adjacency="replace_one"):
+    """Return a mechanism of the table."""
+    return MECHANISMS[name](epsilon=epsilon, delta=delta, n_features=d, n_components=k, adjacency=adjacency)
 
 
 def keeps(failures, runs, eta) -> bool:
@@ -67,11 +67,11 @@ def test_ppca_breaks_theorem_3_of_nips():
 CASES = [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("mod_sulq", 0.01)]
 
 
-def our_promise(name, delta, d, k, relation, runs, seed):
-    """Check `sample_size` by the law's own noise, and that a twentieth of the rows is not enough."""
+def our_promise(name, delta, d, k, adjacency, runs, seed):
+    """Check `sample_size` by the mechanism's own noise, and that a twentieth of the rows is not enough."""
     generator, gap, eta = seeded_generator(seed), 0.2, 0.05
-    law = make(name, relation=relation, d=d, k=k, delta=delta)
-    noises = np.array([law.noise(generator, GRID) / GRID for _ in range(runs)])
+    mechanism = make(name, adjacency=adjacency, d=d, k=k, delta=delta)
+    noises = np.array([mechanism.noise(generator, GRID) / GRID for _ in range(runs)])
     for rho in (0.3, 0.9, 0.99):
         n = theory.sample_size(
             name,
@@ -79,7 +79,7 @@ def our_promise(name, delta, d, k, relation, runs, seed):
             n_components=k,
             epsilon=1.0,
             delta=delta,
-            relation=relation,
+            adjacency=adjacency,
             gap=gap,
             correlation=rho,
             failure_probability=eta,
@@ -90,15 +90,15 @@ def our_promise(name, delta, d, k, relation, runs, seed):
 
 @pytest.mark.parametrize(("name", "delta"), CASES)
 def test_our_sample_sizes_reach_the_correlation(name, delta):
-    our_promise(name, delta, d=6, k=1, relation="replace", runs=400, seed=2)
-    our_promise(name, delta, d=6, k=3, relation="add_remove", runs=400, seed=3)
+    our_promise(name, delta, d=6, k=1, adjacency="replace_one", runs=400, seed=2)
+    our_promise(name, delta, d=6, k=3, adjacency="add_or_remove_one", runs=400, seed=3)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "delta"), CASES)
 def test_our_sample_sizes_reach_the_correlation_in_more_dimensions(name, delta):
-    our_promise(name, delta, d=40, k=1, relation="replace", runs=1000, seed=4)
-    our_promise(name, delta, d=40, k=10, relation="replace", runs=1000, seed=5)
+    our_promise(name, delta, d=40, k=1, adjacency="replace_one", runs=1000, seed=4)
+    our_promise(name, delta, d=40, k=10, adjacency="replace_one", runs=1000, seed=5)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 12), (3, 12), (12, 12)])
@@ -170,7 +170,7 @@ def test_sparse_local_gaussian_breaks_theorem_4_of_wang_and_xu_as_printed(top, n
             assert error < corrected
 
 
-def test_no_law_beats_theorem_8():
+def test_no_mechanism_beats_theorem_8():
     """On its data sets, with as many rows as it says are too few; PCA without privacy is the control."""
     d, epsilon, gap, generator = 10, 0.5, 0.1, seeded_generator(9)
     rho = 1 - 1e-4
@@ -179,7 +179,7 @@ def test_no_law_beats_theorem_8():
     changed = round(d / epsilon)
     beta = changed / n
     rest = math.sqrt(gap**2 - beta**2) / (1 - beta)
-    law = make("matrix_laplace", d=d, k=1, epsilon=epsilon)
+    mechanism = make("matrix_laplace", d=d, k=1, epsilon=epsilon)
     found = {"matrix_laplace": [], "ppca": [], "none": []}
     for _ in range(300):
         w = generator.normal(size=d - 1)
@@ -188,7 +188,7 @@ def test_no_law_beats_theorem_8():
         C[-1, -1] += (n - changed) * rest
         values, vectors = np.linalg.eigh(C)
         assert values[-1] - values[-2] == pytest.approx(n * gap)
-        noisy = np.linalg.eigh(C + law.noise(generator))[1]
+        noisy = np.linalg.eigh(C + mechanism.noise(generator))[1]
         found["matrix_laplace"].append(abs(noisy[:, -1] @ vectors[:, -1]))
         found["ppca"].append(abs(bingham(C * epsilon / 2, generator) @ vectors[:, -1]))
         found["none"].append(1.0)
@@ -222,8 +222,8 @@ def mean_loss(name, delta, values, k, n, runs, generator):
         squares = bingham(n / 2 * values, generator, runs) ** 2
         losses = values[0] - squares @ values
     else:
-        law = make(name, d=d, k=k, delta=delta)
-        noises = np.array([law.noise(generator, GRID) / GRID for _ in range(runs)])
+        mechanism = make(name, d=d, k=k, delta=delta)
+        noises = np.array([mechanism.noise(generator, GRID) / GRID for _ in range(runs)])
         vectors = np.linalg.eigh(np.diag(values) + noises / n)[1][:, :, -k:]
         losses = values[:k].sum() - np.einsum("nik,i->n", vectors**2, values)
     return np.mean(losses), np.std(losses) / math.sqrt(runs)

@@ -1,9 +1,9 @@
-"""The crossing of `auto`: on either side of it the law that is taken loses less, averaged over spectra."""
+"""The crossing of `auto`: on either side of it the mechanism that is taken loses less, averaged over spectra."""
 
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms import LAWS, choose_law
+from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from helpers import drawn_directions
 
@@ -15,8 +15,8 @@ def spectra(d):
 
 
 def mean_loss(name, C, k, draws, generator):
-    law = LAWS[name](epsilon=1.0, n_features=len(C), n_components=k)
-    V = drawn_directions(law, C, generator, draws)
+    mechanism = MECHANISMS[name](epsilon=1.0, n_features=len(C), n_components=k)
+    V = drawn_directions(mechanism, C, generator, draws)
     best = np.linalg.eigvalsh(C)[-k:].sum()
     return float(np.mean(1 - np.einsum("nki,ij,nkj->n", V, C, V) / best))
 
@@ -34,11 +34,11 @@ def log_ratio(budget, d, draws, sampler="ppca", k=1):
     return float(np.mean(ratios))
 
 
-def test_the_law_changes_at_the_crossing():
+def test_the_mechanism_changes_at_the_crossing():
     public = {"n_features": 50, "n_components": 1, "epsilon": 0.5}
-    assert choose_law(n_rows=799, **public) == "ppca"
-    assert choose_law(n_rows=800, **public) == "matrix_laplace"
-    assert {choose_law(n_rows=n, **{**public, "n_components": 2}) for n in (0, 799, 800)} == {"matrix_laplace"}
+    assert choose_mechanism(n_rows=799, **public) == "ppca"
+    assert choose_mechanism(n_rows=800, **public) == "matrix_laplace"
+    assert {choose_mechanism(n_rows=n, **{**public, "n_components": 2}) for n in (0, 799, 800)} == {"matrix_laplace"}
 
 
 def test_sampling_loses_less_well_below_the_crossing_and_more_well_above():

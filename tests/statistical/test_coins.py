@@ -1,4 +1,4 @@
-"""Coins fall with exactly their probability: their law, the slow path forced, and the bits that a float would miss."""
+"""Coins fall with exactly their probability: their distribution, the slow path forced, and the bits that a float would miss."""
 
 from fractions import Fraction
 
@@ -28,8 +28,8 @@ def fits(count, chance, size=N):
 
 @pytest.mark.parametrize("bits", [64, 8, 1, 0])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_law_of_randomized_response(epsilon, bits):
-    """With few bits nearly every toss is decided by lazy ones, and the law is the same."""
+def test_the_distribution_of_randomized_response(epsilon, bits):
+    """With few bits nearly every toss is decided by lazy ones, and the mechanism is the same."""
     size = N if bits > 1 else SLOW
     coin, generator = logistic_coin(epsilon, bits=bits), np.random.default_rng(1)
     count = coin.toss(size, generator).sum()
@@ -44,7 +44,7 @@ def test_the_law_of_randomized_response(epsilon, bits):
 
 @pytest.mark.parametrize("chance", [Fraction(1, 3), Fraction(3, 4), Fraction(0.1)])
 @pytest.mark.parametrize("bits", [64, 0])
-def test_the_law_of_a_rational_coin(chance, bits):
+def test_the_distribution_of_a_rational_coin(chance, bits):
     size = N if bits else SLOW
     count = rational_coin(chance, bits=bits).toss(size, np.random.default_rng(2)).sum()
     assert fits(count, chance, size)

@@ -15,16 +15,16 @@ from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace, geo
 from eigenveil.sampling.lazy import LazyUniform
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 
-def opendp_draws(law, scale, size):
+def opendp_draws(mechanism, scale, size):
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     make, metric = (
         (dp.m.make_laplace, dp.l1_distance(T="i64"))
-        if law is discrete_laplace
+        if mechanism is discrete_laplace
         else (dp.m.make_gaussian, dp.l2_distance(T="f64"))
     )
     measurement = make(dp.vector_domain(dp.atom_domain(T="i64")), metric, scale=scale)
@@ -32,8 +32,8 @@ def opendp_draws(law, scale, size):
 
 
 SOURCES = {
-    "secure": lambda law, scale, size: law(scale, size, secure_generator()),
-    "seeded": lambda law, scale, size: law(scale, size, seeded_generator(5)),
+    "secure": lambda mechanism, scale, size: mechanism(scale, size, secure_generator()),
+    "seeded": lambda mechanism, scale, size: mechanism(scale, size, seeded_generator(5)),
     "opendp": opendp_draws,
 }
 SCALES = [0.3, 1.0, 7.5]
@@ -49,17 +49,17 @@ every_source = pytest.mark.parametrize(
 )
 
 
-def probabilities(law, scale, values):
-    exponent = values**2 / (2 * scale**2) if law is discrete_gaussian else np.abs(values) / scale
-    weights = np.exp(-exponent) * ((values >= 0) | (law is not geometric))
+def probabilities(mechanism, scale, values):
+    exponent = values**2 / (2 * scale**2) if mechanism is discrete_gaussian else np.abs(values) / scale
+    weights = np.exp(-exponent) * ((values >= 0) | (mechanism is not geometric))
     return weights / weights.sum()
 
 
-def accepted(sample, law, scale) -> bool:
+def accepted(sample, mechanism, scale) -> bool:
     """Chi-square at level ALPHA, with the two tails pooled."""
     reach = int(np.ceil(25 * scale)) + 3
     values = np.arange(-reach, reach + 1)
-    expected = probabilities(law, scale, values) * sample.size
+    expected = probabilities(mechanism, scale, values) * sample.size
     observed = np.bincount(sample[np.abs(sample) <= reach] + reach, minlength=values.size)
     common = expected >= 10
     observed = np.append(observed[common], sample.size - observed[common].sum())
@@ -72,13 +72,13 @@ def accepted(sample, law, scale) -> bool:
 
 
 @every_source
-@pytest.mark.parametrize("law", [discrete_laplace, discrete_gaussian])
+@pytest.mark.parametrize("mechanism", [discrete_laplace, discrete_gaussian])
 @pytest.mark.parametrize("scale", SCALES)
-def test_draws_have_their_probabilities(law, scale, draw):
-    sample = draw(law, scale, N // 2)
-    assert accepted(sample, law, scale)
-    assert not accepted(sample, law, scale * (1 + 2 * PERTURB))
-    assert not accepted(sample, law, scale * (1 - 2 * PERTURB))
+def test_draws_have_their_probabilities(mechanism, scale, draw):
+    sample = draw(mechanism, scale, N // 2)
+    assert accepted(sample, mechanism, scale)
+    assert not accepted(sample, mechanism, scale * (1 + 2 * PERTURB))
+    assert not accepted(sample, mechanism, scale * (1 - 2 * PERTURB))
 
 
 @pytest.mark.parametrize("scale", GAUSSIAN_SCALES)
@@ -107,13 +107,13 @@ def test_geometric_draws_have_their_probabilities(scale, source):
     assert not accepted(sample + 1, geometric, scale)
 
 
-@pytest.mark.parametrize("law", [discrete_laplace, geometric, discrete_gaussian])
-def test_coins_settled_in_decimals_have_the_same_law(law, monkeypatch):
+@pytest.mark.parametrize("mechanism", [discrete_laplace, geometric, discrete_gaussian])
+def test_coins_settled_in_decimals_have_the_same_distribution(mechanism, monkeypatch):
     """With a tolerance of 1 every coin is undecided, and goes through the exact path."""
     monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
-    sample = law(1.5, 2500, seeded_generator(8))
-    assert accepted(sample, law, 1.5)
-    assert not accepted(sample, law, 2.0)
+    sample = mechanism(1.5, 2500, seeded_generator(8))
+    assert accepted(sample, mechanism, 1.5)
+    assert not accepted(sample, mechanism, 2.0)
 
 
 def test_the_exact_path_decides_as_float64_does_wherever_that_is_sure(monkeypatch):
@@ -174,7 +174,7 @@ def test_gaussian_coins_settled_in_decimals_fall_as_in_floats(scale, monkeypatch
 
 
 @pytest.mark.parametrize(("scale", "size"), [(0.3, 3500), (20.5, 6000)])
-def test_gaussian_coins_have_the_same_law_without_prefixes(scale, size, monkeypatch):
+def test_gaussian_coins_have_the_same_distribution_without_prefixes(scale, size, monkeypatch):
     monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
     monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
     sample = discrete_gaussian(scale, size, seeded_generator(10))
@@ -182,25 +182,25 @@ def test_gaussian_coins_have_the_same_law_without_prefixes(scale, size, monkeypa
     assert not accepted(sample, discrete_gaussian, 1.2 * scale)
 
 
-def test_without_coins_the_gaussian_law_is_another(monkeypatch):
+def test_without_coins_the_gaussian_mechanism_is_another(monkeypatch):
     """The control: proposals that are all kept follow the steps of the table."""
     monkeypatch.setattr(lazy, "SURE_BY_WORD", np.where(lazy.SURE_BY_WORD > 0, 2**16 - 1, 0).astype(np.uint16))
     assert not accepted(discrete_gaussian(100.3, 20 * N, seeded_generator(11)), discrete_gaussian, 100.3)
 
 
-def test_numbers_beyond_the_table_have_the_law_of_the_tail(monkeypatch):
+def test_numbers_beyond_the_table_have_the_distribution_of_the_tail(monkeypatch):
     """Every proposal is one of 8 standard deviations and more, and coins are 10^9 times as likely to fall."""
     scale = 20.5
     monkeypatch.setattr(lazy, "CELL", np.full_like(lazy.CELL, lazy.TABLE_CELLS))
     monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
     monkeypatch.setattr(lazy, "UNSURE_BELOW", np.full_like(lazy.UNSURE_BELOW, 2**16))
     monkeypatch.setattr(lazy, "HEIGHT", lazy.HEIGHT * 10**9)
-    law, kept = discrete._GaussianCells(scale, seeded_generator(12)), []
+    mechanism, kept = discrete._GaussianCells(scale, seeded_generator(12)), []
     while len(kept) < 500:
-        kept.extend(law.kept(500).tolist())
+        kept.extend(mechanism.kept(500).tolist())
     first, sizes = 164, np.abs(kept)
     values = np.arange(first, first + 60)
-    assert sizes.min() == first  # 8 * 20.5, which is in the law
+    assert sizes.min() == first  # 8 * 20.5, which is in the mechanism
     for power, right in ((1.0, True), (0.6, False)):
         tail = np.exp(-(values**2 - first**2) / (2 * scale**2) * power)
         expected = np.array([tail[:2].sum(), tail[2:5].sum(), tail[5:9].sum(), tail[9:].sum()])
@@ -227,31 +227,31 @@ def test_a_cell_beyond_the_table_is_counted_by_heads():
 
 @pytest.mark.parametrize("scale", EVERY_SIZE)
 def test_every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin(scale):
-    law, rounded = discrete._GaussianCells(scale, seeded_generator(0)), discrete._rounded_up(scale)
+    mechanism, rounded = discrete._GaussianCells(scale, seeded_generator(0)), discrete._rounded_up(scale)
     starts = [-((-k * rounded) // 16) for k in range(lazy.TABLE_CELLS + 2)]
-    assert law._first.tolist() == starts
+    assert mechanism._first.tolist() == starts
     sizes = [after - before for before, after in pairwise(starts)]
-    assert max(sizes) == law._width
-    assert min(sizes) >= law._width - 1
+    assert max(sizes) == mechanism._width
+    assert min(sizes) >= mechanism._width - 1
     for k in (0, 1, 16, 50, 127):
         sure, never = int(lazy.SURE_BY_WORD[words_of(k)[0]]), int(lazy.UNSURE_BELOW[k])
         factor = Fraction(lazy.HEIGHT, words_of(k).size)
         for number in {starts[k], starts[k + 1] - 1} if sizes[k] else ():
-            chance = law.chance(number, factor)(60)
+            chance = mechanism.chance(number, factor)(60)
             assert Fraction(sure, 2**16) <= chance.low
             assert chance.high <= min(1, Fraction(never, 2**16)) * (1 + Fraction(1, 10**40))
-            assert law._settled(k, starts[k + 1] - number)[0] == number
+            assert mechanism._settled(k, starts[k + 1] - number)[0] == number
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.7, 100.3, 2.0**39, 1e12 / 3, 2.0**57])
 def test_the_probability_in_floats_is_as_near_as_the_proof_says(scale):
-    law, rng = discrete._GaussianCells(scale, seeded_generator(0)), np.random.default_rng(1)
+    mechanism, rng = discrete._GaussianCells(scale, seeded_generator(0)), np.random.default_rng(1)
     numbers = np.unique((rng.random(800) * 8 * scale).astype(np.int64))
-    cell = (np.searchsorted(law._first, numbers, side="right") - 1).astype(np.uint8)
+    cell = (np.searchsorted(mechanism._first, numbers, side="right") - 1).astype(np.uint8)
     inside = cell < lazy.TABLE_CELLS
     numbers, cell = numbers[inside], cell[inside]
     worst = 0.0
-    for number, k, chance in zip(numbers.tolist(), cell.tolist(), law.float_chance(cell, numbers), strict=True):
+    for number, k, chance in zip(numbers.tolist(), cell.tolist(), mechanism.float_chance(cell, numbers), strict=True):
         exponent = -(Fraction(number) ** 2) / (2 * discrete._rounded_up(scale) ** 2)
         true = exp_interval(Interval.point(exponent), 40).low * Fraction(lazy.HEIGHT, words_of(k).size)
         worst = max(worst, abs(float(Fraction(chance) - true)))
@@ -273,8 +273,8 @@ def test_scales_are_rounded_up_and_hardly(scale):
 @every_source
 @pytest.mark.parametrize("scale", [1e6, 1e10, 2.0**45 / 3])
 def test_large_scales_look_continuous(draw, scale):
-    for law, cdf in ((discrete_laplace, scipy.stats.laplace.cdf), (discrete_gaussian, scipy.stats.norm.cdf)):
-        sample = draw(law, scale, 20_000) / scale
+    for mechanism, cdf in ((discrete_laplace, scipy.stats.laplace.cdf), (discrete_gaussian, scipy.stats.norm.cdf)):
+        sample = draw(mechanism, scale, 20_000) / scale
         assert follows(sample, cdf)
         assert not follows(sample * 1.2, cdf)
 

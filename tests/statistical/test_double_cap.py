@@ -1,4 +1,4 @@
-"""The laws of `double_cap` and `one_bit`: density, unbiasedness, variance; and flaws that must be caught."""
+"""The mechanisms of `double_cap` and `one_bit`: density, unbiasedness, variance; and flaws that must be caught."""
 
 from dataclasses import replace
 
@@ -6,55 +6,59 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.local import LocalProtocol, law_of
+from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.local.client import new_ids, on_grid
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases, uniform_directions
-from eigenveil.mechanisms.local.double_cap import CapLaw
-from eigenveil.mechanisms.local.one_bit import BitLaw
+from eigenveil.mechanisms.local.double_cap import CapMechanism
+from eigenveil.mechanisms.local.one_bit import BitMechanism
 from statistical.constants import ALPHA, PERTURB, N
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 GRID = [(d, epsilon) for d in (2, 3, 20, 500) for epsilon in (0.1, 1.0, 8.0)]
 Z = float(stats.norm.isf(ALPHA / 2))
 
 
-def flawed(law: CapLaw) -> CapLaw:
-    """The law at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5 %.
+def flawed(mechanism: CapMechanism) -> CapMechanism:
+    """The mechanism at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5 %.
 
     Small epsilons hardly move it, and a large one on the circle has it near 1 already: no test could tell.
     """
-    close = CapLaw.at(law.n_features, law.epsilon * (1 + PERTURB), law.threshold)
-    return close if close.hit - law.hit > 0.015 else CapLaw.at(law.n_features, law.epsilon / 2, law.threshold)
+    close = CapMechanism.at(mechanism.n_features, mechanism.epsilon * (1 + PERTURB), mechanism.threshold)
+    return (
+        close
+        if close.hit - mechanism.hit > 0.015
+        else CapMechanism.at(mechanism.n_features, mechanism.epsilon / 2, mechanism.threshold)
+    )
 
 
-def squared_cosine_cdf(law: CapLaw):
-    """The distribution function of t: the uniform law's, re-weighted on both sides of the threshold."""
+def squared_cosine_cdf(mechanism: CapMechanism):
+    """The distribution function of t: the uniform distribution's, re-weighted on both sides of the threshold."""
 
     def cdf(t):
-        below = special.betainc(0.5, (law.n_features - 1) / 2, t)
-        inside = 1 - law.hit + law.hit * (below - (1 - law.mass)) / law.mass
-        return np.where(t <= law.threshold, (1 - law.hit) * below / (1 - law.mass), inside)
+        below = special.betainc(0.5, (mechanism.n_features - 1) / 2, t)
+        inside = 1 - mechanism.hit + mechanism.hit * (below - (1 - mechanism.mass)) / mechanism.mass
+        return np.where(t <= mechanism.threshold, (1 - mechanism.hit) * below / (1 - mechanism.mass), inside)
 
     return cdf
 
 
 @pytest.mark.parametrize(("d", "epsilon"), GRID)
-def test_law_of_the_squared_cosine(d, epsilon):
-    law = CapLaw.best(d, epsilon)
-    t = law.draw_squared_cosine(N, np.random.default_rng(1))
-    assert follows(t, squared_cosine_cdf(law))
-    assert not follows(t, squared_cosine_cdf(flawed(law)))
+def test_distribution_of_the_squared_cosine(d, epsilon):
+    mechanism = CapMechanism.best(d, epsilon)
+    t = mechanism.draw_squared_cosine(N, np.random.default_rng(1))
+    assert follows(t, squared_cosine_cdf(mechanism))
+    assert not follows(t, squared_cosine_cdf(flawed(mechanism)))
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, N), (3, 50_000), (20, 50_000), (500, 4_000)])
-def test_law_of_the_direction(d, n):
+def test_distribution_of_the_direction(d, n):
     """Given t, the rest of u is uniform in the complement of x; both signs are fair; every row has its own x."""
-    law, generator = CapLaw.best(d, 2.0), np.random.default_rng(2)
+    mechanism, generator = CapMechanism.best(d, 2.0), np.random.default_rng(2)
     x = uniform_directions(n, d, generator)
-    u = law.draw(x, generator)
+    u = mechanism.draw(x, generator)
     assert np.abs(np.linalg.norm(u, axis=1) - 1).max() < 1e-12
     cosine = np.einsum("ij,ij->i", u, x)
-    assert follows(np.square(cosine), squared_cosine_cdf(law))
+    assert follows(np.square(cosine), squared_cosine_cdf(mechanism))
     assert stats.binomtest(int((cosine > 0).sum()), n).pvalue > ALPHA
     assert stats.binomtest(int((np.abs(cosine) > 0).sum()), n).pvalue < ALPHA  # control: always the same sign
     if d == 2:
@@ -69,10 +73,10 @@ def test_law_of_the_direction(d, n):
         assert not follows(share * (1 + 3 * PERTURB), stats.beta(0.5, (d - 2) / 2).cdf)
 
 
-def cap_counts(law: CapLaw, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def cap_counts(mechanism: CapMechanism, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Counts of reports in (cap of e1 only, cap of e2 only, neither or both)."""
-    u = law.draw(rows, generator)
-    first, second = np.square(u[:, 0]) > law.threshold, np.square(u[:, 1]) > law.threshold
+    u = mechanism.draw(rows, generator)
+    first, second = np.square(u[:, 0]) > mechanism.threshold, np.square(u[:, 1]) > mechanism.threshold
     return np.array([(first & ~second).sum(), (second & ~first).sum(), (first == second).sum()])
 
 
@@ -86,22 +90,22 @@ def loss_is(epsilon: float, ours: int, theirs: int, n: int = N) -> bool:
 def test_density_ratio_on_both_sides_of_the_cap(d):
     """Between two orthogonal rows the density changes by e^eps, by e^-eps, and not at all where the caps agree."""
     epsilon, generator = 2.0, np.random.default_rng(3)
-    law = CapLaw.best(d, epsilon)
+    mechanism = CapMechanism.best(d, epsilon)
     e1, e2 = (np.tile(np.eye(d)[axis], (N, 1)) for axis in (0, 1))
-    ours, theirs = cap_counts(law, e1, generator), cap_counts(law, e2, generator)
+    ours, theirs = cap_counts(mechanism, e1, generator), cap_counts(mechanism, e2, generator)
     assert loss_is(epsilon, ours[0], theirs[0])
     assert loss_is(-epsilon, ours[1], theirs[1])
     assert loss_is(0.0, ours[2], theirs[2])
-    wrong = CapLaw.at(d, epsilon * (1 + PERTURB), law.threshold)
+    wrong = CapMechanism.at(d, epsilon * (1 + PERTURB), mechanism.threshold)
     assert not loss_is(epsilon, cap_counts(wrong, e1, generator)[0], cap_counts(wrong, e2, generator)[0])
 
 
 def test_short_rows_lose_no_privacy():
-    """A row of norm r is a mixture with the uniform law, whose density 1 lies between the two values of the cap."""
+    """A row of norm r is a mixture with the uniform distribution, whose density 1 lies between the two values of the cap."""
     for d in (2, 20, 500):
         for epsilon in (0.1, 1.0, 8.0):
-            law = CapLaw.best(d, epsilon)
-            low, high = (1 - law.hit) / (1 - law.mass), law.hit / law.mass
+            mechanism = CapMechanism.best(d, epsilon)
+            low, high = (1 - mechanism.hit) / (1 - mechanism.mass), mechanism.hit / mechanism.mass
             assert low < 1 < high
             assert high / low == pytest.approx(np.exp(epsilon), rel=1e-9)
             mixtures = [r2 * value + 1 - r2 for r2 in np.linspace(0, 1, 11) for value in (low, high)]
@@ -111,8 +115,8 @@ def test_short_rows_lose_no_privacy():
 @pytest.mark.parametrize(("d", "epsilon"), [(d, e) for d in (2, 3, 7, 20, 100, 500) for e in (0.1, 0.5, 1, 2, 4, 8)])
 def test_alpha_by_quadrature_and_the_best_threshold(d, epsilon):
     """alpha from the integral of t against the two-valued density; no other threshold has a larger one."""
-    law = CapLaw.best(d, epsilon)
-    low, high = (1 - law.hit) / (1 - law.mass), law.hit / law.mass
+    mechanism = CapMechanism.best(d, epsilon)
+    low, high = (1 - mechanism.hit) / (1 - mechanism.mass), mechanism.hit / mechanism.mass
 
     def part(a, b):  # with t = sin^2(angle) the Beta(1/2, (d-1)/2) density has no pole
         log_constant = np.log(2) - special.betaln(0.5, (d - 1) / 2)
@@ -126,21 +130,21 @@ def test_alpha_by_quadrature_and_the_best_threshold(d, epsilon):
             epsrel=1e-11,
         )[0]
 
-    mean = low * part(0, law.threshold) + high * part(law.threshold, 1)
-    assert law.alpha == pytest.approx((d * mean - 1) / (d - 1), rel=1e-6)
-    assert law.threshold == pytest.approx(mean, rel=1e-9)  # at the optimum the threshold is E[t]
+    mean = low * part(0, mechanism.threshold) + high * part(mechanism.threshold, 1)
+    assert mechanism.alpha == pytest.approx((d * mean - 1) / (d - 1), rel=1e-6)
+    assert mechanism.threshold == pytest.approx(mean, rel=1e-9)  # at the optimum the threshold is E[t]
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 1.5):
-        other = 1 - (1 - law.threshold) * factor if law.threshold > 0.5 else law.threshold * factor
-        assert CapLaw.at(d, epsilon, other).alpha <= law.alpha
-    assert law.variance() == pytest.approx((1 - 1 / d) * (1 - law.alpha**2) / law.alpha**2)
+        other = 1 - (1 - mechanism.threshold) * factor if mechanism.threshold > 0.5 else mechanism.threshold * factor
+        assert CapMechanism.at(d, epsilon, other).alpha <= mechanism.alpha
+    assert mechanism.variance() == pytest.approx((1 - 1 / d) * (1 - mechanism.alpha**2) / mechanism.alpha**2)
 
 
 def test_variances_of_the_design():
     """At d = 100, epsilon = 1, in units of d^2: 3.0 for the double cap; 37.7 and 18 were given for Gaussians."""
-    assert CapLaw.best(100, 1.0).variance() / 100**2 == pytest.approx(3.0, abs=0.03)
-    paper = law_of(LocalProtocol(100, 1.0, 1e-4, law="gaussian_paper")).variance() / 100**2
+    assert CapMechanism.best(100, 1.0).variance() / 100**2 == pytest.approx(3.0, abs=0.03)
+    paper = mechanism_of(LocalProtocol(100, 1.0, 1e-4, mechanism="gaussian_paper")).variance() / 100**2
     assert 2 * paper == pytest.approx(37.7, abs=0.1)  # with its sensitivity mended by sqrt(2)
-    assert law_of(LocalProtocol(100, 1.0, 1e-6, law="gaussian")).variance() / 100**2 < 21
+    assert mechanism_of(LocalProtocol(100, 1.0, 1e-6, mechanism="gaussian")).variance() / 100**2 < 21
 
 
 ROWS = {"unit": 1.0, "short": 0.8}
@@ -152,39 +156,41 @@ FLAW = {"double_cap": PERTURB, "one_bit": 4 * PERTURB}
 
 def per_report(protocol: LocalProtocol, row: np.ndarray, probes: np.ndarray, seed: int) -> np.ndarray:
     """The estimate of every single report, seen through the matrices `probes`: n x len(probes)."""
-    generator, law = np.random.default_rng(seed), law_of(protocol)
-    n = DRAWS[protocol.law]
+    generator, mechanism = np.random.default_rng(seed), mechanism_of(protocol)
+    n = DRAWS[protocol.mechanism]
     grid = on_grid(protocol, np.tile(row, (n, 1)))
     ids = new_ids(n, generator)
-    payloads = law.perturb(grid, ids, generator)
+    payloads = mechanism.perturb(grid, ids, generator)
     d, trace_bit = protocol.n_features, payloads[:, -1]
-    if protocol.law == "double_cap":
-        vectors, weight = law._integers(payloads)[:, None], np.full(n, 1 / law.caps.alpha)
+    if protocol.mechanism == "double_cap":
+        vectors, weight = mechanism._integers(payloads)[:, None], np.full(n, 1 / mechanism.caps.alpha)
     else:
-        vectors = public_bases(ids, d, law.rank)
+        vectors = public_bases(ids, d, mechanism.rank)
         bit = payloads[:, 0] & 1
-        weight = ((bit - 0.5) / np.tanh(law.direction_epsilon / 2) + 0.5 - law.bit.mass) / law.bit.slope
+        weight = (
+            (bit - 0.5) / np.tanh(mechanism.direction_epsilon / 2) + 0.5 - mechanism.bit.mass
+        ) / mechanism.bit.slope
         trace_bit = payloads[:, 0] >> 1
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
     forms = np.einsum("nki,pij,nkj->np", vectors, probes, vectors, optimize=True)
     traces = np.trace(probes, axis1=1, axis2=2)
     r2 = 1.0
     if protocol.row_norms == "any":
-        r2 = (0.5 + (trace_bit - 0.5) / np.tanh(law.trace_epsilon / 2))[:, None]
-    values = weight[:, None] * (forms - law.rank * traces / d) + r2 * traces / d
+        r2 = (0.5 + (trace_bit - 0.5) / np.tanh(mechanism.trace_epsilon / 2))[:, None]
+    values = weight[:, None] * (forms - mechanism.rank * traces / d) + r2 * traces / d
     # The same numbers must come out of the sums that the server keeps.
-    totals = law.totals_of(payloads, ids)
-    estimated = np.einsum("pij,ij->p", probes, law.estimate(totals))
+    totals = mechanism.totals_of(payloads, ids)
+    estimated = np.einsum("pij,ij->p", probes, mechanism.estimate(totals))
     assert np.allclose(values.mean(axis=0), estimated, atol=2e-3 * (1 + np.abs(estimated)))
     return values
 
 
-@pytest.mark.parametrize(("law", "d", "rank"), [("double_cap", 4, 1), ("one_bit", 4, 1), ("one_bit", 5, 2)])
+@pytest.mark.parametrize(("mechanism", "d", "rank"), [("double_cap", 4, 1), ("one_bit", 4, 1), ("one_bit", 5, 2)])
 @pytest.mark.parametrize("rows", ROWS)
-def test_unbiased_with_the_stated_variance(law, d, rank, rows):
-    norm, n = ROWS[rows], DRAWS[law]
+def test_unbiased_with_the_stated_variance(mechanism, d, rank, rows):
+    norm, n = ROWS[rows], DRAWS[mechanism]
     row_norms = "unit" if rows == "unit" else "any"
-    protocol = LocalProtocol(d, 6.0, law=law, row_norms=row_norms, trace_share=0.3, rank=rank)
+    protocol = LocalProtocol(d, 6.0, mechanism=mechanism, row_norms=row_norms, trace_share=0.3, rank=rank)
     generator = np.random.default_rng(4)
     row = norm * uniform_directions(1, d, generator)[0]
     row = on_grid(protocol, row[None])[0] / 2.0**16
@@ -200,13 +206,13 @@ def test_unbiased_with_the_stated_variance(law, d, rank, rows):
     expected = np.einsum("pij,ij->p", probes, truth)
     spreads = values.std(axis=0) / np.sqrt(n) * stats.norm.isf(ALPHA / (2 * len(probes)))
     assert (np.abs(values.mean(axis=0) - expected) < spreads).all()
-    assert abs(values.mean(axis=0)[-1] * (1 + FLAW[law]) - expected[-1]) > spreads[-1]
+    assert abs(values.mean(axis=0)[-1] * (1 + FLAW[mechanism]) - expected[-1]) > spreads[-1]
     errors = np.square(values[:, :-1] - expected[:-1]).sum(axis=1)
-    stated = law_of(protocol).variance(float(row @ row))
+    stated = mechanism_of(protocol).variance(float(row @ row))
     spread = errors.std() / np.sqrt(n)
     # Quantized directions have length 1 to 1e-4 only; that is far below PERTURB and is allowed for.
     assert abs(errors.mean() - stated) < Z * spread + 1e-3 * stated
-    assert abs(errors.mean() * (1 + FLAW[law]) - stated) > Z * spread + 1e-3 * stated
+    assert abs(errors.mean() * (1 + FLAW[mechanism]) - stated) > Z * spread + 1e-3 * stated
 
 
 @pytest.mark.parametrize(
@@ -216,27 +222,27 @@ def test_unbiased_with_the_stated_variance(law, d, rank, rows):
 def test_public_subspaces_are_uniform(d, rank, n):
     """|Px|^2 along an axis, along all axes alike and anywhere: it knows no direction."""
     bases = public_bases(new_ids(n, np.random.default_rng(6)), d, rank) / DIRECTION_SCALE
-    law = stats.beta(rank / 2, (d - rank) / 2).cdf
+    mechanism = stats.beta(rank / 2, (d - rank) / 2).cdf
     for y in (np.eye(d)[0], np.full(d, d**-0.5), uniform_directions(1, d, np.random.default_rng(7))[0]):
         inside = np.square(bases @ y).sum(axis=1)
-        assert follows(inside, law)
-        assert not follows(inside * (1 + 4 * PERTURB), law)
+        assert follows(inside, mechanism)
+        assert not follows(inside * (1 + 4 * PERTURB), mechanism)
 
 
 @pytest.mark.parametrize(("d", "rank"), [(2, 1), (20, 1), (100, 1), (5, 2), (20, 7), (100, 50)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_one_bit_has_the_least_variance_of_its_kind(d, rank, epsilon):
-    law = BitLaw.best(d, epsilon, rank)
+    mechanism = BitMechanism.best(d, epsilon, rank)
     for factor in (0.7, 0.95, 1.05):
-        assert BitLaw.at(d, epsilon, min(0.95, law.mass * factor), rank).variance() >= law.variance()
+        assert BitMechanism.at(d, epsilon, min(0.95, mechanism.mass * factor), rank).variance() >= mechanism.variance()
     if rank == 1:
-        assert law.variance() >= CapLaw.best(d, epsilon).variance() * (1 - 1e-9)
+        assert mechanism.variance() >= CapMechanism.best(d, epsilon).variance() * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("d", "rank"), [(2, 1), (9, 1), (4, 2), (5, 2), (20, 7), (100, 50)])
 def test_mass_and_slope_of_a_bit_by_quadrature(d, rank):
     """With t = sin^2(angle) the Beta density has no pole: E[B] and E[B (t - rank/d)] = slope (1 - 1/d)."""
-    law = BitLaw.best(d, 1.0, rank)
+    mechanism = BitMechanism.best(d, 1.0, rank)
     log_constant = np.log(2) - special.betaln(rank / 2, (d - rank) / 2)
 
     def expected(function):
@@ -244,41 +250,41 @@ def test_mass_and_slope_of_a_bit_by_quadrature(d, rank):
             powers = (rank - 1) * np.log(np.sin(s)) + (d - rank - 1) * np.log(np.cos(s))
             return function(np.sin(s) ** 2) * np.exp(log_constant + powers)
 
-        ends = np.arcsin(np.sqrt(law.threshold)), np.pi / 2 - 1e-12
+        ends = np.arcsin(np.sqrt(mechanism.threshold)), np.pi / 2 - 1e-12
         return integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-11, limit=200)[0]
 
-    assert law.mass == pytest.approx(expected(lambda t: 1.0), rel=1e-6)
-    assert law.slope == pytest.approx(expected(lambda t: t - rank / d) * d / (d - 1), rel=1e-6)
-    assert law.spread * (1 - 1 / d) == pytest.approx(rank - rank**2 / d)  # |P - rank/d I|^2
+    assert mechanism.mass == pytest.approx(expected(lambda t: 1.0), rel=1e-6)
+    assert mechanism.slope == pytest.approx(expected(lambda t: t - rank / d) * d / (d - 1), rel=1e-6)
+    assert mechanism.spread * (1 - 1 / d) == pytest.approx(rank - rank**2 / d)  # |P - rank/d I|^2
 
 
 def test_what_a_subspace_gains():
     """At d = 100 over one direction, and no rank up to half of the features gains more, up to epsilon 5."""
     gains = {
-        epsilon: BitLaw.best(100, epsilon).variance() / BitLaw.best(100, epsilon, 50).variance()
+        epsilon: BitMechanism.best(100, epsilon).variance() / BitMechanism.best(100, epsilon, 50).variance()
         for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0)
     }
     assert gains == {
         epsilon: pytest.approx(gain, abs=0.006)
         for epsilon, gain in zip(gains, (1.345, 1.335, 1.30, 1.20, 1.04), strict=True)
     }
-    assert BitLaw.best(100, 0.5, 50).variance() < CapLaw.best(100, 0.5).variance()
+    assert BitMechanism.best(100, 0.5, 50).variance() < CapMechanism.best(100, 0.5).variance()
     for epsilon in (0.3, 4.0):
-        variances = [BitLaw.best(12, epsilon, rank).variance() for rank in range(1, 7)]
+        variances = [BitMechanism.best(12, epsilon, rank).variance() for rank in range(1, 7)]
         assert variances == sorted(variances, reverse=True)
-    assert BitLaw.best(12, 8.0, 6).variance() > BitLaw.best(12, 8.0).variance()
+    assert BitMechanism.best(12, 8.0, 6).variance() > BitMechanism.best(12, 8.0).variance()
 
 
 def test_one_bit_is_randomized_response():
     """With the subspace fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
-    protocol = LocalProtocol(6, 2.0, law="one_bit", row_norms="unit")
+    protocol = LocalProtocol(6, 2.0, mechanism="one_bit", row_norms="unit")
     generator = np.random.default_rng(8)
     n = N // 4
     ids = np.tile(new_ids(1, generator), (n, 1))
     basis = public_bases(ids[:1], 6, protocol.rank)[0]
     across = np.linalg.svd(basis)[2][-1]
     counts = [
-        int((law_of(protocol).perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
+        int((mechanism_of(protocol).perturb(on_grid(protocol, np.tile(row, (n, 1))), ids, generator) & 1).sum())
         for row in (basis[0], across)
     ]
     assert loss_is(2.0, counts[0], counts[1], n)
@@ -293,18 +299,18 @@ def test_trace_bit_settles_the_trace():
     grid = on_grid(protocol, rows)
     squared = float(np.square(grid).sum() / N / 4.0**16)
     ids = new_ids(N, generator)
-    totals = law_of(protocol).totals_of(law_of(protocol).perturb(grid, ids, generator), ids)
-    spread = Z * np.sqrt(law_of(protocol).trace_variance(norm**2) / N)
-    assert abs(law_of(protocol).trace(totals) - squared) < spread
+    totals = mechanism_of(protocol).totals_of(mechanism_of(protocol).perturb(grid, ids, generator), ids)
+    spread = Z * np.sqrt(mechanism_of(protocol).trace_variance(norm**2) / N)
+    assert abs(mechanism_of(protocol).trace(totals) - squared) < spread
     shifted = replace(totals, ones=int(totals.ones * (1 + PERTURB)))
-    assert abs(law_of(protocol).trace(shifted) - squared) > spread
+    assert abs(mechanism_of(protocol).trace(shifted) - squared) > spread
 
 
 def test_zero_row_is_uniform():
-    for law in ("double_cap", "one_bit"):
-        protocol = LocalProtocol(3, 8.0, law=law, row_norms="unit")
-        generator, n = np.random.default_rng(10), DRAWS[law]
+    for mechanism in ("double_cap", "one_bit"):
+        protocol = LocalProtocol(3, 8.0, mechanism=mechanism, row_norms="unit")
+        generator, n = np.random.default_rng(10), DRAWS[mechanism]
         ids = new_ids(n, generator)
-        totals = law_of(protocol).totals_of(law_of(protocol).perturb(np.zeros((n, 3)), ids, generator), ids)
-        bound = Z * np.sqrt(law_of(protocol).variance(0.0) / n)
-        assert np.abs(law_of(protocol).estimate(totals) - np.eye(3) / 3).max() < bound
+        totals = mechanism_of(protocol).totals_of(mechanism_of(protocol).perturb(np.zeros((n, 3)), ids, generator), ids)
+        bound = Z * np.sqrt(mechanism_of(protocol).variance(0.0) / n)
+        assert np.abs(mechanism_of(protocol).estimate(totals) - np.eye(3) / 3).max() < bound

@@ -1,4 +1,4 @@
-"""Eigenvector sampling: the constants that it draws with, what they cost by quadrature, and the law of its draws."""
+"""Eigenvector sampling: the constants that it draws with, what they cost by quadrature, and the distribution of its draws."""
 
 import math
 
@@ -7,24 +7,24 @@ import pytest
 import scipy.special
 
 from contract.catalogue import make
-from eigenveil import Relation
+from eigenveil import Adjacency
 from eigenveil.mechanisms import eigenvector_sampling as module
 from statistical.constants import SIGMAS
 
 GRID = 2**32
 # What is left of an epsilon of 1 beside a paid count.
-WHOLE = {Relation.REPLACE: 1.0, Relation.ADD_REMOVE: 0.95}
+WHOLE = {Adjacency.REPLACE_ONE: 1.0, Adjacency.ADD_OR_REMOVE_ONE: 0.95}
 # Calibration, k, relation, what is stated of an epsilon of 1, and which share of it neighbours are found to cost. The
-# published law draws all directions whatever k is, and its Laplace scale is that of replace for both relations.
+# published mechanism draws all directions whatever k is, and its Laplace scale is that of replace for both relations.
 CASES = [
     ("tight", 1, "replace", 1.0, 0.8),
-    ("tight", 1, "add_remove", 1.0, 0.8),
+    ("tight", 1, "add_or_remove_one", 1.0, 0.8),
     ("tight", 2, "replace", 1.0, 0.8),
-    ("tight", 2, "add_remove", 1.0, 0.8),
+    ("tight", 2, "add_or_remove_one", 1.0, 0.8),
     ("paper", 2, "replace", 0.75, 0.8),
-    ("paper", 2, "add_remove", 0.625, 0.5),
+    ("paper", 2, "add_or_remove_one", 0.625, 0.5),
 ]
-both_relations = pytest.mark.parametrize("relation", Relation)
+both_adjacencies = pytest.mark.parametrize("adjacency", Adjacency)
 
 
 class Spy(np.random.Generator):
@@ -41,7 +41,7 @@ class Spy(np.random.Generator):
 def constants(monkeypatch):
     """Return the strengths of the directions and the scale of the Laplace numbers that a draw hands to its samplers."""
 
-    def found(law, C):
+    def found(mechanism, C):
         seen = {}
 
         def exact_directions(matrix, factor, count, generator):
@@ -49,7 +49,7 @@ def constants(monkeypatch):
             return directions(matrix, factor, count, generator)
 
         def discrete_laplace(scale, size, generator):
-            seen["scale"] = scale * 2.0 ** law.shifts(GRID)["quotients"] / GRID
+            seen["scale"] = scale * 2.0 ** mechanism.shifts(GRID)["quotients"] / GRID
             return np.zeros(size, dtype=np.int64)
 
         def sample_directions(matrix, strengths, generator):
@@ -61,31 +61,31 @@ def constants(monkeypatch):
             patch.setattr(module, "exact_directions", exact_directions)
             patch.setattr(module, "discrete_laplace", discrete_laplace)
             patch.setattr(module, "_sample_directions", sample_directions)
-            drawn = law.draw(np.rint(C * GRID).astype(np.int64), GRID, 100, Spy(np.random.PCG64(0)))
+            drawn = mechanism.draw(np.rint(C * GRID).astype(np.int64), GRID, 100, Spy(np.random.PCG64(0)))
         return seen["strengths"], seen["scale"], drawn
 
     return found
 
 
-@both_relations
+@both_adjacencies
 @pytest.mark.parametrize(("k", "cost"), [(1, (2, 1)), (2, (3, 2)), (3, (4, 3))])
-def test_our_constants_are_those_of_the_proof(constants, relation, k, cost):
+def test_our_constants_are_those_of_the_proof(constants, adjacency, k, cost):
     """Replace: (k + 1) h and a l1 change of 2; add or remove: k h and 1."""
-    law = make("eigenvector_sampling", "tight", relation, d=3, k=k)
-    strengths, scale, _ = constants(law, np.diag([5.0, 2.0, 1.0]))
-    replaced = relation is Relation.REPLACE
+    mechanism = make("eigenvector_sampling", "tight", adjacency, d=3, k=k)
+    strengths, scale, _ = constants(mechanism, np.diag([5.0, 2.0, 1.0]))
+    replaced = adjacency is Adjacency.REPLACE_ONE
     spent = np.array([len(strengths), strengths[0] * cost[0 if replaced else 1], (2 if replaced else 1) / scale])
-    assert spent == pytest.approx([k, 0.9 * WHOLE[relation], 0.1 * WHOLE[relation]], rel=1e-5)
-    assert (spent[1:] <= np.array([0.9, 0.1]) * WHOLE[relation]).all()
-    assert law.strength == pytest.approx(strengths[0], rel=1e-5)
+    assert spent == pytest.approx([k, 0.9 * WHOLE[adjacency], 0.1 * WHOLE[adjacency]], rel=1e-5)
+    assert (spent[1:] <= np.array([0.9, 0.1]) * WHOLE[adjacency]).all()
+    assert mechanism.strength == pytest.approx(strengths[0], rel=1e-5)
 
 
-@both_relations
-def test_the_published_constants_are_those_of_the_paper(constants, relation):
+@both_adjacencies
+def test_the_published_constants_are_those_of_the_paper(constants, adjacency):
     """Laplace(2/e_0) on eigenvalues, then e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d of them."""
-    law = make("eigenvector_sampling", "paper", relation, d=3, k=1)
-    strengths, scale, drawn = constants(law, np.diag([50.0, 9.0, 0.0]))
-    first = 0.5 * WHOLE[relation]
+    mechanism = make("eigenvector_sampling", "paper", adjacency, d=3, k=1)
+    strengths, scale, drawn = constants(mechanism, np.diag([50.0, 9.0, 0.0]))
+    first = 0.5 * WHOLE[adjacency]
     eigenvalues = drawn["quotients"] / GRID
     weights = np.sqrt(1 / first + np.maximum(eigenvalues, 0))
     assert scale == pytest.approx(2 / first)
@@ -143,11 +143,11 @@ def variances(matrix, first, second, calibration, k):
     return np.stack([*along, np.trace(matrix) - sum(along)], axis=1)
 
 
-@pytest.mark.parametrize(("calibration", "k", "relation", "stated", "found"), CASES)
-def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, calibration, k, relation, stated, found):
+@pytest.mark.parametrize(("calibration", "k", "adjacency", "stated", "found"), CASES)
+def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, calibration, k, adjacency, stated, found):
     """The joint density of directions and variances; that of the latter moves by their l1 change over the scale."""
-    law, relation = make("eigenvector_sampling", calibration, relation, d=3, k=k), Relation(relation)
-    strengths, scale, _ = constants(law, np.diag([500.0, 1.0, 0.0]))  # the published split at its least even
+    mechanism, adjacency = make("eigenvector_sampling", calibration, adjacency, d=3, k=k), Adjacency(adjacency)
+    strengths, scale, _ = constants(mechanism, np.diag([500.0, 1.0, 0.0]))  # the published split at its least even
     strengths = [*strengths, 0.0][:2]  # of a third direction only the sign is random
     generator = np.random.default_rng(0)
     first, second = pairs_of_directions(generator)
@@ -156,19 +156,19 @@ def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, cal
         for trial in range(12):
             x, y = np.eye(3)[[0, 2]] if trial == 0 else generator.standard_normal((2, 3))
             x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
-            other = np.outer(y, y) if relation is Relation.REPLACE else np.zeros((3, 3))
+            other = np.outer(y, y) if adjacency is Adjacency.REPLACE_ONE else np.zeros((3, 3))
             for base in (rest * np.diag([1.0, 1.0, 0.0]), rest * np.outer(y, y)):
                 matrices = base + np.outer(x, x), base + other
                 logs = [log_density(matrix, first, second, strengths) for matrix in matrices]
                 moved = [variances(matrix, first, second, calibration, k) for matrix in matrices]
                 cost = np.abs(np.subtract(*logs)) + np.abs(np.subtract(*moved)).sum(axis=1) / scale
                 worst = max(worst, cost.max())
-    stated *= WHOLE[relation]
-    assert law.guarantee().epsilon == pytest.approx(stated + 1 - WHOLE[relation])  # with the count
+    stated *= WHOLE[adjacency]
+    assert mechanism.guarantee().epsilon == pytest.approx(stated + 1 - WHOLE[adjacency])  # with the count
     assert found * stated < worst <= stated * (1 + 1e-9)
 
 
-# The law of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
+# The distribution of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
 
 
 def standardized(angles, kappa):
@@ -179,12 +179,12 @@ def standardized(angles, kappa):
     return np.sum(np.cos(2 * angles) - mean) / np.sqrt(np.sum(variance * np.ones_like(angles)))
 
 
-def drawn_in_the_plane(law, values, runs):
+def drawn_in_the_plane(mechanism, values, runs):
     """Return the angles of the first directions to the first axis, the noise of the variances, and the variances."""
     C, generator = np.diag(np.array(values) * float(GRID)).astype(np.int64), np.random.default_rng(1)
-    draws = [law.draw(C, GRID, 100, generator) for _ in range(runs)]
+    draws = [mechanism.draw(C, GRID, 100, generator) for _ in range(runs)]
     directions = np.array([draw["directions"] for draw in draws]) * 2.0**-24
-    unit = 2.0 ** law.shifts(GRID).get("quotients", 0) / GRID
+    unit = 2.0 ** mechanism.shifts(GRID).get("quotients", 0) / GRID
     released = np.array([draw["quotients"] for draw in draws]) * unit
     return directions, released
 
@@ -194,15 +194,15 @@ def agrees(noise, scale):
     return abs(np.mean(np.abs(noise)) / scale - 1) * math.sqrt(noise.size) < SIGMAS
 
 
-@both_relations
+@both_adjacencies
 @pytest.mark.parametrize("k", [1, 2])
-def test_draws_have_their_law(k, relation):
+def test_draws_have_their_distribution(k, adjacency):
     """Rejected at half and at twice a constant; the constants themselves are read off above."""
-    law = make("eigenvector_sampling", "tight", relation, d=2, k=k)
-    replaced = relation is Relation.REPLACE
-    h, scale = 0.9 * WHOLE[relation] / (k + replaced), (2 if replaced else 1) / (0.1 * WHOLE[relation])
+    mechanism = make("eigenvector_sampling", "tight", adjacency, d=2, k=k)
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    h, scale = 0.9 * WHOLE[adjacency] / (k + replaced), (2 if replaced else 1) / (0.1 * WHOLE[adjacency])
     values = np.array([30.0, 20.0])
-    directions, released = drawn_in_the_plane(law, values, 400)
+    directions, released = drawn_in_the_plane(mechanism, values, 400)
     angles = np.arctan2(directions[:, 0, 1], directions[:, 0, 0])
     along = np.einsum("nki,i->nk", directions**2, values)
     noise = released - np.hstack([along, 50 - along.sum(axis=1, keepdims=True)])
@@ -211,11 +211,11 @@ def test_draws_have_their_law(k, relation):
         assert bool(agrees(noise, factor * scale)) is kept
 
 
-def test_published_draws_have_their_law():
+def test_published_draws_have_their_distribution():
     """Each direction given the variances released before it; a uniform split and a factor of 1.25 are rejected."""
-    law, first = make("eigenvector_sampling", "paper", d=2, k=1), 0.5
+    mechanism, first = make("eigenvector_sampling", "paper", d=2, k=1), 0.5
     values = np.array([300.0, 10.0])
-    directions, released = drawn_in_the_plane(law, values, 4000)
+    directions, released = drawn_in_the_plane(mechanism, values, 4000)
     angles = np.arctan2(directions[:, 0, 1], directions[:, 0, 0])
     weights = np.sqrt(1 / first + np.maximum(released, 0))
     shares = weights[:, 0] / weights.sum(axis=1)

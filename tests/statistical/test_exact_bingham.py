@@ -1,4 +1,4 @@
-"""Exact Bingham directions: their law, slow paths, error bounds, and certificates at every concentration."""
+"""Exact Bingham directions: their distribution, slow paths, error bounds, and certificates at every concentration."""
 
 from fractions import Fraction
 
@@ -49,7 +49,7 @@ def angles(drawn, matrix):
     return np.arctan(along[:, 1] / along[:, 0])
 
 
-def circle_law(gap):
+def circle_distribution(gap):
     reach = min(np.pi / 2, 9 / np.sqrt(gap + 1e-9))
     grid = np.linspace(-reach, reach, 40_001)
     density = np.exp(-gap * np.sin(grid) ** 2)
@@ -59,15 +59,15 @@ def circle_law(gap):
 
 
 def circle_ok(drawn, matrix, gap):
-    """Accept the law on the circle by its distribution function, and by the mean of its exponent."""
+    """Accept the mechanism on the circle by its distribution function, and by the mean of its exponent."""
     found = angles(drawn, matrix)
-    cdf, (mean, square) = circle_law(gap)
+    cdf, (mean, square) = circle_distribution(gap)
     z = ((gap * np.sin(found) ** 2).mean() - mean) / np.sqrt((square - mean**2) / len(found) + 1e-300)
     return scipy.stats.kstest(found, cdf).pvalue > ALPHA and abs(z) < Z_LIMIT
 
 
 @pytest.mark.parametrize("concentration", [1, 30, 10**4, 10**8])
-def test_the_law_on_the_circle(concentration):
+def test_the_distribution_on_the_circle(concentration):
     sampler, generator = made([1.0, 0.2], concentration), np.random.default_rng(concentration)
     gap, matrix = 0.8 * concentration, turned([1.0, 0.2])
     drawn = many(sampler, 5000, generator)
@@ -79,20 +79,20 @@ def test_the_law_on_the_circle(concentration):
         assert not circle_ok(proposals.y, matrix, gap)
 
 
-def test_the_law_on_the_circle_by_counts():
+def test_the_distribution_on_the_circle_by_counts():
     matrix = turned([1.0, 0.2])
     sampler, generator = made([1.0, 0.2], 3), np.random.default_rng(5)
     drawn = np.array([sampler.draw(generator) for _ in range(3000)]) * UNIT
     cells = np.linspace(-np.pi / 2, np.pi / 2, 21)
     counts = np.histogram(angles(drawn, matrix), cells)[0]
     for gap, accepted in ((2.4, True), (1.4 * 2.4, False)):
-        expected = len(drawn) * np.diff(circle_law(gap)[0](cells))
+        expected = len(drawn) * np.diff(circle_distribution(gap)[0](cells))
         chance = float(scipy.stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), 19))
         assert (chance > ALPHA) is accepted
     assert scipy.stats.binomtest(int((drawn[:, 0] > 0).sum()), len(drawn)).pvalue > ALPHA
 
 
-def sphere_law(gaps):
+def sphere_distribution(gaps):
     """Return the distribution of s = 1 - (u.v1)^2 on the sphere: exp(-s m) I0(s k)/sqrt(1 - s)."""
     middle, half = sum(gaps) / 2, abs(gaps[0] - gaps[1]) / 2
     top = min(1.0, 60 / max(middle - half, 1e-9))
@@ -108,14 +108,14 @@ def sphere_law(gaps):
 
 
 @pytest.mark.parametrize("concentration", [2, 60, 10**6])
-def test_the_law_on_the_sphere(concentration):
+def test_the_distribution_on_the_sphere(concentration):
     spectrum = [1.0, 0.6, 0.1]
     drawn = many(made(spectrum, concentration), 5000, np.random.default_rng(concentration))
     along = drawn @ np.linalg.eigh(turned(spectrum))[1]
     s = along[:, 0] ** 2 + along[:, 1] ** 2
     gaps = 0.4 * concentration, 0.9 * concentration
-    assert scipy.stats.kstest(s, sphere_law(gaps)).pvalue > ALPHA
-    assert scipy.stats.kstest(s, sphere_law([1.5 * gap + 1 for gap in gaps])).pvalue < ALPHA
+    assert scipy.stats.kstest(s, sphere_distribution(gaps)).pvalue > ALPHA
+    assert scipy.stats.kstest(s, sphere_distribution([1.5 * gap + 1 for gap in gaps])).pvalue < ALPHA
     # Given s, the angle in the plane of the other two has density exp(s k cos 2a).
     order = s * (gaps[1] - gaps[0]) / 2
     mean = scipy.special.ive(1, order) / scipy.special.ive(0, order)
@@ -144,7 +144,7 @@ def test_quadratic_forms_follow_the_float_sampler(d, concentration, control):
 
 
 @pytest.mark.parametrize("concentration", [1, 30, 10**5])
-def test_the_law_when_every_decision_is_exact(concentration):
+def test_the_distribution_when_every_decision_is_exact(concentration):
     sampler, generator = made([1.0, 0.2], concentration, widen=np.inf), np.random.default_rng(6)
     drawn = np.array([sampler.draw(generator) for _ in range(300)]) * UNIT
     assert sampler.exact_coins == sampler.tried
@@ -254,7 +254,7 @@ def test_the_certificate_holds_in_exact_arithmetic(concentration):
         assert 1e-3 * float_residual_error(found.matrix, D, size) < error <= float_residual_error(found.matrix, D, size)
 
 
-def test_the_law_with_limbs_forced(monkeypatch):
+def test_the_distribution_with_limbs_forced(monkeypatch):
     monkeypatch.setattr(envelope, "_WANTED", 1e-13)
     sampler = made([1.0, 0.2], 10**6)
     assert Fraction(float(sampler.envelope.shift)) != sampler.envelope.shift  # a pair of floats: limbs were used

@@ -1,4 +1,4 @@
-"""Exact eigenvector sampling: the law of later directions, the slack of their rounding, quotients and their cost."""
+"""Exact eigenvector sampling: the mechanism of later directions, the slack of their rounding, quotients and their cost."""
 
 from fractions import Fraction
 
@@ -7,9 +7,9 @@ import pytest
 import scipy.stats
 
 from contract.catalogue import make
-from eigenveil import Relation
+from eigenveil import Adjacency
 from eigenveil.errors import CapacityError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.exact_bingham import (
     Complement,
@@ -29,7 +29,7 @@ C = np.array([[5, 1, 0], [1, 3, 1], [0, 1, 1]], dtype=np.int64) * 2**31
 
 
 def plane_transform(pair, strength):
-    """Return where the second direction lies in its law given the first, from 0 to 1, and the mean of its exponent."""
+    """Return where the second direction lies in its mechanism given the first, from 0 to 1, and the mean of its exponent."""
     basis = np.linalg.svd(pair[:1])[2][1:]
     values, vectors = np.linalg.eigh(basis @ (C / GRID) @ basis.T * strength)
     along = vectors.T @ basis @ pair[1]
@@ -49,7 +49,7 @@ def plane_transform(pair, strength):
         (3, np.inf, 150),
     ],
 )
-def test_the_second_direction_has_its_law_given_the_first(strength, widen, size):
+def test_the_second_direction_has_its_distribution_given_the_first(strength, widen, size):
     generator = np.random.default_rng(int(2 * strength))
     drawn = [
         exact_directions(ExactMatrix(C), Fraction(strength) / GRID, 2, generator, widen=widen) * UNIT
@@ -117,23 +117,23 @@ def test_released_directions_are_as_orthonormal_as_the_slack_says():
 
 
 def test_strengths_are_rounded_down():
-    law = make("eigenvector_sampling", d=50, k=3)
-    for relation, cost in ((Relation.REPLACE, 4), (Relation.ADD_REMOVE, 3)):
-        law = make("eigenvector_sampling", relation=relation, d=50, k=3)
-        strength = law._exact_strength(GRID)
-        assert strength * cost * (1 + direction_slack(50, 3, GRID)) <= law._direction_epsilon
-        assert strength > law.strength * (1 - 1e-6)
+    mechanism = make("eigenvector_sampling", d=50, k=3)
+    for adjacency, cost in ((Adjacency.REPLACE_ONE, 4), (Adjacency.ADD_OR_REMOVE_ONE, 3)):
+        mechanism = make("eigenvector_sampling", adjacency=adjacency, d=50, k=3)
+        strength = mechanism._exact_strength(GRID)
+        assert strength * cost * (1 + direction_slack(50, 3, GRID)) <= mechanism._direction_epsilon
+        assert strength > mechanism.strength * (1 - 1e-6)
     for epsilon in (1e-100, 3e-100, 0.1, 1 / 3):
-        law = make("ppca", d=3, k=1, epsilon=epsilon)
-        assert law._exact_strength * 2 <= Fraction(repr(epsilon))
+        mechanism = make("ppca", d=3, k=1, epsilon=epsilon)
+        assert mechanism._exact_strength * 2 <= Fraction(repr(epsilon))
 
 
 def test_a_concentration_without_a_certificate_is_refused_from_public_numbers():
     for name in ("ppca", "eigenvector_sampling"):
-        law = LAWS[name](epsilon=1e6, n_features=2000, n_components=1)
-        law.check_grid(4**16)
+        mechanism = MECHANISMS[name](epsilon=1e6, n_features=2000, n_components=1)
+        mechanism.check_grid(4**16)
         with pytest.raises(CapacityError, match="smaller epsilon"):
-            law.check_grid(4)
+            mechanism.check_grid(4)
 
 
 # Quotients.
@@ -150,8 +150,8 @@ def test_variances_are_exact():
         assert variances_along(ExactMatrix(gram), directions) == [*forms, rest]
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(relation):
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(adjacency):
     d, k, bits, shift = 6, 3, 7, 46
     worst = 0.0
     for seed in range(1500):
@@ -166,32 +166,32 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(relation):
             x = generator.standard_normal(k) @ basis if seed % 2 else generator.standard_normal(d)
             return np.trunc(x / np.linalg.norm(x) * 2**bits).astype(np.int64)
 
-        x, y = a_row(), a_row() if relation is Relation.REPLACE else np.zeros(d, np.int64)
+        x, y = a_row(), a_row() if adjacency is Adjacency.REPLACE_ONE else np.zeros(d, np.int64)
         values = [
             [v >> shift for v in variances_along(ExactMatrix(gram + np.outer(row, row)), directions)] for row in (x, y)
         ]
-        rows_moved = 2 if relation is Relation.REPLACE else 1
+        rows_moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
         bound = variances_sensitivity(directions, 4**bits, rows_moved, shift)
         worst = max(worst, sum(abs(a - b) for a, b in zip(*values, strict=True)) / bound)
     assert 0.8 < worst <= 1
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("bits", [6, pytest.param(16, marks=pytest.mark.heavy)])
-def test_quotients_carry_discrete_laplace_noise_of_their_scale(relation, bits):
+def test_quotients_carry_discrete_laplace_noise_of_their_scale(adjacency, bits):
     grid = 4**bits
-    law = make("eigenvector_sampling", "tight", relation, d=1, k=1)
+    mechanism = make("eigenvector_sampling", "tight", adjacency, d=1, k=1)
     generator, gram = seeded_generator(3), np.array([[5 * grid]])
-    shift = law.shifts(grid)["quotients"]
+    shift = mechanism.shifts(grid)["quotients"]
     assert (shift > 0) == (bits == 16)
     noise = []
     for _ in range(1600):
-        drawn = law.draw(gram, grid, 10, generator)
+        drawn = mechanism.draw(gram, grid, 10, generator)
         exact = variances_along(ExactMatrix(gram), drawn["directions"])
         noise.extend(int(q) - (v >> (48 + shift)) for q, v in zip(drawn["quotients"], exact, strict=True))
-    moved = 2 if relation is Relation.REPLACE else 1
-    scale = moved * grid / 2**shift / float(law._eigenvalue_epsilon)
-    scale += 2 / float(law._eigenvalue_epsilon)  # k + 1 roundings
+    moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    scale = moved * grid / 2**shift / float(mechanism._eigenvalue_epsilon)
+    scale += 2 / float(mechanism._eigenvalue_epsilon)  # k + 1 roundings
     sizes = np.abs(noise)
     for factor, accepted in ((1.0, True), (1.2, False), (1 / 1.2, False)):
         z = (sizes.mean() - factor * scale) / (factor * scale / np.sqrt(sizes.size))
@@ -200,7 +200,7 @@ def test_quotients_carry_discrete_laplace_noise_of_their_scale(relation, bits):
 
 
 def test_the_whole_space_tells_nothing():
-    law = make("ppca", d=3, k=3)
-    drawn = [law.draw(gram, GRID, 5, seeded_generator(1))["directions"] for gram in (C, C * 0)]
+    mechanism = make("ppca", d=3, k=3)
+    drawn = [mechanism.draw(gram, GRID, 5, seeded_generator(1))["directions"] for gram in (C, C * 0)]
     assert np.array_equal(*drawn)
-    assert law.guarantee().numerics == "exact"
+    assert mechanism.guarantee().numerics == "exact"

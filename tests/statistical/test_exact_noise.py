@@ -1,6 +1,6 @@
-"""Exact noise has the law of the proof: against known laws, plain float samplers and a rejection sampler.
+"""Exact noise has the mechanism of the proof: against known mechanisms, plain float samplers and a rejection sampler.
 
-A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same law.
+A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same distribution.
 """
 
 from fractions import Fraction
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling import lazy
 from eigenveil.sampling.certified import Interval
 from eigenveil.sampling.matrices import public_shift, rounded_sum
 from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import ALPHA, EXACT_DRAWS, EXACT_FACTOR, SIGMAS
-from statistical.laws import chi_square_difference_cdf, folded, follows
+from statistical.mechanisms import chi_square_difference_cdf, folded, follows
 
 GRID = 2**32
 SCALE = 300.0  # of noise in units of the grid that it is rounded to
@@ -29,52 +29,52 @@ NOISES = {
     "wishart": lambda d, generator, scale=SCALE: LazyWishart(d, d + 4, scale, generator),
     "frobenius": lambda d, generator, scale=SCALE: LazyFrobenius(d, scale, generator),
 }
-LAW_CASES = {
+MECHANISM_CASES = {
     "matrix_laplace-replace": ("matrix_laplace", 0.0, "replace"),
-    "matrix_laplace-add_remove": ("matrix_laplace", 0.0, "add_remove"),
+    "matrix_laplace-add_remove": ("matrix_laplace", 0.0, "add_or_remove_one"),
     "frobenius": ("frobenius", 0.0, "replace"),
     "wishart": ("wishart", 1e-2, "replace"),
 }
 
 
-def made(name, delta, relation, d):
-    return LAWS[name](epsilon=1.3, delta=delta, n_features=d, relation=relation)
+def made(name, delta, adjacency, d):
+    return MECHANISMS[name](epsilon=1.3, delta=delta, n_features=d, adjacency=adjacency)
 
 
 @cache
 def exact_draws_of(case):
-    """Return a law and what leaves by it for C = 0, drawn once for all tests of it."""
-    law = made(*LAW_CASES[case], d=3)
-    return law, exact_draws(law, EXACT_DRAWS, 1)
+    """Return a mechanism and what leaves by it for C = 0, drawn once for all tests of it."""
+    mechanism = made(*MECHANISM_CASES[case], d=3)
+    return mechanism, exact_draws(mechanism, EXACT_DRAWS, 1)
 
 
-def exact_draws(law, size, seed):
+def exact_draws(mechanism, size, seed):
     """Return what leaves for C = 0, in units of C."""
-    generator, zero = seeded_generator(seed), np.zeros((law.n_features,) * 2, np.int64)
-    unit = law.units(GRID, 1 / GRID)["matrix"]
-    return np.array([law.draw(zero, GRID, 1, generator)["matrix"] for _ in range(size)]) * unit
+    generator, zero = seeded_generator(seed), np.zeros((mechanism.n_features,) * 2, np.int64)
+    unit = mechanism.units(GRID, 1 / GRID)["matrix"]
+    return np.array([mechanism.draw(zero, GRID, 1, generator)["matrix"] for _ in range(size)]) * unit
 
 
-def float_draws(law, size, seed):
+def float_draws(mechanism, size, seed):
     generator = seeded_generator(seed)
-    return np.array([law.noise(generator) for _ in range(size)])
+    return np.array([mechanism.noise(generator) for _ in range(size)])
 
 
-def reference(law, size, seed):
-    """Return noise by plain NumPy, straight from the definition of the law, many matrices at once."""
-    generator, d, c = seeded_generator(seed), law.n_features, law.noise_scale()
+def reference(mechanism, size, seed):
+    """Return noise by plain NumPy, straight from the definition of the mechanism, many matrices at once."""
+    generator, d, c = seeded_generator(seed), mechanism.n_features, mechanism.noise_scale()
     p = d * (d + 1) // 2
-    if law.name == "frobenius":
+    if mechanism.name == "frobenius":
         numbers = np.triu(generator.standard_normal((size, d, d))) / np.sqrt(2)
         direction = numbers + np.swapaxes(numbers, 1, 2)
         direction[:, np.arange(d), np.arange(d)] /= np.sqrt(2)
         radius = generator.gamma(p, c, size) / np.linalg.norm(direction, axis=(1, 2))
         return direction * radius[:, None, None]
-    if law.name == "wishart":
-        return scipy.stats.wishart(law.degrees_and_scale[0], c * np.eye(d)).rvs(size, random_state=generator)
+    if mechanism.name == "wishart":
+        return scipy.stats.wishart(mechanism.degrees_and_scale[0], c * np.eye(d)).rvs(size, random_state=generator)
     factors = generator.standard_normal((2, size, d, d + 1))
     first, second = factors @ np.swapaxes(factors, 2, 3)
-    if not getattr(law, "balanced", False):
+    if not getattr(mechanism, "balanced", False):
         return c * (first - second)
     first, second = (W / np.trace(W, axis1=1, axis2=2)[:, None, None] for W in (first, second))
     larger = generator.gamma(2 * p, 2 * c, size)
@@ -100,7 +100,7 @@ def same_size(x, y):
 
 
 def differences(first, second):
-    """Return the functionals whose laws differ in two samples of matrices."""
+    """Return the functionals whose mechanisms differ in two samples of matrices."""
     pairs = zip(functionals(first).items(), functionals(second).values(), strict=True)
     return [name for (name, x), y in pairs if scipy.stats.ks_2samp(x, y).pvalue <= ALPHA or not same_size(x, y)]
 
@@ -109,77 +109,77 @@ LONG = {"wishart", "matrix_laplace-add_remove"}  # of which wide matrices are be
 
 
 @pytest.mark.parametrize(
-    "case", [case if case not in LONG else pytest.param(case, marks=pytest.mark.heavy) for case in LAW_CASES]
+    "case", [case if case not in LONG else pytest.param(case, marks=pytest.mark.heavy) for case in MECHANISM_CASES]
 )
-def test_what_leaves_has_the_law_of_the_plain_sampler(case):
-    law, exact = exact_draws_of(case)
-    plain = reference(law, 10 * EXACT_DRAWS, 2)
+def test_what_leaves_has_the_distribution_of_the_plain_sampler(case):
+    mechanism, exact = exact_draws_of(case)
+    plain = reference(mechanism, 10 * EXACT_DRAWS, 2)
     assert not differences(exact, plain)
     assert differences(EXACT_FACTOR * exact, plain) == list(functionals(plain))
-    assert not differences(float_draws(law, EXACT_DRAWS // 2, 3), plain)  # what post-processing simulates
+    assert not differences(float_draws(mechanism, EXACT_DRAWS // 2, 3), plain)  # what post-processing simulates
 
 
-def test_one_feature_is_the_laplace_law():
-    law = made("matrix_laplace", 0.0, "replace", d=1)
-    sample, cdf = exact_draws(law, EXACT_DRAWS, 3), scipy.stats.laplace(scale=1 / 1.3).cdf
+def test_one_feature_is_the_laplace_distribution():
+    mechanism = made("matrix_laplace", 0.0, "replace", d=1)
+    sample, cdf = exact_draws(mechanism, EXACT_DRAWS, 3), scipy.stats.laplace(scale=1 / 1.3).cdf
     assert follows(sample, cdf)
     assert follows(np.abs(sample), folded(cdf))
     assert not follows(EXACT_FACTOR * np.abs(sample), folded(cdf))
-    assert law.off_diagonal_sd == pytest.approx(np.sqrt(2) / 1.3)
+    assert mechanism.off_diagonal_sd == pytest.approx(np.sqrt(2) / 1.3)
 
 
 def rejected_pairs(epsilon, d, size, generator):
-    """Return W1 - W2 of the joint density exp(-epsilon max(tr W1, tr W2)), by rejection from a product law."""
+    """Return W1 - W2 of the joint density exp(-epsilon max(tr W1, tr W2)), by rejection from a product mechanism."""
     factors = generator.standard_normal((2, size, d, d + 1)) / np.sqrt(epsilon)
     first, second = factors @ np.swapaxes(factors, 2, 3)  # density exp(-epsilon tr W/2) each
     gap = np.abs(np.trace(first, axis1=1, axis2=2) - np.trace(second, axis1=1, axis2=2))
     return (first - second)[generator.random(size) < np.exp(-epsilon * gap / 2)]
 
 
-def test_the_balanced_law_is_its_joint_density():
-    law = made("matrix_laplace", 0.0, "replace", d=2)
+def test_the_balanced_mechanism_is_its_joint_density():
+    mechanism = made("matrix_laplace", 0.0, "replace", d=2)
     naive = rejected_pairs(1.3, 2, 20 * EXACT_DRAWS, seeded_generator(4))
     assert len(naive) > 2 * EXACT_DRAWS
-    exact = exact_draws(law, EXACT_DRAWS, 5)
+    exact = exact_draws(mechanism, EXACT_DRAWS, 5)
     assert not differences(exact, naive)
-    assert not differences(reference(law, 20 * EXACT_DRAWS, 6), naive)
-    independent = LAWS["matrix_laplace"](epsilon=1.3, n_features=2, calibration="tight")
+    assert not differences(reference(mechanism, 20 * EXACT_DRAWS, 6), naive)
+    independent = MECHANISMS["matrix_laplace"](epsilon=1.3, n_features=2, calibration="tight")
     assert differences(reference(independent, 20 * EXACT_DRAWS, 6), naive)  # its traces are not balanced
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])
-def test_the_moments_of_the_balanced_law(d):
-    law, p = made("matrix_laplace", 0.0, "replace", d=d), d * (d + 1) / 2
-    noise = reference(law, 40 * EXACT_DRAWS, 7)
+def test_the_moments_of_the_balanced_mechanism(d):
+    mechanism, p = made("matrix_laplace", 0.0, "replace", d=d), d * (d + 1) / 2
+    noise = reference(mechanism, 40 * EXACT_DRAWS, 7)
     if d > 1:
         beside = noise[:, np.arange(0, d - 1, 2), np.arange(1, d, 2)]
-        assert np.sqrt(np.mean(beside**2)) == pytest.approx(law.off_diagonal_sd, rel=0.03)
+        assert np.sqrt(np.mean(beside**2)) == pytest.approx(mechanism.off_diagonal_sd, rel=0.03)
     trace_variance = 4 * p * (2 * p + 1) / ((p + 1) * (p + 2)) / 1.3**2
     assert np.var(np.trace(noise, axis1=1, axis2=2)) == pytest.approx(trace_variance, rel=0.05)
 
 
-def test_a_wide_product_form_has_its_known_law():
+def test_a_wide_product_form_has_its_known_distribution():
     d = 100
-    law = made("matrix_laplace", 0.0, "add_remove", d=d)
-    noise = exact_draws(law, 100, 8)
-    cdf = chi_square_difference_cdf(d + 1, law.noise_scale())
+    mechanism = made("matrix_laplace", 0.0, "add_or_remove_one", d=d)
+    noise = exact_draws(mechanism, 100, 8)
+    cdf = chi_square_difference_cdf(d + 1, mechanism.noise_scale())
     diagonal = np.diagonal(noise, axis1=1, axis2=2)  # independent within a matrix
     assert follows(diagonal, cdf)
     assert not follows(EXACT_FACTOR * diagonal, cdf)
 
 
 def test_the_radius_of_frobenius_is_gamma():
-    law, drawn = exact_draws_of("frobenius")
-    radius, d = np.linalg.norm(drawn, axis=(1, 2)), law.n_features
+    mechanism, drawn = exact_draws_of("frobenius")
+    radius, d = np.linalg.norm(drawn, axis=(1, 2)), mechanism.n_features
     for shape, right in ((d * (d + 1) / 2, True), (d * (d + 1) / 2 - 0.5, False)):
-        assert follows(radius, scipy.stats.gamma(shape, scale=law.noise_scale()).cdf) is right
+        assert follows(radius, scipy.stats.gamma(shape, scale=mechanism.noise_scale()).cdf) is right
 
 
 def test_wishart_has_its_degrees():
-    law = made("wishart", 1e-2, "replace", d=40)
-    degrees, scale = law.degrees_and_scale
+    mechanism = made("wishart", 1e-2, "replace", d=40)
+    degrees, scale = mechanism.degrees_and_scale
     assert degrees == int(degrees)
-    diagonal = np.diagonal(exact_draws(law, 60, 10), axis1=1, axis2=2)
+    diagonal = np.diagonal(exact_draws(mechanism, 60, 10), axis1=1, axis2=2)
     assert follows(diagonal, scipy.stats.chi2(degrees, scale=scale).cdf)
     assert not follows(diagonal, scipy.stats.chi2(degrees * EXACT_FACTOR, scale=scale).cdf)
 
@@ -215,7 +215,7 @@ def test_slow_paths_decide_as_floats_do(name, skip):
 
 
 @pytest.mark.parametrize("name", NOISES)
-def test_slow_paths_have_the_same_law(name):
+def test_slow_paths_have_the_same_distribution(name):
     """Noise of a size of one unit, so that its rounding counts."""
     generator, zero = seeded_generator(11), np.zeros((2, 2), np.int64)
     quick = np.array([rounded_sum(zero, 0, NOISES[name](2, generator, 0.2))[0] for _ in range(300)])
@@ -280,7 +280,7 @@ def test_the_shift_is_a_thousandth_of_the_noise():
 
 
 class Beyond:
-    """Noise that passes the end of int64, which no law reaches in practice."""
+    """Noise that passes the end of int64, which no mechanism reaches in practice."""
 
     value, error = np.full((1, 1), 2.0**80), np.inf
 

@@ -15,7 +15,7 @@ import scipy.stats
 
 from eigenveil import PrivatePCA, forecast
 from eigenveil.estimators import forecast as forecasting
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.theory import power_law
 from statistical.constants import ALPHA
 
@@ -24,11 +24,11 @@ WAYS = {
     "public norm": {"norm_bound": 1.0},
     "public norm, origin": {"norm_bound": 1.0, "center": False},
     "public ranges": {"bounds": (-1.0, 1.0)},
-    "private norm": {"rows": "clip", "center": False, "stages": 1},
-    "private norm, mean": {"rows": "clip"},
-    "pairs": {"rows": "pairs"},
-    "signs": {"rows": "signs", "standardize": True},
-    "unit": {"rows": "unit", "center": False},
+    "private norm": {"statistic": "clipped", "center": False, "stages": 1},
+    "private norm, mean": {"statistic": "clipped"},
+    "spatial_sign": {"statistic": "spatial_sign"},
+    "kendall": {"statistic": "kendall", "standardize": True},
+    "unit": {"statistic": "normalized", "center": False},
     "nothing public": {},
 }
 """Parameters of `PrivatePCA`, for each way to prepare rows."""
@@ -47,7 +47,7 @@ def rows_of(way, d, n_rows, generator):
     # In units of the norm bound, which is 1, or for ranges from -1 to 1 the root of d.
     size = ENERGY.get(way, 1.0) * (d if way == "public ranges" else 1.0)
     rows = generator.standard_normal((n_rows, d)) * np.sqrt(size * shares) @ basis.T
-    return rows + 5.0 if way in ("pairs", "nothing public") else rows
+    return rows + 5.0 if way in ("spatial_sign", "nothing public") else rows
 
 
 def fitted(way, d, n_rows, k, fits, **parameters):
@@ -75,50 +75,57 @@ def agree(told, losses):
     return bool(abs(told.mean - losses.mean()) <= scipy.stats.norm.isf(ALPHA / 2) * error)
 
 
-def check(monkeypatch, way, law, n_rows, epsilon=1.0, d=5, k=2, fits=200):
-    delta = DELTA if LAWS[law].needs_delta else 0.0
-    parameters = {"law": law, "epsilon": epsilon, "delta": delta}
-    if law == "ppca":
-        parameters["law_options"] = {"accept_inexact": True}
+def check(monkeypatch, way, mechanism, n_rows, epsilon=1.0, d=5, k=2, fits=200):
+    delta = DELTA if MECHANISMS[mechanism].needs_delta else 0.0
+    parameters = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta}
+    if mechanism == "ppca":
+        parameters["mechanism_options"] = {"accept_inexact": True}
     monkeypatch.setattr(forecasting, "_READ", READ)
     losses, releases = fitted(way, d, n_rows, k, fits, **parameters)
-    # A law that may be recommended goes along.
+    # A mechanism that may be recommended goes along.
     answer = forecast(
-        PrivatePCA(k, **WAYS[way], **parameters), d, n_rows, laws={law, "matrix_laplace"}, repeats=fits, seed=5
+        PrivatePCA(k, **WAYS[way], **parameters),
+        d,
+        n_rows,
+        mechanisms={mechanism, "matrix_laplace"},
+        repeats=fits,
+        seed=5,
     )
-    told = answer[law]
+    told = answer[mechanism]
     assert agree(told, losses), (told.mean, told.standard_error, losses.mean())
     control = 6.0 if "private" in way else 1.5
-    assert not agree(answer.at(n_rows, control * epsilon, law), losses)
+    assert not agree(answer.at(n_rows, control * epsilon, mechanism), losses)
     assert told.low < losses.mean() < told.high
-    if releases[0].has_noise_law:
+    if releases[0].has_known_noise:
         width = np.median([np.diff(one.explained_variance_ratio_interval[0]) for one in releases]) / 2
         assert 1 / 1.5 < told.components[0].half_width / width < 1.5
         assert abs(told.above_noise - np.mean([one.n_above_noise for one in releases])) <= 1
 
 
 @pytest.mark.parametrize(
-    ("way", "law"),
-    [("public norm, origin", "matrix_laplace"), ("public norm", "gaussian"), ("pairs", "matrix_laplace")],
+    ("way", "mechanism"),
+    [("public norm, origin", "matrix_laplace"), ("public norm", "gaussian"), ("spatial_sign", "matrix_laplace")],
 )
-def test_a_forecast_is_what_other_fits_give(monkeypatch, way, law):
-    check(monkeypatch, way, law, 400)
+def test_a_forecast_is_what_other_fits_give(monkeypatch, way, mechanism):
+    check(monkeypatch, way, mechanism, 400)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("law", [name for name, kind in LAWS.items() if not kind.baseline and name != "mod_sulq"])
-def test_a_forecast_is_what_other_fits_give_by_every_law(monkeypatch, law):
+@pytest.mark.parametrize(
+    "mechanism", [name for name, kind in MECHANISMS.items() if not kind.baseline and name != "mod_sulq"]
+)
+def test_a_forecast_is_what_other_fits_give_by_every_mechanism(monkeypatch, mechanism):
     """But by mod_sulq, whose noise leaves nothing but a random subspace here, so that no control could fail."""
-    epsilon = 4.0 if law in ("laplace", "eigenvector_sampling", "ppca") else 1.0
-    check(monkeypatch, "public norm, origin", law, 600, epsilon, fits=400)
+    epsilon = 4.0 if mechanism in ("laplace", "eigenvector_sampling", "ppca") else 1.0
+    check(monkeypatch, "public norm, origin", mechanism, 600, epsilon, fits=400)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("law", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize("mechanism", ["matrix_laplace", "gaussian"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("d", [5, 20])
-def test_a_forecast_is_what_other_fits_give_however_rows_are_prepared(monkeypatch, way, law, d):
-    check(monkeypatch, way, law, 200 * d, 0.5, d=d, k=2 if d == 5 else 3, fits=300)
+def test_a_forecast_is_what_other_fits_give_however_rows_are_prepared(monkeypatch, way, mechanism, d):
+    check(monkeypatch, way, mechanism, 200 * d, 0.5, d=d, k=2 if d == 5 else 3, fits=300)
 
 
 @pytest.mark.heavy
@@ -129,14 +136,14 @@ def test_a_forecast_from_a_public_spectrum_is_what_a_fit_on_that_table_gives():
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
     # The pixels that are always 0 leave eigenvalues that are 0 up to rounding.
     spectrum = np.maximum(np.linalg.eigvalsh(X.T @ X / X.shape[0]), 0.0)
-    model = PrivatePCA(5, epsilon=1.0, norm_bound=1.0, center=False, law="matrix_laplace")
+    model = PrivatePCA(5, epsilon=1.0, norm_bound=1.0, center=False, mechanism="matrix_laplace")
     true, losses = X.T @ X / len(X), []
     for seed in range(60):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             V = model.set_params(random_state=seed).fit(X).components_
         losses.append(1 - np.trace(V @ true @ V.T) / np.linalg.eigvalsh(true)[-5:].sum())
-    public = {"spectrum": spectrum, "energy": float(spectrum.sum()), "repeats": 60, "laws": ["matrix_laplace"]}
+    public = {"spectrum": spectrum, "energy": float(spectrum.sum()), "repeats": 60, "mechanisms": ["matrix_laplace"]}
     answer = forecast(model.set_params(random_state=None), 64, X.shape[0], **public)
     # Gaussian rows of this energy are clipped, and those of the table are not: the forecast is too large, but near.
     assert 1 < answer.taken.mean / np.mean(losses) < 2

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtri
 
 from eigenveil import PrivateCovariance
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, plain_error
 from eigenveil.postprocess.loadings import loading_errors
 from eigenveil.postprocess.regression import regression_intervals
@@ -29,12 +29,12 @@ def truth(d=D):
     return covariance / np.outer(sizes, sizes)
 
 
-def error_of(law, unit, level=0.95):
-    facts, error = law.noise_facts(), plain_error(law.n_features, 1.0, level=level)
+def error_of(mechanism, unit, level=0.95):
+    facts, error = mechanism.noise_facts(), plain_error(mechanism.n_features, 1.0, level=level)
     extra = facts.diagonal_extra * unit**2
     known = {"beside": facts.off_variance * unit**2, "shared": facts.shared_variance * unit**2}
-    tails = {"quantiles": law.noise_quantiles(level), "common_size": law.common_size}
-    return replace(error, **known, **tails, extra=np.full(law.n_features, extra))
+    tails = {"quantiles": mechanism.noise_quantiles(level), "common_size": mechanism.common_size}
+    return replace(error, **known, **tails, extra=np.full(mechanism.n_features, extra))
 
 
 def smaller(error: MatrixError) -> MatrixError:
@@ -62,7 +62,7 @@ def regression(covariance):
     return coef, coef @ covariance[:-1, -1] / covariance[-1, -1]
 
 
-def simulated(law, unit, error, *, seed=0, repeats=REPEATS):
+def simulated(mechanism, unit, error, *, seed=0, repeats=REPEATS):
     """Return, by what is asked for, the share of intervals that hold the truth."""
     generator, held = np.random.default_rng(seed), {}
     control = smaller(error)
@@ -73,7 +73,7 @@ def simulated(law, unit, error, *, seed=0, repeats=REPEATS):
 
     for _ in range(repeats):
         data = sampled_covariance(truth(), N_ROWS, generator)
-        matrix = data + law.simulated_noise(generator) * unit
+        matrix = data + mechanism.simulated_noise(generator) * unit
         values, vectors = np.linalg.eigh(matrix)
         put("control: beside", covariance_intervals(matrix, control)[BESIDE], data[BESIDE])
         put("control: diagonal", covariance_intervals(matrix, control)[DIAGONAL], data[DIAGONAL])
@@ -96,16 +96,16 @@ def simulated(law, unit, error, *, seed=0, repeats=REPEATS):
 
 
 def made(name, strength):
-    delta = 1e-6 if LAWS[name].needs_delta else 0.0
-    law = LAWS[name](epsilon=strength * D / N_ROWS, delta=delta, n_features=D)
-    return law, 2.2 * D / N_ROWS
+    delta = 1e-6 if MECHANISMS[name].needs_delta else 0.0
+    mechanism = MECHANISMS[name](epsilon=strength * D / N_ROWS, delta=delta, n_features=D)
+    return mechanism, 2.2 * D / N_ROWS
 
 
 @pytest.mark.parametrize(("name", "strength"), [("gaussian", 1500), ("matrix_laplace", 1000)])
 def test_intervals_hold_the_truth_as_often_as_they_say(name, strength):
-    law, unit = made(name, strength)
-    error = error_of(law, unit)
-    for what, (share, deviation) in simulated(law, unit, error).items():
+    mechanism, unit = made(name, strength)
+    error = error_of(mechanism, unit)
+    for what, (share, deviation) in simulated(mechanism, unit, error).items():
         if what.startswith("control"):
             assert share < 0.95 - 3 * deviation, (what, share)
             continue
@@ -114,27 +114,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name, strength):
 
 
 def test_intervals_without_the_noise_fail():
-    law, unit = made("gaussian", 300)
-    nothing = replace(error_of(law, unit), beside=1e-12, shared=0.0, extra=np.zeros(D))
-    found = simulated(law, unit, nothing, repeats=60)
+    mechanism, unit = made("gaussian", 300)
+    nothing = replace(error_of(mechanism, unit), beside=1e-12, shared=0.0, extra=np.zeros(D))
+    found = simulated(mechanism, unit, nothing, repeats=60)
     assert all(share < 0.9 for what, (share, _) in found.items() if what.endswith("population"))
     assert all(share < 0.5 for what, (share, _) in found.items() if what.endswith("data"))
 
 
 @pytest.mark.parametrize("strength", [3, *(pytest.param(value, marks=pytest.mark.heavy) for value in (30, 200))])
 def test_where_the_noise_is_large_they_only_get_safer(strength):
-    law, unit = made("gaussian", strength)
-    found = simulated(law, unit, error_of(law, unit), repeats=100)
+    mechanism, unit = made("gaussian", strength)
+    found = simulated(mechanism, unit, error_of(mechanism, unit), repeats=100)
     for what, (share, deviation) in found.items():
         assert share > 0.93 - 3 * deviation or what.startswith("control"), (what, share)
 
 
 @pytest.mark.parametrize(("name", "draws"), [("matrix_laplace", 4_000), ("frobenius", 4_000), ("wishart", 4_000)])
-def test_second_moments_and_tails_are_those_of_the_law(name, draws):
+def test_second_moments_and_tails_are_those_of_the_mechanism(name, draws):
     """Variances of the diagonal and of the trace, which factors of 1.2 would miss; and how far noise stays within."""
-    law = LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=3)
-    generator, facts = np.random.default_rng(0), law.noise_facts()
-    noise = np.stack([law.simulated_noise(generator) for _ in range(draws)])
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=3)
+    generator, facts = np.random.default_rng(0), mechanism.noise_facts()
+    noise = np.stack([mechanism.simulated_noise(generator) for _ in range(draws)])
     diagonal = np.diagonal(noise, axis1=1, axis2=2)
     for drawn, variance in (
         (np.mean(np.square(diagonal), axis=1), facts.diagonal_variance),
@@ -144,32 +144,32 @@ def test_second_moments_and_tails_are_those_of_the_law(name, draws):
         deviation = drawn.std() / np.sqrt(draws)
         assert abs(drawn.mean() - variance) < SIGMAS * deviation
         assert abs(drawn.mean() - EXACT_FACTOR * variance) > 2 * deviation
-    within = np.abs(noise[:, 0, 1]) <= law.noise_quantiles(0.95)[0] * np.sqrt(facts.off_variance)
+    within = np.abs(noise[:, 0, 1]) <= mechanism.noise_quantiles(0.95)[0] * np.sqrt(facts.off_variance)
     assert within.mean() == pytest.approx(0.95, abs=0.02)
 
 
-def test_tails_of_small_laws_are_heavier_than_normal():
+def test_tails_of_small_mechanisms_are_heavier_than_normal():
     for name in ("matrix_laplace", "laplace"):
-        assert LAWS[name](epsilon=1.0, n_features=3).noise_quantiles(0.99)[0] > 1.03 * ndtri(0.995)
+        assert MECHANISMS[name](epsilon=1.0, n_features=3).noise_quantiles(0.99)[0] > 1.03 * ndtri(0.995)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_whole_fits_hold_the_truth(relation, delta):
+def test_whole_fits_hold_the_truth(adjacency, delta):
     """Own scales, a mean, a private count, a mean that is measured first: the rows as they were clipped."""
     generator, units, held = np.random.default_rng(1), 10.0 ** np.linspace(-1, 1, D), {}
     root = np.linalg.cholesky(truth())
     for _ in range(60):
         X = (generator.standard_normal((N_ROWS, D)) @ root.T + 0.5) * units
         model = PrivateCovariance(
-            epsilon=1.0, delta=delta, relation=relation, schema=scales(*units), norm_bound=2.5 * np.sqrt(D),
+            epsilon=1.0, delta=delta, adjacency=adjacency, schema=scales(*units), norm_bound=2.5 * np.sqrt(D),
             random_state=np.random.default_rng(generator.integers(2**60)),
         ).fit(X)  # fmt: skip
         release = model.release_
-        shift = np.asarray(release.origin.rows.shift if release.origin.rows.shift is not None else np.zeros(D))
+        shift = np.asarray(release.origin.row_rule.shift if release.origin.row_rule.shift is not None else np.zeros(D))
         rows = (X - shift) / units
-        rows *= np.minimum(1, release.origin.rows.row_norm / np.linalg.norm(rows, axis=1))[:, None]
+        rows *= np.minimum(1, release.origin.row_rule.row_norm / np.linalg.norm(rows, axis=1))[:, None]
         rows = rows * units + shift
         true = np.cov(rows.T, bias=True)
         for name, ends, value in (

@@ -10,7 +10,7 @@ from eigenveil.sampling import lazy as cells
 from eigenveil.sampling.lazy import LazyNormals, LazyUniform
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import PERTURB, N
-from statistical.laws import folded, follows
+from statistical.mechanisms import folded, follows
 
 
 @pytest.mark.parametrize("kind", [AESCounter, np.random.PCG64, np.random.MT19937])
@@ -34,7 +34,7 @@ def test_they_are_normal_and_a_change_of_scale_is_caught():
     assert follows(tail, lambda x: 1 - scipy.stats.norm.sf(x) / scipy.stats.norm.sf(2.5))
 
 
-def test_coins_decided_exactly_have_the_same_law(monkeypatch):
+def test_coins_decided_exactly_have_the_same_distribution(monkeypatch):
     monkeypatch.setattr(lazy, "COIN_TOLERANCE", 1.0)
     monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
     normals = LazyNormals(3000, seeded_generator(2))
@@ -43,7 +43,7 @@ def test_coins_decided_exactly_have_the_same_law(monkeypatch):
     assert not follows(np.abs(normals.value) * 1.2, folded(scipy.stats.norm.cdf))
 
 
-def test_without_coins_the_law_is_another(monkeypatch):
+def test_without_coins_the_mechanism_is_another(monkeypatch):
     """The control: proposals that are all kept follow the steps of the table."""
     monkeypatch.setattr(cells, "SURE_BY_WORD", np.full_like(cells.SURE_BY_WORD, 2**16 - 1))
     assert not follows(LazyNormals(4 * N, seeded_generator(3)).value, scipy.stats.norm.cdf)

@@ -1,4 +1,4 @@
-"""Roots of chi-squares and lazy triangles have their laws, whichever path decides their coins."""
+"""Roots of chi-squares and lazy triangles have their distributions, whichever path decides their coins."""
 
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ import scipy.stats
 from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.sampling.wishart import LazyChis, lazy_triangles, wishart
 from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB, N
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 DEGREES = [1, 2, 3, 10, 1000, 9000]
 
@@ -19,7 +19,7 @@ def roots(degrees, size, seed):
 
 
 @pytest.mark.parametrize("degrees", DEGREES)
-def test_roots_of_chi_squares_have_their_law(degrees):
+def test_roots_of_chi_squares_have_their_distribution(degrees):
     sample = roots(degrees, N, 1).value
     assert follows(sample, scipy.stats.chi(degrees).cdf)
     assert not follows(sample, scipy.stats.chi(degrees, scale=1 + PERTURB).cdf)
@@ -29,7 +29,7 @@ def test_roots_of_chi_squares_have_their_law(degrees):
         assert not follows(centre + (sample - centre) * factor, scipy.stats.chi(degrees).cdf)
 
 
-def test_without_coins_the_law_is_another(monkeypatch):
+def test_without_coins_the_mechanism_is_another(monkeypatch):
     """The control: all positive proposals are kept."""
 
     def all_kept(self, normals, first, which):
@@ -51,7 +51,7 @@ def test_coins_decided_exactly_fall_as_in_floats(degrees, monkeypatch):
     assert np.array_equal(quick.value, slow.value)
 
 
-def test_many_rounds_of_few_proposals_have_the_same_law(monkeypatch):
+def test_many_rounds_of_few_proposals_have_the_same_distribution(monkeypatch):
     monkeypatch.setattr(wishart, "PROPOSALS", 1)
     sample = roots(3, 20_000, 4)
     assert len(sample._drawn) > 5
@@ -77,7 +77,7 @@ def test_digits_are_those_of_the_floats():
 
 
 @pytest.mark.parametrize(("d", "degrees"), [(4, 2), (3, 3), (3, 9)])
-def test_triangles_have_the_law_of_a_matrix_of_normals(d, degrees):
+def test_triangles_have_the_distribution_of_a_matrix_of_normals(d, degrees):
     """Fewer degrees than features, as many and more."""
     generator = seeded_generator(7)
     pairs = [lazy_triangles(2, d, degrees, generator) for _ in range(1500)]

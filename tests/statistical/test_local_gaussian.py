@@ -1,70 +1,76 @@
-"""The Gaussian local laws: the law of a client's noise, `simulate` against real clients, the range check."""
+"""The Gaussian local mechanisms: the mechanism of a client's noise, `simulate` against real clients, the range check."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from eigenveil.accounting.calibration import gaussian_epsilon
-from eigenveil.local import LocalProtocol, encode_many, law_of
+from eigenveil.local import LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.simulation import simulated_totals
 from eigenveil.mechanisms.local.base import HONEST_FAILURE
 from eigenveil.sampling.randomness import secure_generator
 from statistical.constants import ALPHA, PERTURB, N
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
-LAWS = ["gaussian", "gaussian_paper"]
-
-
-def protocol_for(law: str, d: int = 20) -> LocalProtocol:
-    return LocalProtocol(d, 1.0, 1e-6, law=law)
+MECHANISMS = ["gaussian", "gaussian_paper"]
 
 
-def standardized(law, entries: np.ndarray, n_clients: int) -> np.ndarray:
-    """Noise in units of its stated standard deviation; on the grid a step is 1e-7 of it, so the law is normal."""
-    scales = np.where(law.on_diagonal, law.sigma, law.off_diagonal_sd) * law.grid * np.sqrt(n_clients)
+def protocol_for(mechanism: str, d: int = 20) -> LocalProtocol:
+    return LocalProtocol(d, 1.0, 1e-6, mechanism=mechanism)
+
+
+def standardized(mechanism, entries: np.ndarray, n_clients: int) -> np.ndarray:
+    """Noise in units of its stated standard deviation; on the grid a step is 1e-7 of it, so the mechanism is normal."""
+    scales = (
+        np.where(mechanism.on_diagonal, mechanism.sigma, mechanism.off_diagonal_sd)
+        * mechanism.grid
+        * np.sqrt(n_clients)
+    )
     return entries / scales
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_noise_of_one_client(name):
     protocol = protocol_for(name, 60)
-    law, generator = law_of(protocol), np.random.default_rng(1)
-    count = N // law.n_entries + 1
+    mechanism, generator = mechanism_of(protocol), np.random.default_rng(1)
+    count = N // mechanism.n_entries + 1
     rows = on_grid(protocol, np.full((count, 60), 0.1))
-    payloads = law.perturb(rows, new_ids(count, generator), generator)
-    exact = rows[:, law.rows_] * rows[:, law.columns_]
-    noise = standardized(law, law._entries(payloads) - exact, 1)
+    payloads = mechanism.perturb(rows, new_ids(count, generator), generator)
+    exact = rows[:, mechanism.rows_] * rows[:, mechanism.columns_]
+    noise = standardized(mechanism, mechanism._entries(payloads) - exact, 1)
     assert follows(noise, stats.norm.cdf)
     assert not follows(noise * (1 + PERTURB), stats.norm.cdf)
-    assert abs(noise[:, law.on_diagonal].std() - 1) < 6.2 / np.sqrt(2 * 60 * count)
+    assert abs(noise[:, mechanism.on_diagonal].std() - 1) < 6.2 / np.sqrt(2 * 60 * count)
     if name == "gaussian":
-        assert law.sigma == pytest.approx(np.sqrt(2) * law.off_diagonal_sd)
+        assert mechanism.sigma == pytest.approx(np.sqrt(2) * mechanism.off_diagonal_sd)
 
 
-def test_noise_of_the_secure_client_has_the_same_law():
-    law = law_of(protocol_for("gaussian", 60))
-    noise = np.array([standardized(law, law.noise(1, secure_generator()), 1) for _ in range(6)])
+def test_noise_of_the_secure_client_has_the_same_distribution():
+    mechanism = mechanism_of(protocol_for("gaussian", 60))
+    noise = np.array([standardized(mechanism, mechanism.noise(1, secure_generator()), 1) for _ in range(6)])
     assert follows(noise, stats.norm.cdf)
     assert not follows(noise * (1 + 8 * PERTURB), stats.norm.cdf)  # fewer draws, a larger flaw
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", LAWS)
-def test_simulation_has_the_law_of_real_clients(name):
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_simulation_has_the_distribution_of_real_clients(name):
     """The noise of n clients, summed report by report and drawn at once."""
     d, n_clients, repeats = 20, 10, 1000
     protocol = protocol_for(name, d)
-    law, generator = law_of(protocol), np.random.default_rng(2)
+    mechanism, generator = mechanism_of(protocol), np.random.default_rng(2)
     rows = generator.standard_normal((n_clients, d)) / 5
     grid = on_grid(protocol, rows)
-    exact = (grid.T @ grid)[law.rows_, law.columns_]
+    exact = (grid.T @ grid)[mechanism.rows_, mechanism.columns_]
     real, drawn = [], []
     for _ in range(repeats):
-        payloads = law.perturb(grid, new_ids(n_clients, generator), generator)
-        real.append(law.fold(payloads, np.zeros((0, 16), np.uint8))[0][0][law.rows_, law.columns_] - exact)
-        drawn.append(simulated_totals(protocol, rows, generator).sums[0][law.rows_, law.columns_] - exact)
-    real, drawn = (standardized(law, np.array(sums), n_clients) for sums in (real, drawn))
+        payloads = mechanism.perturb(grid, new_ids(n_clients, generator), generator)
+        real.append(
+            mechanism.fold(payloads, np.zeros((0, 16), np.uint8))[0][0][mechanism.rows_, mechanism.columns_] - exact
+        )
+        drawn.append(simulated_totals(protocol, rows, generator).sums[0][mechanism.rows_, mechanism.columns_] - exact)
+    real, drawn = (standardized(mechanism, np.array(sums), n_clients) for sums in (real, drawn))
     assert real.size > N
     assert follows(real, stats.norm.cdf)
     assert follows(drawn, stats.norm.cdf)
@@ -72,35 +78,35 @@ def test_simulation_has_the_law_of_real_clients(name):
     assert stats.ks_2samp(real.ravel(), drawn.ravel()).pvalue > ALPHA
     assert stats.ks_2samp(real.ravel(), (1 + 2 * PERTURB) * drawn.ravel()).pvalue < ALPHA  # control
     # Entries are independent across the triangle: no two columns correlate more than chance allows.
-    bound = stats.norm.isf(ALPHA / law.n_entries**2) / np.sqrt(repeats)
+    bound = stats.norm.isf(ALPHA / mechanism.n_entries**2) / np.sqrt(repeats)
     for noise in (real, drawn):
-        correlations = np.corrcoef(noise.T) - np.eye(law.n_entries)
+        correlations = np.corrcoef(noise.T) - np.eye(mechanism.n_entries)
         assert np.abs(correlations).max() < bound
         assert np.abs(np.corrcoef(np.hstack([noise[:, :1], noise[:, :2]]).T)[0, 1]) > bound  # control: repeated noise
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("d", [2, 20, 100])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_range_check_by_the_tails_of_the_noise(name, d, epsilon):
-    law = law_of(LocalProtocol(d, epsilon, 1e-6, law=name))
-    entry = 2 * stats.norm.sf((law.entry_reach - 1) / law.sigma) * law.n_entries
-    length = stats.chi2(law.n_entries).sf(((law.norm_reach - 1) / law.sigma) ** 2)
+    mechanism = mechanism_of(LocalProtocol(d, epsilon, 1e-6, mechanism=name))
+    entry = 2 * stats.norm.sf((mechanism.entry_reach - 1) / mechanism.sigma) * mechanism.n_entries
+    length = stats.chi2(mechanism.n_entries).sf(((mechanism.norm_reach - 1) / mechanism.sigma) ** 2)
     assert entry + length <= HONEST_FAILURE
-    assert law.entry_reach * law.grid < 2**31
+    assert mechanism.entry_reach * mechanism.grid < 2**31
     # Not so wide that it would let everything pass: within twice the typical length of an honest report, or so.
-    assert law.norm_reach < 1 + 2 * law.sigma * np.sqrt(law.n_entries) + 12 * law.sigma
+    assert mechanism.norm_reach < 1 + 2 * mechanism.sigma * np.sqrt(mechanism.n_entries) + 12 * mechanism.sigma
 
 
-@pytest.mark.parametrize("name", [*LAWS, "double_cap", "one_bit"])
+@pytest.mark.parametrize("name", [*MECHANISMS, "double_cap", "one_bit"])
 def test_honest_reports_pass_the_range_check(name):
     delta = 1e-6 if name.startswith("gaussian") else 0.0
     for d in (2, 15):
-        protocol = LocalProtocol(d, 0.5, delta, law=name)
+        protocol = LocalProtocol(d, 0.5, delta, mechanism=name)
         generator = np.random.default_rng(3)
         grid = on_grid(protocol, generator.standard_normal((1000, d)))
-        payloads = law_of(protocol).perturb(grid, new_ids(1000, generator), generator)
-        assert law_of(protocol).in_range(payloads).all()
+        payloads = mechanism_of(protocol).perturb(grid, new_ids(1000, generator), generator)
+        assert mechanism_of(protocol).in_range(payloads).all()
 
 
 def test_reports_are_independent_of_each_other():
@@ -112,12 +118,12 @@ def test_reports_are_independent_of_each_other():
 
 def test_true_epsilon_of_the_paper():
     """Claimed (2, 1e-4), given (2.30, 1e-4); checked against the privacy loss of the pair e1, e2 by integration."""
-    law = law_of(LocalProtocol(10, 2.0, 1e-4, law="gaussian_paper"))
-    guarantee = law.guarantee()
+    mechanism = mechanism_of(LocalProtocol(10, 2.0, 1e-4, mechanism="gaussian_paper"))
+    guarantee = mechanism.guarantee()
     assert guarantee.epsilon == pytest.approx(2.30, abs=0.005)
     assert guarantee.delta == 1e-4
-    assert "(2, 0.0001)" in guarantee.caveats[0]
-    ratio = np.sqrt(2) / law.sigma
+    assert "(2, 0.0001)" in guarantee.assumptions[0]
+    ratio = np.sqrt(2) / mechanism.sigma
     loss = np.linspace(-12, 12, 2_000_001)  # of N(ratio, 1) against N(0, 1), as a number of standard deviations
 
     def delta_at(epsilon):
@@ -128,7 +134,7 @@ def test_true_epsilon_of_the_paper():
     assert delta_at(2.0) > 2e-4  # what the paper claims does not hold
     # For small epsilon the slack of the classical calibration covers the missing sqrt(2); from 0.8 or so it does not.
     for epsilon, holds in ((0.1, True), (0.5, True), (1.0, False), (4.0, False)):
-        guarantee = LocalProtocol(10, epsilon, 1e-4, law="gaussian_paper").guarantee()
+        guarantee = LocalProtocol(10, epsilon, 1e-4, mechanism="gaussian_paper").guarantee()
         assert (guarantee.epsilon <= epsilon) == holds
         assert guarantee.claimed == (epsilon, 1e-4)
 

@@ -1,4 +1,4 @@
-"""The law of the matrix Bingham samplers, and controls that the same checks must reject."""
+"""The mechanism of the matrix Bingham samplers, and controls that the same checks must reject."""
 
 import importlib
 from functools import cache
@@ -34,7 +34,7 @@ def scores(V: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 @cache
 def reference(d: int, k: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return the moments by importance sampling from the uniform law, with their standard errors.
+    """Return the moments by importance sampling from the uniform distribution, with their standard errors.
 
     The moments are the mean and the mean square of tr VᵀBV (centred) and the upper triangle of E[VVᵀ].
     """
@@ -58,7 +58,7 @@ def score_centre(d: int) -> float:
     return float(np.linalg.eigvalsh(target(d))[-2:].sum())
 
 
-def has_the_law(method: str, d: int, k: int, scale: float = 1.0, seed: int = 2) -> bool:
+def has_the_distribution(method: str, d: int, k: int, scale: float = 1.0, seed: int = 2) -> bool:
     """Compare independent chains with the reference: tr VᵀBV over the kept updates, VVᵀ at the last state."""
     draw = matrix_bingham(
         scale * target(d),
@@ -90,12 +90,12 @@ def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.mark.parametrize(("d", "k"), [(4, 2), pytest.param(6, 3, marks=pytest.mark.heavy)])
-def test_law(method: str, d: int, k: int) -> None:
-    assert has_the_law(method, d, k)
+def test_mechanism(method: str, d: int, k: int) -> None:
+    assert has_the_distribution(method, d, k)
 
 
 def test_a_scale_wrong_by_a_fifth_is_caught(method: str) -> None:
-    assert not has_the_law(method, 4, 2, scale=1.2)
+    assert not has_the_distribution(method, 4, 2, scale=1.2)
 
 
 @pytest.mark.parametrize("flawed", ["column", "hoff"])
@@ -103,7 +103,7 @@ def test_accepting_every_proposal_is_caught(flawed: str, monkeypatch: pytest.Mon
     for sampler in (gibbs, hoff):
         monkeypatch.setattr(sampler, "_log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
     monkeypatch.setattr(module, "BlockKernel", gibbs.ColumnKernel)
-    assert not has_the_law("hoff" if flawed == "hoff" else "block", 4, 2)
+    assert not has_the_distribution("hoff" if flawed == "hoff" else "block", 4, 2)
 
 
 def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         gibbs.PlaneKernel, "update", lambda self, states, generator: update(self, states, Doubled(generator))
     )
-    assert not has_the_law("block", 4, 2)
+    assert not has_the_distribution("block", 4, 2)
 
 
 @pytest.mark.parametrize("players", [2, 3, 8, 9])
@@ -131,10 +131,10 @@ def test_every_pair_is_turned_once(players: int) -> None:
     assert all(len({*first, *second}) == 2 * len(first) for first, second in rounds)
 
 
-def column_has_its_conditional_law(
+def column_has_its_conditional_distribution(
     concentration: float, *, factor: float = 1.0, typical: bool = True, seed: int = 3
 ) -> bool:
-    """Redraw a column many times given the same others, against a Bingham law on their complement.
+    """Redraw a column many times given the same others, against a Bingham distribution on their complement.
 
     The others are columns of a typical state (or of a uniform one). The reference writes B in a basis of the
     complement, which takes a decomposition but no argument about conditioned Gaussians.
@@ -163,17 +163,17 @@ def column_has_its_conditional_law(
     "concentration",
     [0.0, *(pytest.param(value, marks=pytest.mark.heavy) for value in (1e-300, 1.0, 1e6, 1e12)), 30.0],
 )
-def test_conditional_law_of_a_column(concentration: float, typical: bool) -> None:
-    assert column_has_its_conditional_law(concentration, typical=typical)
+def test_conditional_distribution_of_a_column(concentration: float, typical: bool) -> None:
+    assert column_has_its_conditional_distribution(concentration, typical=typical)
 
 
 @pytest.mark.parametrize("concentration", [30.0, 1e6])
-def test_a_wrong_conditional_law_is_caught(concentration: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not column_has_its_conditional_law(concentration, factor=1 + 4 * PERTURB)
+def test_a_wrong_conditional_distribution_is_caught(concentration: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not column_has_its_conditional_distribution(concentration, factor=1 + 4 * PERTURB)
     # The complement has d − k + 1 dimensions: the envelope of the whole space would be wrong there.
     honest = gibbs._log_acceptance
     monkeypatch.setattr(gibbs, "_log_acceptance", lambda quotient, dimension: honest(quotient, dimension + 2))
-    assert not column_has_its_conditional_law(concentration)
+    assert not column_has_its_conditional_distribution(concentration)
 
 
 @pytest.mark.parametrize("method", ["block", "hoff"])
@@ -202,16 +202,18 @@ def test_high_concentration_has_a_chi_square_score(spectrum: str) -> None:
     V = matrix_bingham(B, k, np.random.default_rng(5), chains=chains).diagnostics
     assert V is not None
     loss = 2 * (B[:k].sum() - V.traces[:, -1])
-    law = stats.chi2(k * (d - k))
-    assert stats.kstest(loss, law.cdf).pvalue > ALPHA
-    assert stats.kstest(1.3 * loss, law.cdf).pvalue < ALPHA
+    mechanism = stats.chi2(k * (d - k))
+    assert stats.kstest(loss, mechanism.cdf).pvalue > ALPHA
+    assert stats.kstest(1.3 * loss, mechanism.cdf).pvalue < ALPHA
 
 
 def test_square_draw_is_uniform() -> None:
     generator = np.random.default_rng(6)
     draws = np.array([matrix_bingham([9.0, 1.0, 0.0], 3, generator).components for _ in range(4000)])
-    law = stats.beta(0.5, 1.0)
-    assert min(stats.kstest(np.square(draws[:, i, j]), law.cdf).pvalue for i in range(3) for j in range(3)) > ALPHA
+    mechanism = stats.beta(0.5, 1.0)
+    assert (
+        min(stats.kstest(np.square(draws[:, i, j]), mechanism.cdf).pvalue for i in range(3) for j in range(3)) > ALPHA
+    )
     assert abs(np.linalg.det(draws).mean()) < 0.2
 
 

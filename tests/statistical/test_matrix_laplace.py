@@ -1,31 +1,31 @@
-"""The noise of matrix_laplace has the law it claims; a change of 5 % is caught.
+"""The noise of matrix_laplace has the mechanism it claims; a change of 5 % is caught.
 
-Here are independent Wisharts; the balanced law is in test_exact_noise.py.
+Here are independent Wisharts; the balanced mechanism is in test_exact_noise.py.
 """
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from eigenveil import Relation, RowBound, SecondMoments, release
-from eigenveil.mechanisms import LAWS
+from eigenveil import Adjacency, RowBound, SecondMoments, release
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
-from statistical.laws import chi_square_difference_cdf, folded, follows
+from statistical.mechanisms import chi_square_difference_cdf, folded, follows
 
 D = 200
 
 
-def make(relation="replace", epsilon=0.8, d=D, calibration="tight"):
-    return LAWS["matrix_laplace"](
-        epsilon=epsilon, n_features=d, n_components=1, relation=relation, calibration=calibration
+def make(adjacency="replace_one", epsilon=0.8, d=D, calibration="tight"):
+    return MECHANISMS["matrix_laplace"](
+        epsilon=epsilon, n_features=d, n_components=1, adjacency=adjacency, calibration=calibration
     )
 
 
 @pytest.fixture(scope="module")
 def noise():
-    law, generator = make(), seeded_generator(20261115)
-    return np.array([law.noise(generator) for _ in range(N // D)])
+    mechanism, generator = make(), seeded_generator(20261115)
+    return np.array([mechanism.noise(generator) for _ in range(N // D)])
 
 
 def diagonal(noise):
@@ -44,7 +44,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("part", CLAIMS)
-def test_noise_follows_its_law(noise, part):
+def test_noise_follows_its_distribution(noise, part):
     functional, degrees, scale = CLAIMS[part]
     assert follows(functional(noise), chi_square_difference_cdf(degrees, scale))
 
@@ -64,23 +64,23 @@ def test_repeated_noise_is_caught(noise):
 
 
 def test_one_feature_is_the_ordinary_laplace_mechanism():
-    law, generator = make(epsilon=2.0, d=1, calibration="balanced"), seeded_generator(7)
-    sample = [law.noise(generator)[0, 0] for _ in range(N // 40)]
-    law = scipy.stats.laplace(scale=0.5).cdf  # 1/epsilon: C is one number between 0 and n
-    assert follows(sample, law)
-    assert follows(np.abs(sample), folded(law))
-    assert not follows(np.abs(sample) * 1.2, folded(law))
+    mechanism, generator = make(epsilon=2.0, d=1, calibration="balanced"), seeded_generator(7)
+    sample = [mechanism.noise(generator)[0, 0] for _ in range(N // 40)]
+    mechanism = scipy.stats.laplace(scale=0.5).cdf  # 1/epsilon: C is one number between 0 and n
+    assert follows(sample, mechanism)
+    assert follows(np.abs(sample), folded(mechanism))
+    assert not follows(np.abs(sample) * 1.2, folded(mechanism))
 
 
-@pytest.mark.parametrize(("relation", "scale"), [("replace", 1.0), ("add_remove", 0.5 / 0.95)])
-def test_the_released_matrix_carries_that_noise(relation, scale):
+@pytest.mark.parametrize(("adjacency", "scale"), [("replace", 1.0), ("add_or_remove_one", 0.5 / 0.95)])
+def test_the_released_matrix_carries_that_noise(adjacency, scale):
     """Through `release`, from the secure generator, on the integer grid, minus the known data."""
     d, bound = 100, RowBound(3.0, bits=10)
     moments = SecondMoments(bound, d).update(np.eye(d))
-    law = make(relation, epsilon=1.0, d=d)
+    mechanism = make(adjacency, epsilon=1.0, d=d)
     sample = []
     for _ in range(300):
-        drawn = release(law, moments)
+        drawn = release(mechanism, moments)
         noisy = drawn.integers["matrix"] * drawn.unit["matrix"] / bound.unit_squared
         sample.append(np.diag(noisy - moments.gram) / bound.limit_squared)
     cdf = chi_square_difference_cdf(d + 1, scale)
@@ -90,8 +90,8 @@ def test_the_released_matrix_carries_that_noise(relation, scale):
 
 def test_the_private_count_is_discrete_laplace():
     moments = SecondMoments(RowBound(1.0), 1).update(np.ones((1000, 1)))
-    law = make(Relation.ADD_REMOVE, epsilon=1.0, d=1)
-    counts = [release(law, moments, generator=seeded_generator(seed)).n_rows for seed in range(3000)]
+    mechanism = make(Adjacency.ADD_OR_REMOVE_ONE, epsilon=1.0, d=1)
+    counts = [release(mechanism, moments, generator=seeded_generator(seed)).n_rows for seed in range(3000)]
     decay = np.exp(-1 / 20)  # a twentieth of epsilon
     values = np.arange(-60, 61)
     expected = (1 - decay) / (1 + decay) * decay ** np.abs(values)

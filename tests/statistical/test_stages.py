@@ -1,4 +1,4 @@
-"""The law of what leaves in stages: averages have the noise of one release, and a map is never a loss."""
+"""The mechanism of what leaves in stages: averages have the noise of one release, and a map is never a loss."""
 
 from fractions import Fraction
 
@@ -16,19 +16,21 @@ from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, EXACT_FACTOR, SIGMAS
 
 EPSILON, DELTA = 1.0, 1e-6
-LAW = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=150)
+MECHANISM = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=150)
 
 
 def averaged_noise(weight_error=1):
     """Return the noise beside the diagonal of an average of two looks, in units of one release."""
     grid = 4**16
     gram = np.zeros((150, 150), dtype=np.int64)
-    laws = [at_share(LAW, share) for share in (Fraction(1, 10), Fraction(9, 10))]
-    drawn = [(law, law.draw(gram, grid, 10, seeded_generator(seed))) for seed, law in enumerate(laws)]
+    mechanisms = [at_share(MECHANISM, share) for share in (Fraction(1, 10), Fraction(9, 10))]
+    drawn = [
+        (mechanism, mechanism.draw(gram, grid, 10, seeded_generator(seed))) for seed, mechanism in enumerate(mechanisms)
+    ]
     if weight_error != 1:
-        drawn[0] = (laws[0], {name: weight_error * value for name, value in drawn[0][1].items()})
+        drawn[0] = (mechanisms[0], {name: weight_error * value for name, value in drawn[0][1].items()})
     _, integers, divisor = averaged(drawn)
-    return integers["matrix"][np.triu_indices(150, 1)] / divisor / grid / LAW.off_diagonal_sd
+    return integers["matrix"][np.triu_indices(150, 1)] / divisor / grid / MECHANISM.off_diagonal_sd
 
 
 def fits_normal(noise):
@@ -39,7 +41,7 @@ def variance_fits(noise, sd=1.0):
     return abs(np.mean(np.square(noise / sd)) - 1) < SIGMAS * np.sqrt(2 / noise.size)
 
 
-def test_an_average_of_two_looks_has_the_law_of_one_release():
+def test_an_average_of_two_looks_has_the_distribution_of_one_release():
     noise = averaged_noise()
     assert fits_normal(noise)
     assert variance_fits(noise)
@@ -49,9 +51,9 @@ def test_an_average_of_two_looks_has_the_law_of_one_release():
 
 def test_the_noise_of_a_sum_is_that_of_its_portion():
     sums = SumsByNorm(RowBound(1.0), 1000)
-    portion, generator = Budget(LAW).take(Fraction(1, 20)), seeded_generator(3)
+    portion, generator = Budget(MECHANISM).take(Fraction(1, 20)), seeded_generator(3)
     noise = np.concatenate([gate.noisy_sum(sums, 1.0, portion, generator) for _ in range(20)])
-    sd = 2 * 2**32 / (LAW.total_mu() * np.sqrt(0.05))
+    sd = 2 * 2**32 / (MECHANISM.total_mu() * np.sqrt(0.05))
     assert fits_normal(noise / sd)
     assert variance_fits(noise, sd)
     assert not variance_fits(noise, EXACT_FACTOR * sd)
@@ -67,14 +69,14 @@ def test_the_noise_of_a_count_is_that_of_its_portion():
     ]
     below = 1 - np.reshape(beyond, (3, 600)).mean(axis=1)
     assert np.abs(below - scipy.stats.norm.cdf([-1, 0, 1])).max() < SIGMAS * 0.5 / np.sqrt(600)
-    assert sd == pytest.approx(1 / (LAW.total_mu() * 0.2), rel=1e-6)
+    assert sd == pytest.approx(1 / (MECHANISM.total_mu() * 0.2), rel=1e-6)
 
 
 def losses(rows, stages, repeats, k=3, epsilon=EPSILON):
     truth = rows.T @ rows / len(rows)
     best = np.linalg.eigvalsh(truth)[-k:].sum()
     found, mapped = [], []
-    options = {"epsilon": epsilon, "delta": DELTA, "rows": "clip", "center": False, "stages": stages}
+    options = {"epsilon": epsilon, "delta": DELTA, "statistic": "clipped", "center": False, "stages": stages}
     for seed in range(repeats):
         release = PrivatePCA(k, **options, random_state=seed).fit(rows).release_
         found.append(1 - np.trace(release.components @ truth @ release.components.T) / best)
@@ -121,13 +123,13 @@ def test_control_a_map_without_a_gate_loses(monkeypatch):
     assert two.mean() > 1.05 * one.mean() + 4 * np.hypot(one.std(), two.std()) / np.sqrt(60)
 
 
-def test_moments_are_looked_at_by_the_same_law():
+def test_moments_are_looked_at_by_the_same_distribution():
     moments = SecondMoments(RowBound(1.0), 150).update(np.eye(150))
-    law = at_share(LAW, Fraction(1, 10))
-    seen = gate.look(law, moments, seeded_generator(5))
+    mechanism = at_share(MECHANISM, Fraction(1, 10))
+    seen = gate.look(mechanism, moments, seeded_generator(5))
     noise = (seen.second_moment - np.eye(150) / 150)[np.triu_indices(150, 1)]
-    assert variance_fits(noise, law.off_diagonal_sd / 150)
-    assert not variance_fits(noise, EXACT_FACTOR * law.off_diagonal_sd / 150)
+    assert variance_fits(noise, mechanism.off_diagonal_sd / 150)
+    assert not variance_fits(noise, EXACT_FACTOR * mechanism.off_diagonal_sd / 150)
 
 
 @pytest.mark.heavy

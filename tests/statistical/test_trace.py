@@ -1,4 +1,4 @@
-"""The number more that `gaussian` releases: its law, what is read from it, and what the errors are then."""
+"""The number more that `gaussian` releases: its mechanism, what is read from it, and what the errors are then."""
 
 import math
 
@@ -8,14 +8,14 @@ import pytest
 import scipy.stats
 
 from contract.catalogue import some_moments
-from eigenveil import Relation, RowBound, SecondMoments, load_release, release
+from eigenveil import Adjacency, RowBound, SecondMoments, load_release, release
 from eigenveil.accounting.calibration import DISCRETE_SHARE
 from eigenveil.errors import EigenveilError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.additive import TYPICAL_VARIANCE, free_count_suffices
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import EXACT_FACTOR, SIGMAS
-from statistical.laws import follows
+from statistical.mechanisms import follows
 
 GRID = 4**16
 FREE, PAID = 5, 30  # widths where the number of rows is free, and where it is paid for
@@ -23,9 +23,9 @@ DRAWS = 2000
 """Enough to see a standard deviation that is wrong by EXACT_FACTOR."""
 
 
-def made(d=FREE, relation="replace", calibration="traced", **options):
-    known = {"epsilon": 1.0, "delta": 1e-6, "n_features": d, "relation": relation, "calibration": calibration}
-    return LAWS["gaussian"](**{**known, **options})
+def made(d=FREE, adjacency="replace_one", calibration="traced", **options):
+    known = {"epsilon": 1.0, "delta": 1e-6, "n_features": d, "adjacency": adjacency, "calibration": calibration}
+    return MECHANISMS["gaussian"](**{**known, **options})
 
 
 def some_gram(d, n_rows=60):
@@ -35,13 +35,13 @@ def some_gram(d, n_rows=60):
     return integers.T @ integers
 
 
-def drawn(law, size, n_rows=60, gram=None):
+def drawn(mechanism, size, n_rows=60, gram=None):
     """Return the noise in releases, in units of C."""
-    gram = some_gram(law.n_features) if gram is None else gram
+    gram = some_gram(mechanism.n_features) if gram is None else gram
     generator = seeded_generator(3)
     true = {"matrix": gram, "trace": np.trace(gram), "slack": n_rows * GRID - np.trace(gram), "count": n_rows}
-    draws = [law.draw(gram, GRID, n_rows, generator) for _ in range(size)]
-    units = law.units(GRID, 1 / GRID)
+    draws = [mechanism.draw(gram, GRID, n_rows, generator) for _ in range(size)]
+    units = mechanism.units(GRID, 1 / GRID)
     return {name: np.array([one[name] - true[name] for one in draws]) * units[name] for name in draws[0]}
 
 
@@ -59,70 +59,74 @@ def assert_variance(samples, variance):
 # What leaves.
 
 
-@pytest.mark.parametrize(("relation", "name"), [("replace", "trace"), ("add_remove", "slack")])
-def test_the_number_more_has_the_noise_of_the_diagonal(relation, name):
-    law = made(2, relation)
-    noise = drawn(law, DRAWS)
+@pytest.mark.parametrize(("adjacency", "name"), [("replace", "trace"), ("add_or_remove_one", "slack")])
+def test_the_number_more_has_the_noise_of_the_diagonal(adjacency, name):
+    mechanism = made(2, adjacency)
+    noise = drawn(mechanism, DRAWS)
     assert set(noise) == {"matrix", name}
-    scale = law.noise_scale()
+    scale = mechanism.noise_scale()
     assert follows(noise[name], scipy.stats.norm(scale=scale).cdf)
     assert_variance(noise[name], scale**2)
     for entry in (noise["matrix"][:, 0, 0], noise["matrix"][:, 1, 1], np.trace(noise["matrix"], axis1=1, axis2=2)):
         assert abs(np.corrcoef(noise[name], entry)[0, 1]) < SIGMAS / math.sqrt(DRAWS)
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("calibration", ["traced", "tight", "paper"])
 @pytest.mark.parametrize("d", [1, FREE, PAID])
-def test_every_number_that_leaves_is_counted(d, calibration, relation):
-    law = made(d, relation, calibration)
-    leaves = law.draw(some_gram(d), GRID, 60, seeded_generator(0))
+def test_every_number_that_leaves_is_counted(d, calibration, adjacency):
+    mechanism = made(d, adjacency, calibration)
+    leaves = mechanism.draw(some_gram(d), GRID, 60, seeded_generator(0))
     numbers = d * (d + 1) // 2 + sum(value.size for name, value in leaves.items() if name != "matrix")
-    assert law.n_numbers == numbers
-    private_count = relation is Relation.ADD_REMOVE
+    assert mechanism.n_numbers == numbers
+    private_count = adjacency is Adjacency.ADD_OR_REMOVE_ONE
     assert ("count" in leaves) == (private_count and (calibration != "traced" or d == PAID))
     assert ("trace" in leaves, "slack" in leaves) == (
         calibration == "traced" and not private_count, calibration == "traced" and private_count
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("d", [FREE, PAID])
-def test_what_is_spent_is_what_was_asked_for(d, relation):
+def test_what_is_spent_is_what_was_asked_for(d, adjacency):
     """In sixty digits: the worst change of all numbers together, in units of their noise, has delta and no more."""
     for epsilon in (0.05, 0.7, 1.0, 3.3):
-        law = made(d, relation, epsilon=epsilon)
+        mechanism = made(d, adjacency, epsilon=epsilon)
         with mpmath.workdps(60):
-            squares = mpmath.mpf(2 if relation is Relation.REPLACE else 1) / mpmath.mpf(law.noise_scale()) ** 2
-            if law.count_sd:
-                squares += 1 / mpmath.mpf(law.count_sd) ** 2
+            squares = (
+                mpmath.mpf(2 if adjacency is Adjacency.REPLACE_ONE else 1) / mpmath.mpf(mechanism.noise_scale()) ** 2
+            )
+            if mechanism.count_sd:
+                squares += 1 / mpmath.mpf(mechanism.count_sd) ** 2
             mu, at = mpmath.sqrt(squares), mpmath.mpf(repr(epsilon))
-            assert mu <= mpmath.mpf(law.total_mu()) * (1 + mpmath.mpf("1e-15"))
-            assert mu**2 / 2 <= mpmath.mpf(law.guarantee().rho)
+            assert mu <= mpmath.mpf(mechanism.total_mu()) * (1 + mpmath.mpf("1e-15"))
+            assert mu**2 / 2 <= mpmath.mpf(mechanism.guarantee().rho)
             delta = mpmath.ncdf(mu / 2 - at / mu) - mpmath.exp(at) * mpmath.ncdf(-mu / 2 - at / mu)
             allowed = mpmath.mpf("1e-6") * (1 - mpmath.mpf(str(DISCRETE_SHARE)))
             assert allowed * (1 - mpmath.mpf("1e-6")) <= delta <= allowed
-    assert (law.count_sd > 0) == (relation is Relation.ADD_REMOVE and d == PAID)
+    assert (mechanism.count_sd > 0) == (adjacency is Adjacency.ADD_OR_REMOVE_ONE and d == PAID)
 
 
 def test_the_whole_budget_goes_to_the_matrix_where_no_count_is_paid_for():
-    free, paid = (made(27, "add_remove", calibration).noise_scale() for calibration in ("traced", "tight"))
+    free, paid = (made(27, "add_or_remove_one", calibration).noise_scale() for calibration in ("traced", "tight"))
     assert paid / free == pytest.approx(math.sqrt(20 / 19))
-    assert made(28, "add_remove").noise_scale() == made(28, "add_remove", "tight").noise_scale()
+    assert made(28, "add_or_remove_one").noise_scale() == made(28, "add_or_remove_one", "tight").noise_scale()
     assert made().noise_scale() == made(calibration="tight").noise_scale()
 
 
 # What is read.
 
 
-@pytest.mark.parametrize(("d", "relation"), [(FREE, "replace"), (FREE, "add_remove"), (PAID, "add_remove")])
-def test_readings_are_those_of_least_squares(d, relation):
+@pytest.mark.parametrize(
+    ("d", "adjacency"), [(FREE, "replace"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
+)
+def test_readings_are_those_of_least_squares(d, adjacency):
     """All numbers that left, weighted by their noise, and no formula: the diagonal and the number of rows unknown."""
-    law = made(d, relation)
-    values = {name: value[0] for name, value in drawn(law, 1).items()}
+    mechanism = made(d, adjacency)
+    values = {name: value[0] for name, value in drawn(mechanism, 1).items()}
     told, unknown = [*np.diag(values["matrix"])], np.eye(d, d + 1)
-    sums, weights = [np.append(np.ones(d), 0.0)], [1 / law.noise_scale()] * (d + 1)
-    if relation == "replace":
+    sums, weights = [np.append(np.ones(d), 0.0)], [1 / mechanism.noise_scale()] * (d + 1)
+    if adjacency == "replace_one":
         told.append(values["trace"])
     else:
         told.append(values["slack"])
@@ -130,53 +134,55 @@ def test_readings_are_those_of_least_squares(d, relation):
         if d == PAID:
             told.append(values["count"])
             sums.append(np.eye(d + 1)[d])
-            weights.append(1 / law.count_sd)
+            weights.append(1 / mechanism.count_sd)
     design = np.vstack([unknown, *sums]) * np.array(weights)[:, None]
     best = np.linalg.lstsq(design, np.array(told) * weights, rcond=None)[0]
-    assert np.diag(law.second_moment(values, 1)) == pytest.approx(best[:d], rel=1e-9)
-    assert law.second_moment(values, 1)[0, 1] == values["matrix"][0, 1]
-    if relation == "replace":
-        assert law.estimated_rows(values) is None
+    assert np.diag(mechanism.second_moment(values, 1)) == pytest.approx(best[:d], rel=1e-9)
+    assert mechanism.second_moment(values, 1)[0, 1] == values["matrix"][0, 1]
+    if adjacency == "replace_one":
+        assert mechanism.estimated_rows(values) is None
     else:
-        assert law.estimated_rows(values) == pytest.approx(best[d], rel=1e-9)
+        assert mechanism.estimated_rows(values) == pytest.approx(best[d], rel=1e-9)
 
 
-@pytest.mark.parametrize(("d", "relation"), [(FREE, "replace"), (FREE, "add_remove"), (PAID, "add_remove")])
-def test_simulated_errors_have_the_variances_of_the_formulas(d, relation):
-    law, generator = made(d, relation), seeded_generator(4)
-    errors = [law.simulated_errors(generator) for _ in range(DRAWS)]
+@pytest.mark.parametrize(
+    ("d", "adjacency"), [(FREE, "replace"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
+)
+def test_simulated_errors_have_the_variances_of_the_formulas(d, adjacency):
+    mechanism, generator = made(d, adjacency), seeded_generator(4)
+    errors = [mechanism.simulated_errors(generator) for _ in range(DRAWS)]
     matrices = np.array([one for one, _ in errors])
-    sigma = law.noise_scale() ** 2
-    rest = {"trace": sigma, "slack": math.inf, "both": sigma + law.count_sd**2}  # of what else tells the trace
-    told = "trace" if relation == "replace" else "both" if law.count_sd else "slack"
+    sigma = mechanism.noise_scale() ** 2
+    rest = {"trace": sigma, "slack": math.inf, "both": sigma + mechanism.count_sd**2}  # of what else tells the trace
+    told = "trace" if adjacency == "replace_one" else "both" if mechanism.count_sd else "slack"
     trace = 1 / (1 / (d * sigma) + 1 / rest[told])
     assert_variance(np.trace(matrices, axis1=1, axis2=2), trace)
     # Isotropic beside the trace, which the diagonal shares evenly.
     assert_variance(matrices[:, 0, 1], sigma / 2)
     assert_variance((matrices[:, 0, 0] - matrices[:, 1, 1]) / math.sqrt(2), sigma)
     assert_variance(matrices[:, 0, 0], sigma * (1 - 1 / d) + trace / d**2)
-    if relation == "add_remove":
+    if adjacency == "add_or_remove_one":
         free = (d + 1) * sigma
-        expected = 1 / (1 / free + 1 / law.count_sd**2) if law.count_sd else free
+        expected = 1 / (1 / free + 1 / mechanism.count_sd**2) if mechanism.count_sd else free
         assert_variance(np.array([rows for _, rows in errors]), expected)
 
 
-def test_old_laws_read_as_they_did():
+def test_old_mechanisms_read_as_they_did():
     values = {"matrix": np.diag([3.0, 1.0, 1.0, 0.0, 2.0]), "count": np.array(7.0)}
-    for relation in Relation:
-        law = made(relation=relation, calibration="tight")
-        assert np.array_equal(law.second_moment(values, 7), values["matrix"] / 7)
-        assert law.estimated_rows(values) is None
-        assert not law.sharp_trace
+    for adjacency in Adjacency:
+        mechanism = made(adjacency=adjacency, calibration="tight")
+        assert np.array_equal(mechanism.second_moment(values, 7), values["matrix"] / 7)
+        assert mechanism.estimated_rows(values) is None
+        assert not mechanism.sharp_trace
     generator = seeded_generator(5)
-    noise = np.array([law.simulated_noise(generator) for _ in range(DRAWS)])
-    assert_variance(np.trace(noise, axis1=1, axis2=2), FREE * law.noise_scale() ** 2)
+    noise = np.array([mechanism.simulated_noise(generator) for _ in range(DRAWS)])
+    assert_variance(np.trace(noise, axis1=1, axis2=2), FREE * mechanism.noise_scale() ** 2)
 
 
 @pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
 def test_the_trace_is_what_shares_refer_to(tmp_path):
-    law, moments = made(epsilon=4.0), some_moments(n=500)
-    one = release(law, moments, generator=seeded_generator(1))
+    mechanism, moments = made(epsilon=4.0), some_moments(n=500)
+    one = release(mechanism, moments, generator=seeded_generator(1))
     loaded = load_release(one.save(tmp_path / "r.npz"))
     values = {name: value * 1.0 for name, value in one.integers.items()}
     trace = np.trace(values["matrix"])
@@ -189,39 +195,41 @@ def test_the_trace_is_what_shares_refer_to(tmp_path):
 
 @pytest.mark.parametrize("d", [FREE, PAID])
 def test_the_number_of_rows_is_a_function_of_what_left(d, tmp_path):
-    law, moments = made(d, "add_remove"), some_moments(d, n=900)
-    one = release(law, moments, generator=seeded_generator(1))
-    assert abs(one.n_rows - 900) < 8 * law.noise_scale() * math.sqrt(min(d + 1, 20))
+    mechanism, moments = made(d, "add_or_remove_one"), some_moments(d, n=900)
+    one = release(mechanism, moments, generator=seeded_generator(1))
+    assert abs(one.n_rows - 900) < 8 * mechanism.noise_scale() * math.sqrt(min(d + 1, 20))
     assert load_release(one.save(tmp_path / "r.npz")).n_rows == one.n_rows
     assert one.origin.n_rows is None
     empty = SecondMoments(RowBound(1.0), d)
-    counted = [release(law, empty, generator=seeded_generator(seed)).n_rows for seed in range(20)]
+    counted = [release(mechanism, empty, generator=seeded_generator(seed)).n_rows for seed in range(20)]
     assert min(counted) == 1
 
 
-def alike(law):
+def alike(mechanism):
     """A release of rows that are all alike: what is along them is the number of rows, whose error shows in full."""
     moments = SecondMoments(RowBound(1.0), 3).update(np.tile(np.eye(3)[0], (2000, 1)))
-    return lambda generator: release(law, moments, generator=generator)
+    return lambda generator: release(mechanism, moments, generator=generator)
 
 
 @pytest.mark.heavy
 def test_intervals_know_that_the_number_of_rows_is_noisy():
-    law, generator = made(3, "add_remove"), seeded_generator(2)
-    one = alike(law)(generator)
+    mechanism, generator = made(3, "add_or_remove_one"), seeded_generator(2)
+    one = alike(mechanism)(generator)
     simulated = np.array([one.error_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000
-    assert_variance(simulated, 3 * law.noise_scale() ** 2)  # 1 - 2v + (d + 1)v^2 at v = 1
+    assert_variance(simulated, 3 * mechanism.noise_scale() ** 2)  # 1 - 2v + (d + 1)v^2 at v = 1
     # The control: without it an interval would be too short.
-    assert_variance(np.array([one.noise_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000, law.noise_scale() ** 2)
+    assert_variance(
+        np.array([one.noise_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000, mechanism.noise_scale() ** 2
+    )
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "frobenius"])
 def test_errors_of_releases_are_as_simulated(name):
-    options = {"epsilon": 1.0, "n_features": 3, "relation": "add_remove"}
-    law = LAWS[name](**options, delta=1e-6 if LAWS[name].needs_delta else 0.0)
+    options = {"epsilon": 1.0, "n_features": 3, "adjacency": "add_or_remove_one"}
+    mechanism = MECHANISMS[name](**options, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0)
     generator = seeded_generator(2)
-    found = [alike(law)(generator) for _ in range(10_000)]
+    found = [alike(mechanism)(generator) for _ in range(10_000)]
     errors = np.array([one.scaled_matrix[0, 0] - 1 for one in found])
     simulated = np.array([found[0].error_draw(generator)[0, 0] for _ in range(10_000)])
     assert 0.8 < errors.var() / simulated.var() < 1.25  # six standard errors, for Laplace numbers too
@@ -232,17 +240,19 @@ def test_errors_of_releases_are_as_simulated(name):
 
 @pytest.mark.heavy
 def test_a_variance_is_better_told_by_the_free_number_below_28_features():
-    """The two sides of the crossing are errors of laws as they are drawn, not of the formulas."""
+    """The two sides of the crossing are errors of mechanisms as they are drawn, not of the formulas."""
 
-    def error(law):
+    def error(mechanism):
         generator, v = seeded_generator(6), float(TYPICAL_VARIANCE)
-        errors = np.array([noise[0, 0] - v * rows for noise, rows in map(law.simulated_errors, [generator] * DRAWS)])
-        return np.mean(errors**2) * law.total_mu() ** 2
+        errors = np.array(
+            [noise[0, 0] - v * rows for noise, rows in map(mechanism.simulated_errors, [generator] * DRAWS)]
+        )
+        return np.mean(errors**2) * mechanism.total_mu() ** 2
 
     room = SIGMAS * math.sqrt(2 / DRAWS)
-    paid = error(made(4, "add_remove", "tight"))
+    paid = error(made(4, "add_or_remove_one", "tight"))
     assert abs(paid / (20 / 19 + 20 / 16) - 1) < room
-    free = error(made(14, "add_remove"))
+    free = error(made(14, "add_or_remove_one"))
     assert abs(free / (1 / 2 + 15 / 16) - 1) < room
     assert [d for d in range(1, 60) if free_count_suffices(d)] == list(range(1, 28))
     assert 1 / 2 + 28 / 16 < 20 / 19 + 20 / 16 < 1 / 2 + 29 / 16
@@ -252,16 +262,16 @@ def test_a_variance_is_better_told_by_the_free_number_below_28_features():
 
 
 @pytest.mark.parametrize("name", ["laplace", "matrix_laplace", "frobenius", "eigenvector_sampling"])
-def test_a_count_that_cannot_be_drawn_is_refused_by_the_law_that_draws_it(name):
+def test_a_count_that_cannot_be_drawn_is_refused_by_the_mechanism_that_draws_it(name):
     for epsilon in (2.0**-50, 2.0**30):
-        law = LAWS[name](epsilon=epsilon, n_features=2, relation="add_remove")
+        mechanism = MECHANISMS[name](epsilon=epsilon, n_features=2, adjacency="add_or_remove_one")
         with pytest.raises(EigenveilError):
-            law.check_grid(GRID)
+            mechanism.check_grid(GRID)
         with pytest.raises(EigenveilError, match="private number of rows"):
-            law.check_count()
-    LAWS[name](epsilon=1.0, n_features=2, relation="add_remove").check_grid(GRID)
+            mechanism.check_count()
+    MECHANISMS[name](epsilon=1.0, n_features=2, adjacency="add_or_remove_one").check_grid(GRID)
 
 
-def test_the_count_of_a_gaussian_release_fits_int64_wherever_the_law_does():
-    law = made(PAID, "add_remove", epsilon=1e-3)
-    assert law.noise_reach == 40 * law.count_sd > 40 * 4 * law.noise_scale()
+def test_the_count_of_a_gaussian_release_fits_int64_wherever_the_mechanism_does():
+    mechanism = made(PAID, "add_or_remove_one", epsilon=1e-3)
+    assert mechanism.noise_reach == 40 * mechanism.count_sd > 40 * 4 * mechanism.noise_scale()

@@ -1,4 +1,4 @@
-"""Variances along released directions: constants by the law, intervals by coverage, with controls that fail."""
+"""Variances along released directions: constants by the mechanism, intervals by coverage, with controls that fail."""
 
 import math
 import warnings
@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess import shrink, sorted_eigh
 from eigenveil.postprocess.above_noise import edge_quantile
@@ -20,8 +20,8 @@ UNIT = 2.0**-32
 K = 3
 
 
-def law_of(name, d, **options):
-    return LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=d, **options)
+def mechanism_of(name, d, **options):
+    return MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=d, **options)
 
 
 def spectrum(name, d):
@@ -33,24 +33,30 @@ def spectrum(name, d):
     return values / values.sum()
 
 
-def released(law, mean, noise, n, rule=None):
+def released(mechanism, mean, noise, n, rule=None):
     """The release of a mean over n rows, with this noise on the sum."""
     rule = RowRule(1.0) if rule is None else rule
     matrix = n * mean + noise * rule.reach_squared
-    origin = Origin(law=law.name, parameters=law.parameters(), rows=rule, n_rows=n, request=ComponentsRequest(K))
-    return Release({"matrix": np.rint(matrix / UNIT).astype(np.int64)}, {"matrix": UNIT}, law.guarantee(), origin)
+    origin = Origin(
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        row_rule=rule,
+        n_rows=n,
+        request=ComponentsRequest(K),
+    )
+    return Release({"matrix": np.rint(matrix / UNIT).astype(np.int64)}, {"matrix": UNIT}, mechanism.guarantee(), origin)
 
 
 def found(name, shape, d, size, repeats):
     """Errors of the estimates, half widths of the intervals, whether they held, and whether naive ones did."""
-    law, rng = law_of(name, d), np.random.default_rng([d, repeats])
+    mechanism, rng = mechanism_of(name, d), np.random.default_rng([d, repeats])
     truth, n = np.diag(spectrum(shape, d)), round(size * d)
     told = []
     for _ in range(repeats):
-        release = released(law, truth, law.simulated_noise(rng), n)
+        release = released(mechanism, truth, mechanism.simulated_noise(rng), n)
         directions = release._leading[1][:K]
         along = np.einsum("ki,ij,kj->k", directions, truth, directions)
-        read = release.variances_by_law(K).first(K)
+        read = release.variances_by_distribution(K).first(K)
         true = np.append(along, along.sum())
         ends = np.vstack([read.interval, read.total_interval[-1:]])
         estimate = ends.mean(axis=1)  # of intervals that end neither at 0 nor at the total
@@ -76,18 +82,22 @@ FACTS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "d", "relation"),
+    ("name", "options", "d", "adjacency"),
     [
-        # Under the other relation the laws by default.
-        pytest.param(*one, relation, marks=pytest.mark.heavy if relation == "add_remove" and place > 3 else ())
-        for relation in ("replace", "add_remove")
+        # Under the other relation the mechanisms by default.
+        pytest.param(*one, adjacency, marks=pytest.mark.heavy if adjacency == "add_or_remove_one" and place > 3 else ())
+        for adjacency in ("replace_one", "add_or_remove_one")
         for place, one in enumerate(FACTS)
     ],
 )
-def test_the_facts_of_a_law_are_the_moments_of_its_noise(name, options, d, relation):
-    law, rng, draws = law_of(name, d, relation=relation, **options), np.random.default_rng(1), 1500 if d < 9 else 600
-    facts = law.noise_facts()
-    errors = [law.simulated_errors(rng) for _ in range(draws)]
+def test_the_facts_of_a_mechanism_are_the_moments_of_its_noise(name, options, d, adjacency):
+    mechanism, rng, draws = (
+        mechanism_of(name, d, adjacency=adjacency, **options),
+        np.random.default_rng(1),
+        1500 if d < 9 else 600,
+    )
+    facts = mechanism.noise_facts()
+    errors = [mechanism.simulated_errors(rng) for _ in range(draws)]
     traces, counts = np.array([np.trace(noise) for noise, _ in errors]), np.array([count for _, count in errors])
     beside = np.mean([np.mean(noise[np.triu_indices(d, 1)] ** 2) for noise, _ in errors])
     along = np.mean([np.mean(np.diag(noise) ** 2) for noise, _ in errors])
@@ -105,9 +115,9 @@ def test_the_facts_of_a_law_are_the_moments_of_its_noise(name, options, d, relat
 
 def test_noise_that_is_another_in_every_basis_is_simulated_along_directions():
     for name, options in (("laplace", {}), ("mod_sulq", {}), ("gaussian", {"calibration": "paper"})):
-        law = law_of(name, 3, **options)
-        release = released(law, np.eye(3) / 3, np.zeros((3, 3)), 1000)
-        assert law.noise_facts().diagonal_extra != 0
+        mechanism = mechanism_of(name, 3, **options)
+        release = released(mechanism, np.eye(3) / 3, np.zeros((3, 3)), 1000)
+        assert mechanism.noise_facts().diagonal_extra != 0
         assert release.noise_facts is None
         assert release.explained_variance_interval_kind == ("approximate",) * K
 
@@ -115,13 +125,15 @@ def test_noise_that_is_another_in_every_basis_is_simulated_along_directions():
 def centred_and_scaled():
     """A release with a constant in the rows, asked for in the units of unlike features."""
     d, n, rng = 4, 200, np.random.default_rng(3)
-    law = law_of("matrix_laplace", d + 1)
+    mechanism = mechanism_of("matrix_laplace", d + 1)
     rule = RowRule(2.0, scale=(1.0, 0.5, 2.0, 1.5), constant=1.0)
     rows = rng.normal(size=(n, d)) * 0.2 + [0.5, -0.4, 0.3, 0.2]
     bordered = np.hstack([rows, np.full((n, 1), rule.constant_value)])
-    made = released(law, bordered.T @ bordered / n, np.zeros((d + 1, d + 1)), n, rule)
+    made = released(mechanism, bordered.T @ bordered / n, np.zeros((d + 1, d + 1)), n, rule)
     request = ComponentsRequest(K, own_units=True)
-    origin = Origin(law=law.name, parameters=law.parameters(), rows=rule, n_rows=n, request=request)
+    origin = Origin(
+        mechanism=mechanism.name, parameters=mechanism.parameters(), row_rule=rule, n_rows=n, request=request
+    )
     return Release(made.integers, made.unit, made.guarantee, origin)
 
 
@@ -145,11 +157,17 @@ UNLIKE = np.array([1.0, 1.0, 1.0, 100.0])
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-@pytest.mark.parametrize(("law", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("laplace", 0.0)])
+@pytest.mark.parametrize(("mechanism", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("laplace", 0.0)])
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.heavy), 4])
-def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(law, delta, d):
+def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(mechanism, delta, d):
     """Most of it is on one entry: one number for all of them was 60 times too small for the trace."""
-    options = {"law": law, "delta": delta, "bounds": (-UNLIKE[-d:], UNLIKE[-d:]), "stages": 1, "random_state": 0}
+    options = {
+        "mechanism": mechanism,
+        "delta": delta,
+        "bounds": (-UNLIKE[-d:], UNLIKE[-d:]),
+        "stages": 1,
+        "random_state": 0,
+    }
     release = PrivatePCA(1, **options).fit(np.zeros((400, d))).release_
     rng = np.random.default_rng(7)
     draws = np.stack([release.noise_draw(rng) for _ in range(1500)])
@@ -197,15 +215,17 @@ def test_intervals_of_correlations_hold_where_the_noise_hides_how_much_features_
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_nothing_is_told_of_errors_where_the_number_of_rows_is_hidden():
     rng = np.random.default_rng(9)
-    X, persons = rng.normal(size=(270, 3)) * 0.3, np.repeat(np.arange(90), 3)
-    pooled = PrivatePCA(2, epsilon=0.3, norm_bound=3.0, weight="rows", random_state=0)
-    release = pooled.fit(X, person=persons).release_
+    X, privacy_units = rng.normal(size=(270, 3)) * 0.3, np.repeat(np.arange(90), 3)
+    pooled = PrivatePCA(2, epsilon=0.3, norm_bound=3.0, unit_weight="by_rows", random_state=0)
+    release = pooled.fit(X, privacy_unit=privacy_units).release_
     assert release.rows_hidden
     assert release.explained_variance_interval is release.entry_interval() is release.location_interval() is None
     assert np.isinf(release.regress(0).coef_interval).all()
     with pytest.raises(AttributeError, match="number of rows"):
         pooled.explained_variance_interval_  # noqa: B018
-    told = PrivatePCA(2, epsilon=30.0, norm_bound=3.0, weight="rows", random_state=0).fit(X, person=persons)
+    told = PrivatePCA(2, epsilon=30.0, norm_bound=3.0, unit_weight="by_rows", random_state=0).fit(
+        X, privacy_unit=privacy_units
+    )
     assert not told.release_.rows_hidden
     assert np.isfinite(told.explained_variance_interval_).all()
 
@@ -241,9 +261,9 @@ def test_intervals_hold_in_every_cell(name, shape, d, repeats, size):
 
 
 def test_near_ties_are_told_together_as_well_as_far_ones():
-    law = law_of("gaussian", 4)
-    n, sd = 1000, law.noise_scale() / 1000
-    release = released(law, np.diag([1.0, 1.0 - 1e-6 * sd, 0.1, 0.0]), np.zeros((4, 4)), n)
+    mechanism = mechanism_of("gaussian", 4)
+    n, sd = 1000, mechanism.noise_scale() / 1000
+    release = released(mechanism, np.diag([1.0, 1.0 - 1e-6 * sd, 0.1, 0.0]), np.zeros((4, 4)), n)
     read = release.leading_variances(2)
     assert np.abs(read.estimate - 1.0).max() < sd  # not pushed apart by 1/gap
     assert np.diff(read.total_interval[-1])[0] < 8 * sd
@@ -255,13 +275,13 @@ def test_near_ties_are_told_together_as_well_as_far_ones():
 
 @pytest.mark.parametrize(("name", "d"), [("gaussian", 40), ("matrix_laplace", 40)])
 def test_the_edge_in_closed_form_is_passed_once_in_twenty_times_at_most(name, d):
-    law, rng, draws = law_of(name, d), np.random.default_rng(5), 250
-    facts = law.noise_facts()
+    mechanism, rng, draws = mechanism_of(name, d), np.random.default_rng(5), 250
+    facts = mechanism.noise_facts()
     sizes = {d: facts.excess, d // 2: facts.excess / 2}
     for size, excess in sizes.items():
         tops = []
         for _ in range(draws):
-            ends = np.linalg.eigvalsh(law.simulated_noise(rng)[:size, :size])
+            ends = np.linalg.eigvalsh(mechanism.simulated_noise(rng)[:size, :size])
             tops += [ends[-1], -ends[0]]
         edge = edge_quantile(size, facts.off_variance, excess)
         assert 0.005 < np.mean(np.array(tops) > edge) < 0.065
@@ -279,13 +299,13 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
         release = pca.release_
         old += release._leading[0][0] >= 2.4 * release.noise_sd * 2
     assert unnoticed <= 2
-    assert old > unnoticed + 4 or delta > 0  # the control: one constant for all laws let more pass
+    assert old > unnoticed + 4 or delta > 0  # the control: one constant for all mechanisms let more pass
 
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_wide_noise_that_is_not_alike_is_known_from_few_draws(monkeypatch):
-    """39 draws by the law took a minute and a half at 3,000 features."""
+    """39 draws by the mechanism took a minute and a half at 3,000 features."""
     from eigenveil.releases import spectrum as noise_reading
 
     monkeypatch.setattr(noise_reading, "_SIMULATED", 10)
@@ -325,11 +345,11 @@ def test_of_noise_that_is_not_alike_hardly_anything_is_found(standardize):
 
 
 def test_points_that_stand_for_a_spectrum_tell_the_same(monkeypatch):
-    law, rng = law_of("gaussian", 120), np.random.default_rng(7)
-    release = released(law, np.diag(spectrum("steep", 120)), law.simulated_noise(rng), 1200)
-    whole = release.variances_by_law(2).first(2)
+    mechanism, rng = mechanism_of("gaussian", 120), np.random.default_rng(7)
+    release = released(mechanism, np.diag(spectrum("steep", 120)), mechanism.simulated_noise(rng), 1200)
+    whole = release.variances_by_distribution(2).first(2)
     monkeypatch.setattr("eigenveil.releases.spectrum._WIDE", 100)
-    few = release.variances_by_law(2)
+    few = release.variances_by_distribution(2)
     np.testing.assert_allclose(few.interval, whole.interval, rtol=0.02)
     np.testing.assert_allclose(few.total_interval, whole.total_interval[:2], rtol=0.02)
 
@@ -338,12 +358,12 @@ def test_points_that_stand_for_a_spectrum_tell_the_same(monkeypatch):
 def test_a_thinned_spectrum_shrinks_as_the_whole_one(name, monkeypatch):
     monkeypatch.setattr("eigenveil.postprocess.thinning.SIZE", 60)
     d, n = 150, 4500
-    law, rng = law_of(name, d), np.random.default_rng(8)
-    truth, facts = np.diag(spectrum("steep", d)), law.noise_facts()
-    matrix = truth + law.simulated_noise(rng) / n
+    mechanism, rng = mechanism_of(name, d), np.random.default_rng(8)
+    truth, facts = np.diag(spectrum("steep", d)), mechanism.noise_facts()
+    matrix = truth + mechanism.simulated_noise(rng) / n
     system = sorted_eigh(matrix)
     wide = shrink_wide(*system, facts.off_variance / n**2, facts.excess, keep_trace=True)
-    plain = shrink(matrix, lambda g: law.simulated_noise(g) / n, system, keep_trace=True)
+    plain = shrink(matrix, lambda g: mechanism.simulated_noise(g) / n, system, keep_trace=True)
     errors = [np.linalg.norm(one - truth) for one in (matrix, plain.covariance, wide.covariance)]
     assert errors[2] < 1.2 * errors[1] < 0.5 * errors[0]
     assert np.trace(wide.covariance) == pytest.approx(np.trace(matrix))

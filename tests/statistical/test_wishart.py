@@ -1,4 +1,4 @@
-"""The law of the Wishart sampler, and controls that the same checks must reject."""
+"""The mechanism of the Wishart sampler, and controls that the same checks must reject."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from statistical.constants import ALPHA, PERTURB
 D, DEGREES, SCALE = 4, 5.5, 0.7
 DRAWS = 40_000
 
-Law = Callable[[np.ndarray], bool]
+Mechanism = Callable[[np.ndarray], bool]
 
 
 def draws(scale: float = SCALE, degrees: float = DEGREES, seed: int = 1) -> np.ndarray:
@@ -36,8 +36,8 @@ def quadratic_form_is_chi_square(W: np.ndarray) -> bool:
 def inverse_form_is_chi_square(W: np.ndarray) -> bool:
     """Whether 1/(scale·(W⁻¹)_ii) is chi-square with degrees − d + 1, for every i: it sees the whole matrix."""
     diagonals = np.diagonal(np.linalg.inv(W), axis1=1, axis2=2)
-    law = stats.chi2(DEGREES - D + 1)
-    return all(stats.kstest(1 / (SCALE * diagonals[:, i]), law.cdf).pvalue > ALPHA / D for i in range(D))
+    mechanism = stats.chi2(DEGREES - D + 1)
+    return all(stats.kstest(1 / (SCALE * diagonals[:, i]), mechanism.cdf).pvalue > ALPHA / D for i in range(D))
 
 
 def log_determinant_has_its_mean(W: np.ndarray) -> bool:
@@ -59,7 +59,7 @@ def entries_have_their_moments(W: np.ndarray) -> bool:
     return bool(np.abs(z).max() < limit and np.abs(z_squares).max() < limit)
 
 
-LAWS: list[Law] = [
+MECHANISMS: list[Mechanism] = [
     trace_is_chi_square,
     quadratic_form_is_chi_square,
     log_determinant_has_its_mean,
@@ -77,14 +77,14 @@ def rescaled() -> np.ndarray:
     return draws(scale=(1 + PERTURB) * SCALE)
 
 
-@pytest.mark.parametrize("law", [*LAWS, inverse_form_is_chi_square])
-def test_law(law: Law, honest: np.ndarray) -> None:
-    assert law(honest)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, inverse_form_is_chi_square])
+def test_mechanism(mechanism: Mechanism, honest: np.ndarray) -> None:
+    assert mechanism(honest)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_scale_wrong_by_five_percent_is_caught(law: Law, rescaled: np.ndarray) -> None:
-    assert not law(rescaled)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_scale_wrong_by_five_percent_is_caught(mechanism: Mechanism, rescaled: np.ndarray) -> None:
+    assert not mechanism(rescaled)
 
 
 def test_equal_diagonal_degrees_are_caught() -> None:

@@ -5,25 +5,25 @@ import pytest
 
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess import n_above_noise, sorted_eigh
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
-# Given one simulation of 199 draws the probability is of the law Beta(20, 180), of mean 0.1 and sd 0.021; so 300
+# Given one simulation of 199 draws the probability is of the mechanism Beta(20, 180), of mean 0.1 and sd 0.021; so 300
 # answers are 30 on average with an sd of 8.3, and twice as many are 3.6 of these away.
 MOST = 60
 
 
 def answers(name, spikes, shrunk=1.0):
     """Return the answers for fresh noise on a matrix of these eigenvalues; the noise simulated may be made smaller."""
-    law = LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=D)
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=D)
     rng = np.random.default_rng(8)
-    simulated = [shrunk * law.simulated_noise(rng) for _ in range(DRAWS)]
-    truth = np.diag(np.array([*spikes, *[0.0] * (D - len(spikes))]) * law.off_diagonal_sd)
+    simulated = [shrunk * mechanism.simulated_noise(rng) for _ in range(DRAWS)]
+    truth = np.diag(np.array([*spikes, *[0.0] * (D - len(spikes))]) * mechanism.off_diagonal_sd)
     found = []
     for _ in range(REPEATS):
-        values, rows = sorted_eigh(truth + law.simulated_noise(rng))
+        values, rows = sorted_eigh(truth + mechanism.simulated_noise(rng))
         again = iter(simulated)
         found.append(n_above_noise(values, rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS))
     return np.array(found)
@@ -57,7 +57,8 @@ def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_p
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # "swamps", where nothing is correlated
 @pytest.mark.parametrize(
-    "options", [pytest.param({"rows": "clip", "bounds": (-1.0, 1.0)}, marks=pytest.mark.heavy), {"rows": "signs"}]
+    "options",
+    [pytest.param({"statistic": "clipped", "bounds": (-1.0, 1.0)}, marks=pytest.mark.heavy), {"statistic": "kendall"}],
 )
 def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
     # With noise far above what 20,000 rows are correlated by chance.
@@ -77,9 +78,9 @@ def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
 
 
 def test_what_cannot_be_is_refused_before_it_is_paid_for():
-    for law in ("ppca", "eigenvector_sampling"):
+    for mechanism in ("ppca", "eigenvector_sampling"):
         with pytest.raises(InvalidParameterError, match="number"):
-            PrivatePCA("above_noise", law=law, norm_bound=1.0).plan(4)
+            PrivatePCA("above_noise", mechanism=mechanism, norm_bound=1.0).plan(4)
     with pytest.raises(InvalidParameterError, match="above_noise"):
         PrivatePCA("mle", norm_bound=1.0).plan(4)
     with pytest.raises(InvalidParameterError, match="draws"):

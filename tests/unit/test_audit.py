@@ -15,9 +15,9 @@ import scipy.stats
 import typer
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, Relation
+from eigenveil import Guarantee, Adjacency
 from eigenveil.accounting.calibration import gaussian_epsilon, implied_epsilon
-from eigenveil.audit import AuditReport, EstimatorSubject, LawSubject, Neighbours, audit, epsilon_lower_bound
+from eigenveil.audit import AuditReport, EstimatorSubject, MechanismSubject, Neighbours, audit, epsilon_lower_bound
 from eigenveil.audit.lower_bound import Event, evaluate
 from eigenveil.audit.neighbours import (
     added_row_neighbours,
@@ -27,19 +27,19 @@ from eigenveil.audit.neighbours import (
     tied_neighbours,
 )
 from eigenveil.audit.run import Checkpoint
-from eigenveil.audit.subjects import guarantee_claims, law_claims, names, subject_for
+from eigenveil.audit.subjects import guarantee_claims, mechanism_claims, names, subject_for
 from eigenveil.cli.audit import VIOLATION_EXIT_CODE
 from eigenveil.cli.audit import audit as audit_command
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.mechanisms import LAWS, AdditiveLaw
+from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
 from eigenveil.mechanisms.local.double_cap import DoubleCap
 from helpers import refused, start_child
 
 # The core.
 
 
-def test_clopper_pearson_agrees_with_the_binomial_law():
+def test_clopper_pearson_agrees_with_the_binomial_distribution():
     event = Event(0.5, True, 0)
     first, second = np.repeat([1.0, 0.0], [30, 70]), np.repeat([1.0, 0.0], [4, 96])
     bound = evaluate(event, first, second, delta=0.01, confidence=0.9)
@@ -76,7 +76,7 @@ def test_choosing_and_evaluating_on_the_same_draws_would_be_wrong():
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_it_is_tight_on_the_laplace_law(epsilon):
+def test_it_is_tight_on_the_laplace_distribution(epsilon):
     generator = np.random.default_rng(1)
     first = generator.laplace(0, 1 / epsilon, 100_000)
     second = generator.laplace(1, 1 / epsilon, 100_000)
@@ -127,9 +127,9 @@ def test_a_claim_at_another_delta_is_that_of_randomized_response():
 
 
 def test_the_gaussian_is_compared_with_its_own_curve():
-    law = LAWS["gaussian"](epsilon=1.0, delta=1e-6, n_features=3)
-    claimed = law_claims(law, 0.01)["guarantee"]
-    assert claimed == pytest.approx(gaussian_epsilon(law.total_mu(), 0.01), rel=0.02)
+    mechanism = MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=3)
+    claimed = mechanism_claims(mechanism, 0.01)["guarantee"]
+    assert claimed == pytest.approx(gaussian_epsilon(mechanism.total_mu(), 0.01), rel=0.02)
     assert claimed < implied_epsilon(1.0, 1e-6, 0.01)
 
 
@@ -139,8 +139,8 @@ def test_a_published_claim_is_told_apart():
 
 
 def test_wishart_claims_fall_with_delta():
-    law = LAWS["wishart"](epsilon=1.0, delta=1e-6, n_features=2)
-    at = [law_claims(law, delta)["guarantee"] for delta in (1e-6, 1e-4, 1e-2)]
+    mechanism = MECHANISMS["wishart"](epsilon=1.0, delta=1e-6, n_features=2)
+    at = [mechanism_claims(mechanism, delta)["guarantee"] for delta in (1e-6, 1e-4, 1e-2)]
     assert at[0] <= 1.0
     assert at == sorted(at, reverse=True)
     assert at[2] < 0.5
@@ -149,28 +149,28 @@ def test_wishart_claims_fall_with_delta():
 # Neighbours.
 
 
-def all_neighbours(d, relation):
-    known = one_row_neighbours(d) if relation is Relation.REPLACE else added_row_neighbours(d, 3)
-    sampled = tied_neighbours(d, 0.5, relation) if d > 1 else []
-    fine = [last_bit_neighbours(d, relation, 16, shift, n_rows) for shift, n_rows in ((0, 3), (12, 40))]
-    return known + sampled + fine + random_neighbours(d, relation, 20, np.random.default_rng(0))
+def all_neighbours(d, adjacency):
+    known = one_row_neighbours(d) if adjacency is Adjacency.REPLACE_ONE else added_row_neighbours(d, 3)
+    sampled = tied_neighbours(d, 0.5, adjacency) if d > 1 else []
+    fine = [last_bit_neighbours(d, adjacency, 16, shift, n_rows) for shift, n_rows in ((0, 3), (12, 40))]
+    return known + sampled + fine + random_neighbours(d, adjacency, 20, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_neighbours_differ_in_one_row(d, relation):
-    for data in all_neighbours(d, relation):
+def test_neighbours_differ_in_one_row(d, adjacency):
+    for data in all_neighbours(d, adjacency):
         assert max(np.linalg.norm(rows, axis=1).max(initial=0) for rows in (data.first, data.second)) <= 1 + 1e-12
         left = list(map(tuple, data.first))
         added = [row for row in map(tuple, data.second) if not (row in left and (left.remove(row) or True))]
         assert len(added) <= 1, data.name
-        assert len(left) == (len(added) if relation is Relation.REPLACE else 0), data.name
+        assert len(left) == (len(added) if adjacency is Adjacency.REPLACE_ONE else 0), data.name
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
-def test_made_up_rows_keep_the_bound_in_integers(d, relation):
-    for data in all_neighbours(d, relation):
+def test_made_up_rows_keep_the_bound_in_integers(d, adjacency):
+    for data in all_neighbours(d, adjacency):
         for side in (0, 1):
             integers = data.integer_rows(side, 16)
             assert np.array_equal(integers, np.rint(integers))
@@ -186,7 +186,7 @@ def test_rows_beyond_the_bound_are_refused(row):
 
 
 def test_the_tied_neighbours_are_those_of_the_design():
-    data = tied_neighbours(3, 0.5, Relation.REPLACE)[1]
+    data = tied_neighbours(3, 0.5, Adjacency.REPLACE_ONE)[1]
     C, other = (rows.T @ rows for rows in (data.first, data.second))
     T = C[1, 1]
     assert np.array_equal(C, np.diag([T + 1, T, 0]))
@@ -279,25 +279,27 @@ def test_a_checkpoint_of_another_audit_is_refused(tmp_path):
 
 
 def test_two_workers_find_what_one_finds():
-    law = LAWS["frobenius"](epsilon=1.0, n_features=2)
-    subject, options = LawSubject(law, n_random=0), {"draws": 60, "block": 20, "seed": 5}
+    mechanism = MECHANISMS["frobenius"](epsilon=1.0, n_features=2)
+    subject, options = MechanismSubject(mechanism, n_random=0), {"draws": 60, "block": 20, "seed": 5}
     assert audit(subject, workers=2, **options) == audit(subject, **options)
 
 
 def test_extra_pairs_are_searched_with_draws_of_their_own():
-    law, seen = LAWS["laplace"](epsilon=1.0, n_features=2), []
+    mechanism, seen = MECHANISMS["laplace"](epsilon=1.0, n_features=2), []
     options = {"draws": 160, "seed": 2, "progress": lambda done, total: seen.append((done, total))}
-    plain = audit(LawSubject(law, last_bits=False), **options)
+    plain = audit(MechanismSubject(mechanism, last_bits=False), **options)
     totals = [seen[-1][1]]
-    both = audit(LawSubject(law), **options)
+    both = audit(MechanismSubject(mechanism), **options)
     totals.append(seen[-1][1])
     assert seen[-1][0] == seen[-1][1]
-    extra = sum(pair.extra for pair in LawSubject(law).neighbours())
+    extra = sum(pair.extra for pair in MechanismSubject(mechanism).neighbours())
     assert extra > 0
     assert totals == [320, 320 + extra * 2 * 10]  # two sides, and a quarter of the quarter on each
     # The draws of the other pairs are the same ones, and so is what they show.
     assert (both.epsilon_lower, both.neighbours, both.counts) == (plain.epsilon_lower, plain.neighbours, plain.counts)
-    alone = audit(LawSubject(law), neighbours=LawSubject(law).neighbours()[-1:], draws=40, seed=2)
+    alone = audit(
+        MechanismSubject(mechanism), neighbours=MechanismSubject(mechanism).neighbours()[-1:], draws=40, seed=2
+    )
     assert alone.draws == (20, 20)
 
 
@@ -332,7 +334,7 @@ def test_names_become_subjects():
     parameters = {"epsilon": 1.0, "n_features": 2}
     assert subject_for("laplace", parameters).name == "laplace"
     assert subject_for("local:one_bit", parameters).name == "local:one_bit"
-    assert set(LAWS) < set(names())
+    assert set(MECHANISMS) < set(names())
 
 
 def test_a_report_without_a_likelihood_is_audited_by_what_a_server_reads_off_it(monkeypatch):
@@ -342,11 +344,11 @@ def test_a_report_without_a_likelihood_is_audited_by_what_a_server_reads_off_it(
     assert report.epsilon_lower > 0.5
 
 
-# Laws of one's own, and estimators that this package has never heard of.
+# Mechanisms of one's own, and estimators that this package has never heard of.
 
 
-class Uniform(AdditiveLaw):
-    """Uniform noise on every entry of the upper triangle: a law that is in no table."""
+class Uniform(AdditiveMechanism):
+    """Uniform noise on every entry of the upper triangle: a mechanism that is in no table."""
 
     name = "uniform_of_a_test"
     needs_delta = True
@@ -369,7 +371,7 @@ class Uniform(AdditiveLaw):
         return self.noise_scale()
 
     def guarantee(self):
-        return Guarantee(0.0, self.delta, self.relation, Numerics.IDEALIZED)
+        return Guarantee(0.0, self.delta, self.adjacency, Numerics.IDEALIZED)
 
     def noise(self, generator, grid=1.0):
         drawn = np.triu(generator.random((self.n_features, self.n_features)) - 0.5) * self.noise_scale() * grid
@@ -387,15 +389,15 @@ class Leaking(UniformWithDensity):
 
 
 @pytest.mark.parametrize("kind", [Uniform, UniformWithDensity])
-def test_a_law_of_ones_own_is_audited_from_the_object_alone(kind):
+def test_a_mechanism_of_ones_own_is_audited_from_the_object_alone(kind):
     assert kind.name not in names()
-    law = kind(epsilon=1.0, delta=0.2, n_features=2)
-    report = audit(law, delta=0.2, draws=800, confidence=1 - 1e-9, seed=1)
-    assert (report.name, report.claimed, report.verdict) == (law.name, 0.0, "consistent")
+    mechanism = kind(epsilon=1.0, delta=0.2, n_features=2)
+    report = audit(mechanism, delta=0.2, draws=800, confidence=1 - 1e-9, seed=1)
+    assert (report.name, report.claimed, report.verdict) == (mechanism.name, 0.0, "consistent")
     assert report.parameters["class"].endswith(kind.__name__)
 
 
-def test_a_law_of_ones_own_that_leaks_is_caught():
+def test_a_mechanism_of_ones_own_that_leaks_is_caught():
     report = audit(Leaking(epsilon=1.0, delta=0.02, n_features=2), delta=0.02, draws=2000, seed=1)
     assert report.verdict == "violation"
     assert report.impossible > 0.02

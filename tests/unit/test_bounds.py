@@ -25,7 +25,7 @@ LOCAL = {
 }
 SPARSE = {**LOCAL, "sparsity": 30}
 AMIN = {"epsilon_0": 1.0, "epsilons": [1.0], "eigenvalues": [1.0]}
-LOSS = {"law": "ppca", "eigenvalues": [0.5, 0.1], "n_components": 1, "n_rows": 9, "epsilon": 1.0}
+LOSS = {"mechanism": "ppca", "eigenvalues": [0.5, 0.1], "n_components": 1, "n_rows": 9, "epsilon": 1.0}
 
 
 def ppca_failure(d, strength, rho):
@@ -57,7 +57,7 @@ def test_the_cap_lemma_behind_theorem_7(d, c):
 
 @pytest.mark.parametrize("rho", [0.05, 0.3, 0.7, 0.95])
 @pytest.mark.parametrize("d", [2, 5, 20, 60])
-def test_theorem_7_holds_for_the_exact_law(d, rho):
+def test_theorem_7_holds_for_the_exact_distribution(d, rho):
     """All eigenvalues but the first equal the second, so that d - 1 directions compete with it."""
     for eta in (0.2, 1e-3, 1e-8):
         for gap, top in ((1.0, 1.0), (0.1, 0.2), (0.1, 1.0)):
@@ -365,23 +365,23 @@ def test_block_sizes_and_their_inverse():
     assert blocks.squared_sine(3.001) == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize(("law", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("mod_sulq", 0.01)])
-def test_sample_size_and_guaranteed_correlation_agree(law, delta):
+@pytest.mark.parametrize(("mechanism", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("mod_sulq", 0.01)])
+def test_sample_size_and_guaranteed_correlation_agree(mechanism, delta):
     common = {"n_features": 30, "epsilon": 0.5, "delta": delta, "gap": 0.1, "failure_probability": 0.01}
-    for k, relation in ((1, "replace"), (5, "replace"), (29, "add_remove")):
-        setting = {**common, "n_components": k, "relation": relation}
-        n = theory.sample_size(law, **setting, correlation=0.95)
-        assert theory.guaranteed_correlation(law, **setting, n_rows=n) == pytest.approx(0.95)
-        assert theory.guaranteed_correlation(law, **setting, n_rows=n / 100) == 0
+    for k, adjacency in ((1, "replace"), (5, "replace"), (29, "add_or_remove_one")):
+        setting = {**common, "n_components": k, "adjacency": adjacency}
+        n = theory.sample_size(mechanism, **setting, correlation=0.95)
+        assert theory.guaranteed_correlation(mechanism, **setting, n_rows=n) == pytest.approx(0.95)
+        assert theory.guaranteed_correlation(mechanism, **setting, n_rows=n / 100) == 0
 
 
-@pytest.mark.parametrize(("law", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6)])
-def test_sample_size_grows_with_everything_that_makes_it_harder(law, delta):
+@pytest.mark.parametrize(("mechanism", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6)])
+def test_sample_size_grows_with_everything_that_makes_it_harder(mechanism, delta):
     easy = {**JMLR, "delta": delta}
-    n = theory.sample_size(law, **easy)
+    n = theory.sample_size(mechanism, **easy)
     harder = [("n_features", 11), ("epsilon", 0.9), ("gap", 0.4), ("correlation", 0.91), ("failure_probability", 0.04)]
     for name, value in harder:
-        assert theory.sample_size(law, **{**easy, name: value}) > n
+        assert theory.sample_size(mechanism, **{**easy, name: value}) > n
 
 
 def test_our_bounds_are_sharp_as_the_correlation_nears_one():
@@ -413,7 +413,7 @@ def test_expected_loss_formulas():
     values = [0.1, 0.5, 0.3, 0.1]  # any order
     setting = {"eigenvalues": values, "n_components": 2, "n_rows": 1000, "epsilon": 0.5}
     assert theory.expected_loss("ppca", **setting).loss == pytest.approx(4 / 500)
-    assert theory.expected_loss("ppca", **setting, relation="add_remove").loss == pytest.approx(2 / 500)
+    assert theory.expected_loss("ppca", **setting, adjacency="add_or_remove_one").loss == pytest.approx(2 / 500)
     tau_squared = 5 * 21 / 12 / 500**2  # (d + 1)(2p + 1)/(p + 2), p = 10
     found = theory.expected_loss("matrix_laplace", **setting)
     assert found.loss == pytest.approx(tau_squared * (2 / 0.4 + 2 / 0.2))
@@ -453,12 +453,12 @@ def test_singular_values_of_vectors():
         (theory.wang_xu_theorem_4, SPARSE, {"corrected": True}),
         (theory.amin_theorem_2, AMIN, {"eigenvalues": []}),
         (theory.amin_theorem_2, AMIN, {"eigenvalues": [math.nan]}),
-        (theory.sample_size, {**JMLR, "law": "matrix_laplace"}, {"law": "ppca"}),
-        (theory.sample_size, {**JMLR, "law": "matrix_laplace"}, {"n_components": 10}),
-        (theory.sample_size, {**JMLR, "law": "matrix_laplace"}, {"delta": 1e-6}),
-        (theory.sample_size, {**JMLR, "law": "matrix_laplace"}, {"n_features": 2.5}),
+        (theory.sample_size, {**JMLR, "mechanism": "matrix_laplace"}, {"mechanism": "ppca"}),
+        (theory.sample_size, {**JMLR, "mechanism": "matrix_laplace"}, {"n_components": 10}),
+        (theory.sample_size, {**JMLR, "mechanism": "matrix_laplace"}, {"delta": 1e-6}),
+        (theory.sample_size, {**JMLR, "mechanism": "matrix_laplace"}, {"n_features": 2.5}),
         (theory.expected_loss, LOSS, {"eigenvalues": [0.5, 0.5]}),
-        (theory.expected_loss, LOSS, {"law": "random_projection"}),
+        (theory.expected_loss, LOSS, {"mechanism": "random_projection"}),
     ],
 )
 def test_bad_input_is_refused(function, good, bad):

@@ -1,4 +1,4 @@
-"""The lemmas behind the bounds: against exact laws, brute force and independent evaluations."""
+"""The lemmas behind the bounds: against exact mechanisms, brute force and independent evaluations."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ import scipy.stats
 
 from eigenveil import theory
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
 from helpers import refused
 
@@ -93,7 +93,7 @@ def test_lemma_12_holds_for_the_exponential_mechanism_and_names_its_slack():
 
 
 def test_theorem_13_and_lemma_14():
-    """Fano for r normal laws a tau apart on the axes: the nearest of r points misses at least that often."""
+    """Fano for r normal mechanisms a tau apart on the axes: the nearest of r points misses at least that often."""
     r, size, runs = 64, 1.5, 20_000
     gamma = theory.jmlr_lemma_14(np.eye(r)[0] * size, np.eye(r)[1] * size, np.eye(r))
     assert gamma == pytest.approx(size**2)
@@ -115,7 +115,7 @@ def test_theorem_13_and_lemma_14():
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
-def test_lemma_16_bounds_the_binomial_law(share):
+def test_lemma_16_bounds_the_binomial_distribution(share):
     n, t = 30, 0.6
     bound = theory.jmlr_lemma_16(threshold=t, conditional_means=[share] * n)
     assert bound == pytest.approx(math.exp(n * (share - t * math.log(2))))
@@ -215,17 +215,17 @@ def test_jiang_theorem_10_as_true():
     assert theory.jiang_theorem_10(n_features=10, epsilon=0.5, n_components=4) == 12
 
 
-def test_no_law_beats_theorem_10_as_true():
+def test_no_mechanism_beats_theorem_10_as_true():
     """Twelve draws of noise on C of rank 1: the mean error is above the bound, and not by orders of magnitude."""
     d, epsilon = 40, 0.1
     bound = theory.jiang_theorem_10(n_features=d, epsilon=epsilon, corrected=True)
-    law = LAWS["matrix_laplace"](epsilon=epsilon, n_features=d, n_components=1)
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=epsilon, n_features=d, n_components=1)
     generator, rows = seeded_generator(6), math.ceil(d / epsilon)
     C = np.zeros((d, d))
     C[0, 0] = rows
     errors = []
     for _ in range(12):
-        values, vectors = np.linalg.eigh(C + law.noise(generator, 2.0**32) / 2.0**32)
+        values, vectors = np.linalg.eigh(C + mechanism.noise(generator, 2.0**32) / 2.0**32)
         errors.append(np.linalg.norm(C - values[-1] * np.outer(vectors[:, -1], vectors[:, -1]), 2))
     assert bound < np.mean(errors) < 100 * bound
 
@@ -264,16 +264,16 @@ def test_unit_variance_contradicts_the_norm_of_wang_and_xu():
 @pytest.mark.parametrize(("d", "beside", "entry"), [(10, 4.54, 3.21), (513, 5.82, 4.12)])
 def test_by_how_much_mod_sulq_over_noises(d, beside, entry):
     """At epsilon 0.1 and delta 0.01: d times these factors, of `gaussian` beside the diagonal and on it."""
-    beta = LAWS["mod_sulq"](epsilon=0.1, delta=0.01, n_features=d).noise_scale()
-    diagonal, off_diagonal = LAWS["gaussian"](epsilon=0.1, delta=0.01, n_features=d)._scales()
+    beta = MECHANISMS["mod_sulq"](epsilon=0.1, delta=0.01, n_features=d).noise_scale()
+    diagonal, off_diagonal = MECHANISMS["gaussian"](epsilon=0.1, delta=0.01, n_features=d)._scales()
     assert beta / off_diagonal / d == pytest.approx(beside, abs=0.01)
     assert beta / diagonal / d == pytest.approx(entry, abs=0.01)
 
 
 def test_by_how_much_the_published_laplace_over_noises():
     factors = [
-        LAWS["laplace"](epsilon=1.0, n_features=d, calibration="paper").off_diagonal_sd
-        / LAWS["laplace"](epsilon=1.0, n_features=d).off_diagonal_sd
+        MECHANISMS["laplace"](epsilon=1.0, n_features=d, calibration="paper").off_diagonal_sd
+        / MECHANISMS["laplace"](epsilon=1.0, n_features=d).off_diagonal_sd
         for d in (6, 10_000)
     ]
     assert factors == pytest.approx([2.31, math.sqrt(8)], rel=0.002)

@@ -173,7 +173,7 @@ def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
         ("pca",),
         ("pca", "a.csv", "-k", "many"),
         ("unknown",),
-        ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--relation", "swap"),
+        ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--adjacency", "swap"),
         ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--rows", "triples"),
     ],
 )
@@ -258,9 +258,9 @@ def test_colour_is_for_terminals_only(table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("eigenveil pca --law mat", ["matrix_laplace"]),
+        ("eigenveil pca --mechanism mat", ["matrix_laplace"]),
         ("eigenveil cov", ["covariance"]),
-        ("eigenveil local params --law one", ["one_bit"]),
+        ("eigenveil local params --mechanism one", ["one_bit"]),
     ],
 )
 def test_completion(words, offered):
@@ -288,7 +288,7 @@ def test_json_has_no_infinity(capsys):
 
 def test_every_command_has_a_help_page():
     listed = re.findall(r"^│ (\w+) ", invoke("--help").output, flags=re.MULTILINE)
-    assert {"demo", "pca", "covariance", "ridge", "plan", "laws", "ledger", "local", "report"} <= set(listed)
+    assert {"demo", "pca", "covariance", "ridge", "plan", "mechanisms", "ledger", "local", "report"} <= set(listed)
     for command in listed:
         assert "Usage:" in invoke(command, "--help").output
 

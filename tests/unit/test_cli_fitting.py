@@ -49,13 +49,15 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
 
 
 def test_a_delta_of_one_over_the_rows_is_told_before_the_spend(folder):
-    large = ("pca", "people.csv", "-k", 1, *NUMBERS, "--law", "gaussian", "--delta", 0.01)
+    large = ("pca", "people.csv", "-k", 1, *NUMBERS, "--mechanism", "gaussian", "--delta", 0.01)
     told = " ".join(invoke(*large, "--dry-run").stderr.replace("│", "").split())
     assert "delta = 0.01 is at least 1/n" in told
-    assert "1/n" not in invoke(*large, "--dry-run", "--relation", "add_remove").stderr
+    assert "1/n" not in invoke(*large, "--dry-run", "--adjacency", "add_or_remove_one").stderr
     assert (
         "1/n"
-        not in invoke("pca", "people.csv", "-k", 1, *NUMBERS, "--law", "gaussian", "--delta", 1e-9, "--dry-run").stderr
+        not in invoke(
+            "pca", "people.csv", "-k", 1, *NUMBERS, "--mechanism", "gaussian", "--delta", 1e-9, "--dry-run"
+        ).stderr
     )
 
 
@@ -111,19 +113,19 @@ def test_center_standardize_pairs_and_relation(folder):
     assert told["scale"][0] > 100 * told["scale"][1]
     assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)
     invoke(*words, "--standardize")
-    assert load_release("release.npz").origin.rows.rows == "signs"
+    assert load_release("release.npz").origin.row_rule.statistic == "kendall"
     invoke(*words)
     assert load_release("release.npz").origin.chosen_privately == ("bounds", "norm_bound")  # of so many rows
     Schema((Column("age", scale=1.0), Column("income", scale=1000.0))).save("sizes.yaml")
     sizes = ("--schema", "sizes.yaml", "-k", 1, "--epsilon", 2, "--json", "--force")
-    told = json.loads(invoke("pca", "people.csv", *sizes, "--rows", "pairs").stdout)
+    told = json.loads(invoke("pca", "people.csv", *sizes, "--statistic", "spatial_sign").stdout)
     assert np.abs(told["components"]).min() > 0.5
-    assert load_release("release.npz").origin.rows.rows == "pairs"
-    told = json.loads(invoke(*words, "--rows", "signs").stdout)
+    assert load_release("release.npz").origin.row_rule.statistic == "spatial_sign"
+    told = json.loads(invoke(*words, "--statistic", "kendall").stdout)
     assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)  # of any two correlated features
-    assert load_release("release.npz").origin.rows.rows == "signs"
-    told = json.loads(invoke(*words, "--relation", "add_remove", "--delta", "1e-6").stdout)
-    assert told["guarantee"]["relation"] == "add_remove"
+    assert load_release("release.npz").origin.row_rule.statistic == "kendall"
+    told = json.loads(invoke(*words, "--adjacency", "add_or_remove_one", "--delta", "1e-6").stdout)
+    assert told["guarantee"]["adjacency"] == "add_or_remove_one"
 
 
 def test_a_missing_number_is_refused_or_filled(folder):
@@ -159,12 +161,12 @@ def test_ridge_refuses_before_it_spends(folder):
     ledger = PrivacyLedger.create("study.ledger", epsilon=1.0, data_set="study")
     words = ("--ledger", "study.ledger", "--epsilon", 1, "--columns", "age,income", "--norm-bound", 1)
     invoke("ridge", "people.csv", "--target", "nowhere", *words, fails=InvalidDataError)
-    invoke("ridge", "people.csv", "--target", "age", "--law", "eigenvector_sampling", *words,
+    invoke("ridge", "people.csv", "--target", "age", "--mechanism", "eigenvector_sampling", *words,
            fails=InvalidParameterError)  # fmt: skip
     invoke("ridge", "people.csv", "--target", "sex", "--categories", "sex=F,M", *words, fails=InvalidParameterError)
     invoke("ridge", "people.npy", "--target", "7", "--epsilon", 1, fails=InvalidParameterError)
     assert ledger.spent == (0.0, 0.0)
-    invoke("pca", "people.csv", "-k", 1, "--rows", "pairs", "--columns", "age,income", "--epsilon", 10)
+    invoke("pca", "people.csv", "-k", 1, "--statistic", "spatial_sign", "--columns", "age,income", "--epsilon", 10)
     invoke("ridge", "release.npz", "--target", "age", fails=InvalidParameterError)
     invoke("ridge", "release.npz", "--target", "age", "--epsilon", 1, fails=InvalidParameterError)
     invoke("ridge", "nowhere.npz", "--target", "age", fails=EigenveilError)
@@ -182,8 +184,8 @@ def test_ridge_refuses_before_it_spends(folder):
         ("--epsilon", 1, "--columns", "age", "--bounds", "a:b"),
         ("--epsilon", 1, "--columns", "age", "--bounds", "income=0:1"),
         ("--epsilon", 1, "--columns", "sex", "--categories", "sex"),
-        ("--epsilon", 1, "--columns", "age", "--law", "unheard_of"),
-        ("--epsilon", 1, "--columns", "age", "--law", "none"),
+        ("--epsilon", 1, "--columns", "age", "--mechanism", "unheard_of"),
+        ("--epsilon", 1, "--columns", "age", "--mechanism", "none"),
         ("--epsilon", 1, "--columns", "age", "--ledger", "nowhere.ledger"),
         ("--epsilon", 1, "--columns", "age", "--output", "no/such/folder.npz"),
         ("--epsilon", 1, "--columns", "age", "--output", "people.csv"),
@@ -221,7 +223,7 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
     assert ledger.spent == (5.0, 0.0)
     assert load_release("release.npz").origin.ledger_entry == 1
     invoke(*words, "--output", "b.npz", fails=BudgetError)
-    invoke(*words, "--output", "b.npz", "--relation", "add_remove", fails=LedgerError)
+    invoke(*words, "--output", "b.npz", "--adjacency", "add_or_remove_one", fails=LedgerError)
     assert not (folder / "b.npz").exists()
     PrivacyLedger.create("many.ledger", epsilon=6.0, delta=1e-6, composition="zcdp", data_set="study")
     words = (*words[:-1], "many.ledger", "--output", "z.npz", "--epsilon", 1, "--delta", 1e-7, "--dry-run", "--json")
@@ -232,7 +234,7 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
 def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
     ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
     monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
-    words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--rows", "clip", "--epsilon", 1,
+    words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--statistic", "clipped", "--epsilon", 1,
              "--ledger", "study.ledger", "--dry-run")  # fmt: skip
     assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr
     told = json.loads(invoke(*words, "--json").stdout)
@@ -258,7 +260,7 @@ def test_it_asks_where_somebody_can_answer(folder, monkeypatch, answer, spends):
 
 def test_noise_is_warned_of_in_one_line(folder):
     (folder / "few.csv").write_text("a,b,c\n" + "1,0,0\n0,1,0\n0,0,1\n" * 5)
-    words = ("pca", "few.csv", "-k", 2, "--epsilon", 0.001, "--norm-bound", 1, "--law", "laplace")
+    words = ("pca", "few.csv", "-k", 2, "--epsilon", 0.001, "--norm-bound", 1, "--mechanism", "laplace")
     result = invoke(*words, "--json")
     # Whether the noise looks like signal is a matter of chance: both outputs must say the same.
     warned = json.loads(result.stdout)["warnings"]

@@ -1,4 +1,4 @@
-"""`eigenveil ledger` and `eigenveil laws`."""
+"""`eigenveil ledger` and `eigenveil mechanisms`."""
 
 import json
 
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from eigenveil import Guarantee, PrivacyLedger
 from eigenveil.cli import app
 from eigenveil.errors import BudgetError, EigenveilError, InvalidParameterError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from helpers import assert_one_sentence
 
 
@@ -51,7 +51,9 @@ def test_a_ledger_from_making_to_history(tmp_path):
 
 def test_check_spends_nothing(tmp_path):
     path = tmp_path / "study.ledger"
-    invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1, "--relation", "add_remove", "--quiet")
+    invoke(
+        "ledger", "create", path, "--data-set", "study", "--epsilon", 1, "--adjacency", "add_or_remove_one", "--quiet"
+    )
     assert "epsilon 1 of epsilon 1" in invoke("ledger", "check", path, "--epsilon", 1)
     assert json.loads(invoke("ledger", "check", path, "--epsilon", 0.25, "--json"))["spent_after"] == [0.25, 0.0]
     invoke("ledger", "check", path, "--epsilon", 1.5, fails=BudgetError)
@@ -76,28 +78,28 @@ def test_ledger_errors(tmp_path):
     invoke("ledger", "show", tmp_path / "text", fails=EigenveilError)
 
 
-def test_the_printed_table_is_the_table_of_laws():
-    cards = {card["name"]: card for card in json.loads(invoke("laws", "--json"))}
-    assert list(cards) == list(LAWS)
+def test_the_printed_table_is_the_table_of_mechanisms():
+    cards = {card["name"]: card for card in json.loads(invoke("mechanisms", "--json"))}
+    assert list(cards) == list(MECHANISMS)
     assert cards["gaussian"]["privacy"] == "(epsilon, delta)"
     assert cards["matrix_laplace"]["privacy"] == "epsilon"
     assert cards["none"]["privacy"] == "none"
     assert cards["ppca"]["releases"] == "subspace"
     assert cards["ppca"]["numerics"] == "exact for one component, empirical for more"
     assert cards["eigenvector_sampling"]["releases"] == "directions"
-    printed = invoke("laws")
-    assert all(name in printed for name in LAWS)
+    printed = invoke("mechanisms")
+    assert all(name in printed for name in MECHANISMS)
 
 
-def test_a_new_law_describes_itself(monkeypatch):
-    class Newcomer(LAWS["matrix_laplace"]):
+def test_a_new_mechanism_describes_itself(monkeypatch):
+    class Newcomer(MECHANISMS["matrix_laplace"]):
         """Something new."""
 
         name = "newcomer"
         use_when = "something is new"
 
-    monkeypatch.setitem(LAWS, "newcomer", Newcomer)
-    card = json.loads(invoke("laws", "--json"))[-1]
+    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
+    card = json.loads(invoke("mechanisms", "--json"))[-1]
     assert (card["name"], card["use_when"]) == ("newcomer", "something is new")
 
 

@@ -18,8 +18,8 @@ from eigenveil.cli.terminal import in_options, one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.estimators import fit
 from eigenveil.estimators.plan import AUTO
-from eigenveil.guarantee import Relation
-from eigenveil.moments.row_rule import ROW_RULES
+from eigenveil.guarantee import Adjacency
+from eigenveil.moments.row_rule import STATISTICS
 from eigenveil.tables.base import tracked_batches
 from eigenveil.tables.frames import held
 from eigenveil.tables.open import TableSource
@@ -68,12 +68,12 @@ def test_what_is_required_is_shown_and_asked_for(folder):
 
 
 def test_choices_are_those_of_python():
-    assert get_args(options.RelationName) == tuple(relation.value for relation in Relation)
-    assert get_args(fitting.Rows.__origin__) == (AUTO, *ROW_RULES)
+    assert get_args(options.AdjacencyName) == tuple(adjacency.value for adjacency in Adjacency)
+    assert get_args(fitting.Rows.__origin__) == (AUTO, *STATISTICS)
     for name in ("pca", "covariance", "sparse-pca"):
         assert {one.name: one.default for one in leaves()[(name,)].params}["rows"] == PrivatePCA().rows == AUTO
     assert get_args(ledger.Composition) == ledger_module._COMPOSITIONS
-    invoke("pca", *FIT, "-k", 1, "--relation", "swap", code=2)
+    invoke("pca", *FIT, "-k", 1, "--adjacency", "swap", code=2)
 
 
 @pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
@@ -144,8 +144,8 @@ def test_nothing_is_overwritten_without_force(folder):
             assert file.read_bytes() != b"mine"
 
 
-def test_laws_fit_into_seventy_columns():
-    lines = invoke("laws").stdout.splitlines()
+def test_mechanisms_fit_into_seventy_columns():
+    lines = invoke("mechanisms").stdout.splitlines()
     assert max(map(len, lines)) <= 70
     assert "matrix_laplace" in lines
 
@@ -163,7 +163,7 @@ def test_show_says_what_the_release_says(folder):
     told = json.loads(invoke("show", "ridge.npz", "--json").stdout)
     assert list(told["coefficients"]) == ["b", "c"]
     assert "Ridge regression of a" in invoke("show", "ridge.npz").stdout
-    invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--output", "subspace.npz")
+    invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--output", "subspace.npz")
     assert "no eigenvalues" in invoke("show", "subspace.npz").stdout
 
 
@@ -192,13 +192,17 @@ def test_sparse_pca_finds_few_features(folder):
 
 
 def test_errors_name_options_that_the_command_has(folder):
-    told = str(invoke("pca", *FIT, "-k", 1, "--bounds", "0:1", "--rows", "pairs", code=1).exception)
+    told = str(invoke("pca", *FIT, "-k", 1, "--bounds", "0:1", "--statistic", "spatial_sign", code=1).exception)
     assert "--norm-bound" in told
     assert "norm_bound" not in told
-    told = str(invoke("pca", *FIT, "-k", 2, "--no-center", "--law", "ppca", code=1).exception)
+    told = str(invoke("pca", *FIT, "-k", 2, "--no-center", "--mechanism", "ppca", code=1).exception)
     assert "--accept-inexact" in told
     assert "accept_inexact" not in told
-    told = str(invoke("pca", *FIT, "-k", 1, "--rows", "pairs", "--relation", "add_remove", code=1).exception)
+    told = str(
+        invoke(
+            "pca", *FIT, "-k", 1, "--statistic", "spatial_sign", "--adjacency", "add_or_remove_one", code=1
+        ).exception
+    )
     assert "--" in told
     error = invoke("report", "no.npz", "--ledger", "no.ledger", code=1).exception
     assert isinstance(error, LedgerError)
@@ -209,8 +213,8 @@ def test_errors_name_options_that_the_command_has(folder):
 def test_warnings_name_options_that_the_command_has(folder):
     words = ("pca", "table.csv", "-k", 1, "--epsilon", 0.5, "--standardize", "--bounds", "-100:100", "--yes", "--json")
     told = json.loads(invoke(*words, "-o", "wide.npz").stdout)["warnings"]
-    assert any("--rows signs" in one for one in told)
-    assert not any("rows='signs'" in one for one in told)
+    assert any("--statistic kendall" in one for one in told)
+    assert not any("statistic='kendall'" in one for one in told)
 
 
 class Terminal(io.StringIO):
@@ -257,14 +261,14 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
     # Twenty features, one of which holds nearly all variance about a far mean: a map pays after a first look.
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
-    parameters = {"epsilon": 3.0, "rows": "clip", "random_state": 0}
+    parameters = {"epsilon": 3.0, "statistic": "clipped", "random_state": 0}
     passes = {}
     monkeypatch.setattr(fit, "SMALL_STEP", 0.0)
     for name, more in {
         "pure": {},
         "public bound": {"norm_bound": 3.0},
         "staged": {"delta": 1e-6, "stages": 2},
-        "compared": {"rows": "pairs"},
+        "compared": {"statistic": "spatial_sign"},
     }.items():
         source = Announced(rows)
         PrivatePCA(2, **parameters | more).fit(source)

@@ -1,4 +1,4 @@
-"""`--person` and `--weight`: persons with many rows on the command line, from files to ledgers and reports."""
+"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to ledgers and reports."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from helpers import invoked as invoke
 
 PATIENTS, VISITS = 600, 7919
 NUMBERS = ("--bounds", "age=20:60", "--bounds", "income=0:70000", "--epsilon", 5)
-PERSON = (*NUMBERS, "--person", "patient")
+PERSON = (*NUMBERS, "--privacy-unit", "patient")
 
 
 @pytest.fixture
@@ -30,26 +30,26 @@ def folder(tmp_path, monkeypatch):
     age = rng.uniform(20, 60, PATIENTS)[who]
     lines = [f"p{w + 700000},{a:.1f},{1000 * a + rng.normal(0, 2000):.0f}" for w, a in zip(who, age, strict=True)]
     (tmp_path / "visits.csv").write_text("\n".join(["patient,age,income", *lines, ""]))
-    columns = (Column("patient", "person"), Column("age", range=(20, 60)), Column("income", range=(0, 70000)))
+    columns = (Column("patient", "privacy_unit"), Column("age", range=(20, 60)), Column("income", range=(0, 70000)))
     Schema(columns, declared_by="Office").save(tmp_path / "visits.schema.yaml")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def assert_of_persons(release, weight="persons"):
+def assert_of_units(release, unit_weight="equal"):
     assert release.guarantee.unit is Unit.PERSON
-    assert release.origin.rows.person_weight == weight
+    assert release.origin.row_rule.unit_weight == weight
     assert release.origin.n_rows == PATIENTS
     assert "patient" not in (release.feature_names or ())
 
 
-@pytest.mark.parametrize(("given", "weight"), [((), "persons"), (("--weight", "rows"), "rows")])
+@pytest.mark.parametrize(("given", "weight"), [((), "persons"), (("--unit-weight", "rows"), "rows")])
 def test_pca_of_persons(folder, given, weight):
     result = invoke("pca", "visits.csv", "-k", 1, *PERSON, *given)
     assert "replace the rows of one person" in result.stdout
     assert "p70000" not in result.output
     assert not re.search(rf"(?<!\d){VISITS // 1000},?{VISITS % 1000}(?!\d)", result.output)
-    assert_of_persons(load_release("release.npz"), weight)
+    assert_of_units(load_release("release.npz"), weight)
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_pca_of_persons(folder, given, weight):
 def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
     name, *goal = words
     told = json.loads(invoke(name, "visits.csv", *goal, *PERSON, "--json").stdout)
-    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
-    assert_of_persons(load_release("release.npz"))
-    schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--weight", "rows", "--output", "b.npz")
+    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "privacy_unit")
+    assert_of_units(load_release("release.npz"))
+    schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--unit-weight", "rows", "--output", "b.npz")
     invoke(name, "visits.csv", *goal, *schema)
-    assert_of_persons(load_release("b.npz"), "rows")
+    assert_of_units(load_release("b.npz"), "rows")
     invoke("report", "release.npz")
     assert "one person with all of their rows" in (folder / "release.html").read_text()
 
 
 def test_what_contradicts_itself_is_refused(folder):
     refusals = {
-        ("--weight", "rows", *NUMBERS, "--columns", "age,income"): "--person",
-        ("--person", "age", *NUMBERS, "--columns", "age,income"): "no feature",
-        ("--person", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--person",
-        ("--person", "doctor", *NUMBERS): "doctor",
-        (*PERSON, "--law", "wishart", "--delta", 1e-6): "person",
+        ("--unit-weight", "rows", *NUMBERS, "--columns", "age,income"): "--privacy-unit",
+        ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "no feature",
+        ("--privacy-unit", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--privacy-unit",
+        ("--privacy-unit", "doctor", *NUMBERS): "doctor",
+        (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "privacy_unit",
     }
     for words, named in refusals.items():
         assert named in invoke("pca", "visits.csv", "-k", 1, *words, fails=EigenveilError)
@@ -85,10 +85,10 @@ def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
     told = invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "rows.ledger", fails=LedgerError)
     assert "one person with all of their rows" in told
     assert rows.entries() == []
-    persons = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
+    privacy_units = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
     invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "persons.ledger")
-    assert [entry.guarantee.unit for entry in persons.entries()] == [Unit.PERSON]
-    assert json.loads(invoke("ledger", "show", "persons.ledger", "--json").stdout)["unit"] == "person"
+    assert [entry.guarantee.unit for entry in privacy_units.entries()] == [Unit.PERSON]
+    assert json.loads(invoke("ledger", "show", "persons.ledger", "--json").stdout)["unit"] == "privacy_unit"
 
 
 def test_schemas_and_plans_speak_of_persons(folder):
@@ -102,26 +102,28 @@ def test_schemas_and_plans_speak_of_persons(folder):
 def test_a_file_without_names_takes_the_position_of_the_persons(folder):
     rng = np.random.default_rng(2)
     np.save("visits.npy", np.column_stack([rng.uniform(0, 1, (400, 2)), rng.integers(0, 50, 400)]))
-    invoke("covariance", "visits.npy", "--bounds", "0:1", "--epsilon", 5, "--person", 2)
+    invoke("covariance", "visits.npy", "--bounds", "0:1", "--epsilon", 5, "--privacy-unit", 2)
     release = load_release("release.npz")
     assert (release.n_features, release.origin.n_rows) == (2, 50)
-    invoke("pca", "visits.npy", "-k", 1, "--epsilon", 5, "--person", "who", fails=InvalidParameterError)
+    invoke("pca", "visits.npy", "-k", 1, "--epsilon", 5, "--privacy-unit", "who", fails=InvalidParameterError)
 
 
 def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
-    told = invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--person", "patient", "--weight", "rows", "--dry-run")
+    told = invoke(
+        "pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--unit-weight", "rows", "--dry-run"
+    )
     assert "norm bound alone" in told.stderr  # what few persons have in place of ranges: pooled rows are not compared
     assert "compared with one another in place" not in told.stderr
     planned = json.loads(
-        invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--person", "patient", "--dry-run", "--json").stdout
+        invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
     )
     assert planned["compared_rows_below"] > 0
     with pytest.raises(InvalidDataError, match="times the persons"):
-        PrivateRidge(target=0, epsilon=0.01, person="patient", bounds=(0, 1)).plan(3, PATIENTS)
+        PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
 
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", screen)
-    with one_bar(open_table("visits.csv", ["age"], person="patient"), "drawing") as source:
-        assert sum(batch.n_persons for batch in source.batches()) == PATIENTS
+    with one_bar(open_table("visits.csv", ["age"], privacy_unit="patient"), "drawing") as source:
+        assert sum(batch.n_privacy_units for batch in source.batches()) == PATIENTS
     assert f"{PATIENTS} persons" in screen.getvalue()

@@ -10,7 +10,7 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.estimators.plan import LEAST_ROWS, rows_beyond
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.row_rule import RowRule
 
@@ -19,8 +19,8 @@ TENTH = Fraction(1, 10)
 PLAIN = RowRule(1.0)
 
 
-def gaussian(d, relation="replace"):
-    return LAWS["gaussian"](epsilon=1.0, delta=1e-6, n_features=d, relation=relation)
+def gaussian(d, adjacency="replace_one"):
+    return MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=d, adjacency=adjacency)
 
 
 def rows(n, d, seed=0):
@@ -29,44 +29,50 @@ def rows(n, d, seed=0):
 
 def test_noise_and_search_decide_how_many_rows_are_clipped():
     """By hand: the noise is 4 tau d, a search of 1/10 takes 60 rows beyond the bound and 160 within it."""
-    law = gaussian(50)
-    assert rows_beyond(law, PLAIN, TENTH, 10**6) == int(4 * law.off_diagonal_sd * 50)
-    assert rows_beyond(law, PLAIN, TENTH, 1000) == 500  # no more than half
-    assert rows_beyond(law, PLAIN, TENTH, 250) == 90  # 160 of them within
+    mechanism = gaussian(50)
+    assert rows_beyond(mechanism, PLAIN, TENTH, 10**6) == int(4 * mechanism.off_diagonal_sd * 50)
+    assert rows_beyond(mechanism, PLAIN, TENTH, 1000) == 500  # no more than half
+    assert rows_beyond(mechanism, PLAIN, TENTH, 250) == 90  # 160 of them within
     few = gaussian(2)
     assert rows_beyond(few, PLAIN, TENTH, 10**6) == 60
     assert rows_beyond(few, PLAIN, TENTH, 200) == 40
     assert rows_beyond(few, PLAIN, TENTH, 100) == 0
     # The constant of a centred fit lengthens the rows, and with them the noise.
     centred = RowRule(1.0, constant=0.5)
-    assert rows_beyond(law, centred, TENTH, 10**6) == int(1.25 * 4 * law.off_diagonal_sd * 50)
+    assert rows_beyond(mechanism, centred, TENTH, 10**6) == int(1.25 * 4 * mechanism.off_diagonal_sd * 50)
 
 
 def test_where_the_number_of_rows_is_private_it_plays_no_role():
-    law = gaussian(50, "add_remove")
-    assert len({rows_beyond(law, PLAIN, TENTH, n) for n in (0, 10, 1000, 10**6)}) == 1
+    mechanism = gaussian(50, "add_or_remove_one")
+    assert len({rows_beyond(mechanism, PLAIN, TENTH, n) for n in (0, 10, 1000, 10**6)}) == 1
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_every_law_says_how_much_it_blurs(name):
-    law = LAWS[name](epsilon=1.0, delta=1e-6 if LAWS[name].needs_delta else 0.0, n_features=10, n_components=1)
-    if law.adds_noise:
-        assert law.equivalent_sd == law.off_diagonal_sd
-    elif law.baseline:
-        assert law.equivalent_sd == 0
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_says_how_much_it_blurs(name):
+    mechanism = MECHANISMS[name](
+        epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=10, n_components=1
+    )
+    if mechanism.adds_noise:
+        assert mechanism.equivalent_sd == mechanism.off_diagonal_sd
+    elif mechanism.baseline:
+        assert mechanism.equivalent_sd == 0
     else:
         # sqrt(d/2)/s; one direction of ppca blurs about as much as matrix noise of the same budget.
-        assert law.equivalent_sd == pytest.approx(math.sqrt(5) / law.strength)
-        assert 0.7 < law.equivalent_sd / LAWS["matrix_laplace"](epsilon=1.0, n_features=10).off_diagonal_sd < 1.5
+        assert mechanism.equivalent_sd == pytest.approx(math.sqrt(5) / mechanism.strength)
+        assert (
+            0.7
+            < mechanism.equivalent_sd / MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=10).off_diagonal_sd
+            < 1.5
+        )
 
 
 def test_sampled_directions_are_as_blurred_as_said():
     """At the gap d/s a drawn direction turns as far as by noise of that standard deviation, to first order."""
-    law = LAWS["ppca"](epsilon=1.0, n_features=10, n_components=1)
-    gap = law.n_features / law.strength
+    mechanism = MECHANISMS["ppca"](epsilon=1.0, n_features=10, n_components=1)
+    gap = mechanism.n_features / mechanism.strength
     eigenvalues = np.array([1.0, *[0.0] * 9])
-    sampled, _ = law.first_order_loss(eigenvalues, gap)
-    assert sampled == pytest.approx(9 * law.equivalent_sd**2 / gap**2)
+    sampled, _ = mechanism.first_order_loss(eigenvalues, gap)
+    assert sampled == pytest.approx(9 * mechanism.equivalent_sd**2 / gap**2)
 
 
 # Rows of unit length.
@@ -74,7 +80,7 @@ def test_sampled_directions_are_as_blurred_as_said():
 
 @pytest.mark.parametrize("length", [1e-300, 1e-9, 1.0, 1e9, 1e300])
 def test_unit_rows_are_directions_whatever_their_length(length):
-    bound = RowBound(1.0, rows="unit")
+    bound = RowBound(1.0, statistic="normalized")
     directions = rows(50, 7)
     integers = bound.quantize(directions * length)
     squared = (integers**2).sum(axis=1)
@@ -88,42 +94,42 @@ def test_unit_rows_are_directions_whatever_their_length(length):
 def test_unit_rows_have_neither_a_norm_nor_a_constant():
     for options in ({"norm": 2.0}, {"norm": 1.0, "constant": 0.5}):
         with pytest.raises(InvalidParameterError, match="norm 1"):
-            RowRule(rows="unit", **options)
-    assert RowRule(1.0, rows="unit", shift=(1.0,)).shift == (1.0,)
+            RowRule(statistic="normalized", **options)
+    assert RowRule(1.0, statistic="normalized", shift=(1.0,)).shift == (1.0,)
 
 
 def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp_path):
     model = PrivatePCA(2, epsilon=1.0, delta=1e-6, center=False)
     plan = model.plan(20)
     below, few = plan.few
-    law = few.law(below)
-    assert law.epsilon == 1.0
-    assert below == math.ceil(8 * 20 * law.off_diagonal_sd)
+    mechanism = few.mechanism(below)
+    assert mechanism.epsilon == 1.0
+    assert below == math.ceil(8 * 20 * mechanism.off_diagonal_sd)
     assert few.choices == {}
     assert plan.at(below).choices.keys() == {"norm_bound"}
     assert plan.guarantee.epsilon == 1.0
     assert json.loads(json.dumps(plan.to_dict()))["few"]["below_rows"] == below
-    assert model.plan(20, n_rows=below - 1).preparation.rows == "unit"
-    assert model.plan(20, n_rows=below).preparation.rows == "clip"
+    assert model.plan(20, n_rows=below - 1).preparation.statistic == "unit"
+    assert model.plan(20, n_rows=below).preparation.statistic == "clipped"
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="study")
     fitted = model.set_params(ledger=ledger).fit(100.0 * rows(below - 1, 20))
-    assert fitted.release_.origin.rows.rows == "unit"
+    assert fitted.release_.origin.row_rule.statistic == "unit"
     assert fitted.release_.origin.chosen_privately == ()
     assert fitted.norm_bound_ == 1.0
     assert [entry.guarantee for entry in ledger.entries()] == [fitted.guarantee_]
     # The trace is that of rows of length 1.
     assert np.trace(fitted.release_.scaled_matrix) == pytest.approx(1, abs=0.2)
-    assert model.set_params(ledger=None).fit(rows(below, 20)).release_.origin.rows.rows == "clip"
+    assert model.set_params(ledger=None).fit(rows(below, 20)).release_.origin.row_rule.statistic == "clipped"
 
 
 def test_lengths_that_matter_are_kept():
     origin = {"center": False}
-    for model in (PrivateCovariance(**origin), PrivateRidge(target=0, **origin), PrivatePCA(1, rows="clip")):
+    for model in (PrivateCovariance(**origin), PrivateRidge(target=0, **origin), PrivatePCA(1, statistic="clipped")):
         assert model.plan(20).few is None
-    assert PrivatePCA(1, relation="add_remove", **origin).plan(20).few is None
+    assert PrivatePCA(1, adjacency="add_or_remove_one", **origin).plan(20).few is None
     assert PrivatePCA(1, norm_bound=1.0, **origin).plan(20).few is None
     assert PrivateSparsePCA(1, **origin).plan(20).few is not None
-    moments = SecondMoments(RowBound(1.0, rows="unit"), 3).update(rows(50, 3))
+    moments = SecondMoments(RowBound(1.0, statistic="normalized"), 3).update(rows(50, 3))
     with pytest.raises(InvalidParameterError, match="lengths"):
         PrivateRidge(target=0).fit_moments(moments)
     with pytest.raises(InvalidParameterError, match="directions"):
@@ -131,7 +137,7 @@ def test_lengths_that_matter_are_kept():
 
 
 def test_unit_rows_can_be_asked_for():
-    unit = {"rows": "unit", "center": False}
+    unit = {"statistic": "normalized", "center": False}
     pca = PrivatePCA(1, epsilon=50.0, **unit)
     X = rows(2000, 3) * [5, 1, 1] * np.exp(3 * rows(2000, 1, seed=1))
     assert abs(pca.fit(X).components_[0, 0]) > 0.95
@@ -146,7 +152,7 @@ def test_unit_rows_can_be_asked_for():
 
 def test_too_few_rows_to_find_a_bound_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
-    model = PrivateCovariance(rows="clip", ledger=ledger)
+    model = PrivateCovariance(statistic="clipped", ledger=ledger)
     assert LEAST_ROWS == 20
     for attempt in (lambda: model.fit(rows(199, 3)), lambda: model.plan(3, n_rows=199)):
         with pytest.raises(InvalidDataError, match=r"199 rows are too few.*takes 200; give a public norm_bound"):
@@ -154,4 +160,4 @@ def test_too_few_rows_to_find_a_bound_are_refused_before_the_spend(tmp_path):
     assert ledger.entries() == []
     assert model.fit(rows(200, 3)).norm_bound_ > 0
     # Where the number of rows is private, it refuses nothing.
-    assert PrivateCovariance(relation="add_remove").fit(rows(5, 3)).norm_bound_ > 0
+    assert PrivateCovariance(adjacency="add_or_remove_one").fit(rows(5, 3)).norm_bound_ > 0

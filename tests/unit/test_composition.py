@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon, zcdp_rho
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import Guarantee, Numerics, Relation
+from eigenveil.guarantee import Guarantee, Numerics, Adjacency
 from helpers import refused
 
 
@@ -103,9 +103,9 @@ def test_a_delta_out_of_range_is_refused(delta):
 
 def test_relations_do_not_mix():
     with refused(InvalidParameterError):
-        compose([Guarantee(0.1), Guarantee(0.1, relation=Relation.ADD_REMOVE)])
-    whole = compose([Guarantee(0.1, relation=Relation.ADD_REMOVE)] * 2)
-    assert whole.relation is Relation.ADD_REMOVE
+        compose([Guarantee(0.1), Guarantee(0.1, adjacency=Adjacency.ADD_OR_REMOVE_ONE)])
+    whole = compose([Guarantee(0.1, adjacency=Adjacency.ADD_OR_REMOVE_ONE)] * 2)
+    assert whole.adjacency is Adjacency.ADD_OR_REMOVE_ONE
 
 
 def test_the_weakest_numerics_win():
@@ -115,8 +115,8 @@ def test_the_weakest_numerics_win():
 
 
 def test_caveats_are_kept_once_each():
-    whole = compose([Guarantee(0.1, caveats=("A.", "B.")), Guarantee(0.1, caveats=("B.", "C."))])
-    assert whole.caveats == ("A.", "B.", "C.")
+    whole = compose([Guarantee(0.1, assumptions=("A.", "B.")), Guarantee(0.1, assumptions=("B.", "C."))])
+    assert whole.assumptions == ("A.", "B.", "C.")
 
 
 def test_one_seed_makes_the_whole_reproducible():
@@ -143,7 +143,7 @@ def test_compositions_compose_as_their_parts():
 def test_what_was_said_of_a_composition_outlives_the_next():
     inner = compose([Guarantee(0.1), Guarantee(0.2)])
     assert compose([inner.marked_reproducible(), Guarantee(0.3)]).reproducible
-    assert "Read this." in compose([inner.with_caveat("Read this."), Guarantee(0.3)]).caveats
+    assert "Read this." in compose([inner.with_assumption("Read this."), Guarantee(0.3)]).assumptions
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, 0.05])
@@ -220,5 +220,5 @@ def test_a_smaller_delta_than_the_parts_have_is_infinite_unless_rho_is_known():
 
 
 def test_the_stated_epsilon_survives_a_file():
-    whole = compose([Guarantee(0.1, caveats=("A.",))] * 5, delta=1e-6)
+    whole = compose([Guarantee(0.1, assumptions=("A.",))] * 5, delta=1e-6)
     assert Guarantee.from_dict(whole.to_dict()) == whole

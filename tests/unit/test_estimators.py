@@ -83,14 +83,14 @@ SPENDING = {
     "nothing public": ({}, [1.0]),
     "correlations, nothing public": ({"standardize": True}, [1.0]),
     "correlations": ({"standardize": True, "norm_bound": 3.0}, [1.0]),
-    "private bound": ({"rows": "clip"}, [0.1, 0.9]),
-    "private bound of correlations": ({"rows": "clip", "standardize": True}, [0.1, 0.9]),
+    "private bound": ({"statistic": "clipped"}, [0.1, 0.9]),
+    "private bound of correlations": ({"statistic": "clipped", "standardize": True}, [0.1, 0.9]),
     "about the origin": ({"center": False}, [0.1, 0.9]),
     "bounds": ({"bounds": (-3, 3)}, [1.0]),
     "center": ({"norm_bound": 3.0, "center": True}, [1.0]),
-    "pairs": ({"rows": "pairs"}, [1.0]),
-    "signs": ({"rows": "signs"}, [1.0]),
-    "approximate": ({"rows": "clip", "delta": 1e-6, "law": "gaussian"}, [0.1, 0.9]),
+    "spatial_sign": ({"statistic": "spatial_sign"}, [1.0]),
+    "kendall": ({"statistic": "kendall"}, [1.0]),
+    "approximate": ({"statistic": "clipped", "delta": 1e-6, "mechanism": "gaussian"}, [0.1, 0.9]),
 }
 
 
@@ -137,7 +137,7 @@ def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
 
     monkeypatch.setattr(gate, "choose_magnitudes", die)
     with pytest.raises(KeyboardInterrupt):
-        PrivatePCA(2, rows="clip", ledger=ledger).fit(gaussian_rows(2000))
+        PrivatePCA(2, statistic="clipped", ledger=ledger).fit(gaussian_rows(2000))
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -156,7 +156,7 @@ def test_partial_fit_spends_nothing_until_the_release_is_drawn(tmp_path):
     with pytest.raises(InvalidDataError, match="no moments"):
         in_parts.fit_moments()
     with pytest.raises(AttributeError, match="partial_fit"):
-        PrivatePCA(2, rows="clip").partial_fit(X)
+        PrivatePCA(2, statistic="clipped").partial_fit(X)
     with pytest.raises(AttributeError, match="partial_fit"):
         PrivateCovariance().partial_fit(X)
 
@@ -171,7 +171,7 @@ def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan
-    for options in ({"norm_bound": 3.0}, {"rows": "pairs"}, {"rows": "signs"}):
+    for options in ({"norm_bound": 3.0}, {"statistic": "spatial_sign"}, {"statistic": "kendall"}):
         model = PrivatePCA(2, epsilon=100.0, random_state=1, **options)
         whole = clone(model).fit(np.vstack([X, X]))
         model.partial_fit(X)
@@ -251,7 +251,7 @@ def test_a_private_bound_leaves_as_many_rows_beyond_as_planned():
     for spread in (1e-3, 1.0, 1e5):
         X = rng.normal(size=(20_000, 5)) * spread
         norms = np.linalg.norm(X, axis=1)
-        model = PrivatePCA(1, epsilon=10.0, rows="clip", center=False)
+        model = PrivatePCA(1, epsilon=10.0, statistic="clipped", center=False)
         beyond = model.plan(5, n_rows=20_000).rows_beyond(20_000)
         assert 6 <= beyond < 100
         for _ in range(10):
@@ -294,7 +294,7 @@ def test_pairs_need_no_bound_and_no_mean_where_a_guessed_bound_fails():
     def share(model):
         return captured_variance(covariance, model.fit(X).components_) / best
 
-    assert share(PrivatePCA(2, rows="pairs", epsilon=2.0)) > 0.8
+    assert share(PrivatePCA(2, statistic="spatial_sign", epsilon=2.0)) > 0.8
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)
         assert share(PrivatePCA(2, norm_bound=10.0, epsilon=2.0, center=True)) < 0.6
@@ -302,13 +302,13 @@ def test_pairs_need_no_bound_and_no_mean_where_a_guessed_bound_fails():
 
 def test_pairs_refuse_what_does_not_fit_them():
     X = gaussian_rows(100)
-    for options in ({"relation": "add_remove"}, {"norm_bound": 1.0}, {"bounds": (0, 1)}, {"center": False}):
-        for rows in ("pairs", "signs"):
+    for options in ({"adjacency": "add_or_remove_one"}, {"norm_bound": 1.0}, {"bounds": (0, 1)}, {"center": False}):
+        for rows in ("spatial_sign", "kendall"):
             with pytest.raises(InvalidParameterError):
-                PrivatePCA(1, rows=rows, **options).fit(X)
+                PrivatePCA(1, statistic=rows, **options).fit(X)
     with pytest.raises(InvalidParameterError):
-        PrivatePCA(1, rows="pairs", standardize=True).fit(X)
-    assert PrivatePCA(1, rows="pairs", epsilon=50.0).fit(X[:99]).n_samples_ == 99
+        PrivatePCA(1, statistic="spatial_sign", standardize=True).fit(X)
+    assert PrivatePCA(1, statistic="spatial_sign", epsilon=50.0).fit(X[:99]).n_samples_ == 99
 
 
 def test_intervals_and_warnings_speak_of_released_values_only():
@@ -316,10 +316,10 @@ def test_intervals_and_warnings_speak_of_released_values_only():
     interval = pca.explained_variance_interval_
     assert interval.shape == (2, 2)
     assert np.all(interval[:, 0] <= interval[:, 1])
-    swamped = PrivatePCA(2, epsilon=0.01, norm_bound=3.0, law="matrix_laplace")
+    swamped = PrivatePCA(2, epsilon=0.01, norm_bound=3.0, mechanism="matrix_laplace")
     with pytest.warns(NoiseWarning, match="more rows") as warned:
         [swamped.fit(gaussian_rows(100)) for _ in range(30)]
-    assert len(warned) > 10  # pure noise passes the edge of its own law now and then
+    assert len(warned) > 10  # pure noise passes the edge of its own distribution now and then
     assert not any("random projection" in str(warning.message) for warning in warned)
     with pytest.warns(NoiseWarning, match="random projection"):  # for fewer rows than features
         [swamped.fit(np.ones((3, 6))) for _ in range(30)]
@@ -328,15 +328,15 @@ def test_intervals_and_warnings_speak_of_released_values_only():
 def test_sampled_directions_are_the_components():
     X = gaussian_rows(300)
     for k in (1, 3, 6):
-        pca = PrivatePCA(k, norm_bound=3.0, center=False, law="eigenvector_sampling").fit(X)
+        pca = PrivatePCA(k, norm_bound=3.0, center=False, mechanism="eigenvector_sampling").fit(X)
         assert np.array_equal(pca.components_, pca.release_.components)
         assert np.allclose(pca.explained_variance_, pca.release_.explained_variance)
         assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("law", ["ppca", "random_projection"])
-def test_subspace_laws_have_no_covariance(law):
-    accepted = {"law": law, "law_options": {"accept_inexact": True}, "center": False}
+@pytest.mark.parametrize("mechanism", ["ppca", "random_projection"])
+def test_subspace_mechanisms_have_no_covariance(mechanism):
+    accepted = {"mechanism": mechanism, "mechanism_options": {"accept_inexact": True}, "center": False}
     pca = PrivatePCA(2, norm_bound=3.0, **accepted).fit(gaussian_rows(300))
     assert pca.covariance_ is None
     assert pca.explained_variance_ is None
@@ -417,8 +417,8 @@ def test_sparse_components_find_the_support():
         {"epsilon": 0},
         {"delta": 1},
         {"norm_bound": -1},
-        {"law": "magic"},
-        {"relation": "sideways"},
+        {"mechanism": "magic"},
+        {"adjacency": "sideways"},
         {"rows": "triples"},
         {"n_components": 0},
         {"n_components": 7},
@@ -429,8 +429,8 @@ def test_sparse_components_find_the_support():
         {"random_state": "seed"},
         {"bounds": (0, 1), "schema": scales(*[2.0] * 6)},
         {"standardize": True, "center": False},
-        {"standardize": True, "rows": "pairs", "norm_bound": None},
-        {"rows": "unit", "norm_bound": None},
+        {"standardize": True, "statistic": "spatial_sign", "norm_bound": None},
+        {"statistic": "normalized", "norm_bound": None},
     ],
     ids=str,
 )
@@ -449,11 +449,11 @@ def test_bad_parameters_are_one_sentence_and_spend_nothing(options, tmp_path):
         PrivateRidge(target=7, norm_bound=1.0),
         PrivateRidge(target="no such", norm_bound=1.0),
         PrivateRidge(target="no such"),
-        PrivateRidge(target=0, norm_bound=1.0, law="eigenvector_sampling"),
+        PrivateRidge(target=0, norm_bound=1.0, mechanism="eigenvector_sampling"),
         PrivateSparsePCA(1, penalty=-1.0, norm_bound=1.0),
         PrivateSparsePCA(1, tol=0.0, norm_bound=1.0),
         PrivateSparsePCA(1, max_iter=0, norm_bound=1.0),
-        PrivateSparsePCA(1, norm_bound=1.0, law="eigenvector_sampling"),
+        PrivateSparsePCA(1, norm_bound=1.0, mechanism="eigenvector_sampling"),
     ],
     ids=repr,
 )
@@ -470,7 +470,7 @@ def test_what_cannot_be_interpreted_is_refused_before_it_is_paid_for(estimator, 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # the noise is meant
 def test_a_fit_that_broke_off_leaves_its_entry_to_no_other(tmp_path, monkeypatch):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
-    model = PrivateCovariance(rows="clip", ledger=ledger)
+    model = PrivateCovariance(statistic="clipped", ledger=ledger)
 
     def interrupted(*_):
         raise KeyboardInterrupt

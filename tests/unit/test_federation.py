@@ -21,8 +21,8 @@ from made_rounds import GAUSSIAN, D, contributions, drafted, joined, needs_crypt
 
 needs_cryptography()
 
-LAWS = [GAUSSIAN, {"law": "matrix_laplace"}]
-RELATIONS = ["replace", "add_remove"]
+MECHANISMS = [GAUSSIAN, {"mechanism": "matrix_laplace"}]
+ADJACENCIES = ["replace_one", "add_or_remove_one"]
 CASE = (GAUSSIAN, "replace")
 
 
@@ -30,9 +30,11 @@ CASE = (GAUSSIAN, "replace")
 def noise_off(monkeypatch):
     """Draw no noise, so that sums can be compared to the last bit."""
     monkeypatch.setattr(gaussian_module, "discrete_gaussian", lambda *_: np.zeros(1, np.int64))
-    monkeypatch.setattr(GaussianNoise, "noise", lambda law, *_: np.zeros((law.n_features,) * 2, np.int64))
+    monkeypatch.setattr(GaussianNoise, "noise", lambda mechanism, *_: np.zeros((mechanism.n_features,) * 2, np.int64))
     monkeypatch.setattr(
-        laplace_module.FederatedMatrixLaplace, "_site_noise", lambda law, *_: np.zeros((law.n_features,) * 2, np.int64)
+        laplace_module.FederatedMatrixLaplace,
+        "_site_noise",
+        lambda mechanism, *_: np.zeros((mechanism.n_features,) * 2, np.int64),
     )
     monkeypatch.setattr(MatrixLaplace, "count_noise", lambda *_: 0)
 
@@ -41,16 +43,24 @@ def noise_off(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_sites", "law", "relation"),
-    [*((n_sites, law, relation) for n_sites in (2, 5) for law in LAWS for relation in RELATIONS), (50, *CASE)],
+    ("n_sites", "mechanism", "adjacency"),
+    [
+        *(
+            (n_sites, mechanism, adjacency)
+            for n_sites in (2, 5)
+            for mechanism in MECHANISMS
+            for adjacency in ADJACENCIES
+        ),
+        (50, *CASE),
+    ],
 )
-def test_without_noise_the_sum_is_that_of_the_pooled_rows(tmp_path, noise_off, n_sites, law, relation):
-    agreed, keys = joined(drafted(n_sites, relation=relation, **law), tmp_path)
+def test_without_noise_the_sum_is_that_of_the_pooled_rows(tmp_path, noise_off, n_sites, mechanism, adjacency):
+    agreed, keys = joined(drafted(n_sites, adjacency=adjacency, **mechanism), tmp_path)
     rows = site_rows(n_sites)
     release = combine(agreed, contributions(agreed, keys, tmp_path, rows).values())
-    pooled = SecondMoments(RowBound(**agreed.terms.rows.to_dict()), D).update(np.concatenate(rows))
+    pooled = SecondMoments(RowBound(**agreed.terms.row_rule.to_dict()), D).update(np.concatenate(rows))
     assert (release.integers["matrix"] == pooled.gram).all()
-    if relation == "replace":
+    if adjacency == "replace_one":
         assert release.origin.n_rows == release.n_rows == pooled.n_rows
     else:
         assert release.origin.n_rows is None
@@ -62,10 +72,10 @@ def test_without_noise_the_sum_is_that_of_the_pooled_rows(tmp_path, noise_off, n
 
 
 def test_a_count_that_is_paid_for_is_summed_too(tmp_path, noise_off):
-    agreed, keys = joined(drafted(2, d=30, relation="add_remove", **GAUSSIAN), tmp_path)
+    agreed, keys = joined(drafted(2, d=30, adjacency="add_or_remove_one", **GAUSSIAN), tmp_path)
     rows = site_rows(2, d=30)
     release = combine(agreed, contributions(agreed, keys, tmp_path, rows).values())
-    assert agreed.law.numbers == ("slack", "count")
+    assert agreed.mechanism.numbers == ("slack", "count")
     assert int(release.integers["count"]) == release.n_rows == sum(map(len, rows))
 
 
@@ -78,40 +88,40 @@ def test_control_a_mask_that_does_not_cancel_is_seen(tmp_path, noise_off, monkey
         combine(agreed, files.values())
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law["law"])
-def test_a_release_reads_itself_and_survives_its_file(tmp_path, law):
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism["mechanism"])
+def test_a_release_reads_itself_and_survives_its_file(tmp_path, mechanism):
     rows = site_rows(n=4000)
-    agreed, keys = joined(drafted(**law), tmp_path)
+    agreed, keys = joined(drafted(**mechanism), tmp_path)
     release = combine(agreed, contributions(agreed, keys, tmp_path, rows).values())
     assert release.n_rows == sum(map(len, rows))
     assert abs(release.components[0, 0]) > 0.9
     loaded = load_release(release.save(tmp_path / "release.npz"))
     assert loaded.origin == release.origin
     assert loaded.origin.collection.sites == agreed.sites
-    assert loaded.law.parameters() == agreed.law.parameters()
+    assert loaded.mechanism.parameters() == agreed.mechanism.parameters()
     assert loaded.guarantee == agreed.guarantee()
     true = np.cov(np.concatenate(rows), rowvar=False, ddof=0)
-    assert np.abs(loaded.covariance - true).max() < 6 * loaded.law.off_diagonal_sd * 16 / loaded.n_rows * D
+    assert np.abs(loaded.covariance - true).max() < 6 * loaded.mechanism.off_diagonal_sd * 16 / loaded.n_rows * D
 
 
 def test_the_guarantee_names_its_layers(tmp_path):
     agreed, _ = joined(drafted(4, 2, **GAUSSIAN), tmp_path)
     guarantee = agreed.guarantee()
     assert (guarantee.epsilon, guarantee.delta) == (1.0, 1e-6)
-    told = " ".join(guarantee.caveats)
+    told = " ".join(guarantee.assumptions)
     assert "4 sites" in told
     assert "at most 2 sites" in told
     assert "masks" in told
     assert "one site" in told
-    alone = drafted(3, 0).terms.guarantee().caveats[0]
+    alone = drafted(3, 0).terms.guarantee().assumptions[0]
     assert "but the sites themselves" in alone
 
 
 def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):
-    columns = {"who": {"kind": "person"}, **{name: {"range": [-4, 4]} for name in "ab"}}
+    columns = {"who": {"kind": "privacy_unit"}, **{name: {"range": [-4, 4]} for name in "ab"}}
     schema = type(schema_of()).from_dict({"version": 1, "columns": columns})
     agreed, keys = joined(drafted(2, schema=schema), tmp_path)
-    assert agreed.guarantee().unit == "person"
+    assert agreed.guarantee().unit == "privacy_unit"
     files = []
     for place, (name, key) in enumerate(keys.items()):
         table = tmp_path / f"{name}.csv"
@@ -119,7 +129,7 @@ def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):
         files.append(contribute(agreed, key, table, tmp_path / f"{name}.contribution"))
     release = combine(agreed, files)
     assert release.n_rows == 10
-    assert release.guarantee.unit == "person"
+    assert release.guarantee.unit == "privacy_unit"
 
 
 # What a draft refuses.
@@ -128,14 +138,14 @@ def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):
 @pytest.mark.parametrize(
     ("parameters", "word"),
     [
-        ({"rows": "pairs"}, "compares"),
-        ({"rows": "signs", "standardize": True}, "compares"),
-        ({"law": "laplace"}, "gaussian or matrix_laplace"),
-        ({"law": "gaussian"}, "delta"),
+        ({"statistic": "spatial_sign"}, "compares"),
+        ({"statistic": "kendall", "standardize": True}, "compares"),
+        ({"mechanism": "laplace"}, "gaussian or matrix_laplace"),
+        ({"mechanism": "gaussian"}, "delta"),
         ({"stages": 2, **GAUSSIAN}, "stage"),
         ({"epsilon": 0}, "epsilon"),
     ],
-    ids=["pairs", "signs", "law", "delta", "stages", "epsilon"],
+    ids=["spatial_sign", "kendall", "mechanism", "delta", "stages", "epsilon"],
 )
 def test_a_draft_refuses_what_sites_cannot_do(parameters, word):
     with refused(InvalidParameterError) as told:
@@ -146,9 +156,9 @@ def test_a_draft_refuses_what_sites_cannot_do(parameters, word):
 def test_a_draft_refuses_private_choices_and_a_missing_schema():
     no_ranges = type(schema_of()).from_dict({"version": 1, "columns": {"a": {}, "b": {}}})
     with refused(InvalidParameterError) as told:
-        drafted(schema=no_ranges, rows="clip")
+        drafted(schema=no_ranges, statistic="clipped")
     assert "norm_bound" in str(told.value)
-    assert drafted(schema=no_ranges, norm_bound=3.0).terms.rows.norm == 3.0
+    assert drafted(schema=no_ranges, norm_bound=3.0).terms.row_rule.norm == 3.0
     with refused(InvalidParameterError):
         invite(PrivateCovariance(epsilon=1.0), ["a", "b"])
 
@@ -167,12 +177,12 @@ def test_names_of_sites_are_different_and_in_one_line(names):
         invite(PrivatePCA(1, schema=schema_of()), names)
 
 
-def test_auto_takes_the_law_of_less_noise():
-    assert drafted(d=3, delta=1e-6).terms.law == "matrix_laplace"
+def test_auto_takes_the_distribution_of_less_noise():
+    assert drafted(d=3, delta=1e-6).terms.mechanism == "matrix_laplace"
     many = drafted(d=60, delta=1e-6).terms
-    assert many.law == "gaussian"
-    widths = {name: many.law_for(3).off_diagonal_sd for name in (many.law,)}
-    assert widths["gaussian"] < drafted(d=60).terms.law_for(3).off_diagonal_sd
+    assert many.mechanism == "gaussian"
+    widths = {name: many.mechanism_for(3).off_diagonal_sd for name in (many.mechanism,)}
+    assert widths["gaussian"] < drafted(d=60).terms.mechanism_for(3).off_diagonal_sd
 
 
 # Rounds and keys.
@@ -262,11 +272,11 @@ def test_who_may_join_and_when_a_round_closes(tmp_path):
         joined(draft, tmp_path / "few", draft.terms.invited[:2])
     agreed, _ = joined(draft, tmp_path, draft.terms.invited[1:])
     assert agreed.missing == ("site 0",)
-    assert agreed.law.n_sites == 3
+    assert agreed.mechanism.n_sites == 3
     with refused(FederationError):
         agreed.with_member(SiteKeys.create("site 0", draft.terms).join(draft).members[0])
     with refused(FederationError):
-        _ = draft.law
+        _ = draft.mechanism
     own = SiteKeys.create("site 0", draft.terms)
     with refused(FederationError):
         own.join(own.join(draft))

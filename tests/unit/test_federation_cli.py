@@ -49,7 +49,7 @@ def test_a_round_by_files(closed, tmp_path):
     contribute("b", closed.upper(), "--quiet")
     told = json.loads(command("federation combine round.json a.contribution b.contribution --json").stdout)
     assert told["guarantee"]["epsilon"] == 1.0
-    assert len(told["guarantee"]["caveats"]) == 3
+    assert len(told["guarantee"]["assumptions"]) == 3
     assert load_release("release.npz").n_rows == 600
     assert "at most one site" in command("federation combine round.json a.contribution b.contribution --force").output
     page = command("report release.npz")
@@ -95,7 +95,7 @@ def test_a_spend_beyond_the_ledger_is_refused_before_rows_are_read(closed):
         "federation invite -o x.json",
         "federation invite --schema schema.yaml --epsilon 1 -o x.json",
         "federation invite --again round.json --epsilon 2 -o x.json",
-        f"{INVITE.replace('draft', 'x')} --law laplace",
+        f"{INVITE.replace('draft', 'x')} --mechanism laplace",
         f"{INVITE.replace('draft', 'x')} --quorum 5",
         f"{INVITE.replace('draft', 'x')} --deadline soon",
         "federation join draft.json --site mallory --key m.key -o x.json",

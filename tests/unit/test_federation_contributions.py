@@ -24,7 +24,7 @@ from eigenveil.federation.combining import _check_range
 from eigenveil.federation.crypto import public_keys, signed
 from eigenveil.federation.rounds import Member, joining_message
 from eigenveil.gate import pay_for_share, site_share
-from eigenveil.mechanisms.federated import UNITS, FederatedLaw
+from eigenveil.mechanisms.federated import UNITS, FederatedMechanism
 from eigenveil.sampling.matrices import rounded_sum
 from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.sampling.wishart import LazyWishartDifference
@@ -105,14 +105,14 @@ def test_a_missing_site_is_named_and_files_are_too(some_round, tmp_path):
         combine(agreed, [tmp_path / "nowhere"])
 
 
-@pytest.mark.parametrize("relation", ["replace", "add_remove"])
-def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, relation):
-    agreed, keys = joined(drafted(relation=relation, d=2, law="matrix_laplace"), tmp_path)
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
+def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, adjacency):
+    agreed, keys = joined(drafted(adjacency=adjacency, d=2, mechanism="matrix_laplace"), tmp_path)
     secrets = SiteKeys.load(keys["site 0"])
     files = contributions(agreed, keys, tmp_path, site_rows(d=2))
     sent = [file.read_bytes() for file in files.values()]
     rows = sum(map(len, site_rows(d=2)))
-    grid, reach = agreed.terms.rows.limit_squared, agreed.law.noise_reach
+    grid, reach = agreed.terms.row_rule.limit_squared, agreed.mechanism.noise_reach
 
     def poisoned(entry, by):
         words = wire.opened(agreed, sent[0]).words.copy()
@@ -120,11 +120,13 @@ def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, re
         return [wire.sealed(agreed, 0, words, False, secrets.signing), *sent[1:]]
 
     combine(agreed, poisoned(0, rows / 4))  # within what rows can do, nobody can see it
-    extra = 25 * reach if relation == "add_remove" else 0  # where the number of rows is private, so is its range
+    extra = (
+        25 * reach if adjacency == "add_or_remove_one" else 0
+    )  # where the number of rows is private, so is its range
     for entry, by in [(0, rows + 2 * reach), (0, -2 * reach - rows), (1, rows + 2 * reach), (2, 1e8)]:
         with refused(FederationError):
             combine(agreed, poisoned(entry, by + np.sign(by) * extra))
-    if relation == "replace":
+    if adjacency == "replace_one":
         for by in (-rows, -2 * rows, 10**6, 2**60):  # the number of units itself: the constant's corner knows it too
             with refused(FederationError):
                 combine(agreed, poisoned(-1, by / grid))
@@ -133,7 +135,7 @@ def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, re
 def test_the_corner_tells_the_number_of_units(some_round):
     agreed, sent, _ = some_round
     total = sum(wire.opened(agreed, content).words for content in sent)
-    sums = dict(wire.from_words(agreed.law, total))
+    sums = dict(wire.from_words(agreed.mechanism, total))
     _check_range(agreed, sums)
     sums[UNITS] = sums[UNITS] * 10_000
     with refused(FederationError):
@@ -250,7 +252,7 @@ def test_data_that_are_not_those_of_the_round_are_refused(tmp_path):
         np.ones((5, D - 1)),
         SecondMoments(RowBound(1.0), D).update(np.ones((3, D))),
         np.full((5, D), np.nan),
-        SecondMoments(RowBound(**agreed.terms.rows.to_dict()), D),
+        SecondMoments(RowBound(**agreed.terms.row_rule.to_dict()), D),
     ):
         with refused(InvalidDataError):
             contribute(agreed, keys["site 0"], data, tmp_path / "a")
@@ -259,8 +261,8 @@ def test_data_that_are_not_those_of_the_round_are_refused(tmp_path):
 
 def test_more_units_than_the_sum_can_hold_are_refused(tmp_path, monkeypatch):
     agreed, keys = joined(drafted(), tmp_path)
-    assert agreed.law.site_capacity(2**32) == 2**30 // 3
-    monkeypatch.setattr(FederatedLaw, "site_capacity", lambda *_: 20)
+    assert agreed.mechanism.site_capacity(2**32) == 2**30 // 3
+    monkeypatch.setattr(FederatedMechanism, "site_capacity", lambda *_: 20)
     with refused(CapacityError):
         contribute(agreed, keys["site 0"], site_rows()[0], tmp_path / "a")
 
@@ -279,10 +281,10 @@ def test_a_share_is_drawn_only_for_what_was_paid(tmp_path):
     agreed, _ = joined(drafted(), tmp_path)
     moments = site.site_moments(agreed, site_rows()[0])
     generator = seeded_generator(1)
-    payment = pay_for_share(agreed.law, moments, generator, None, "test")
-    assert set(site_share(moments, 0, generator, payment)) == {"matrix", *agreed.law.numbers}
+    payment = pay_for_share(agreed.mechanism, moments, generator, None, "test")
+    assert set(site_share(moments, 0, generator, payment)) == {"matrix", *agreed.mechanism.numbers}
     with refused(InvalidParameterError):
-        site_share(moments, 0, generator, replace(payment, law=agreed.law.part))
+        site_share(moments, 0, generator, replace(payment, mechanism=agreed.mechanism.part))
 
 
 def test_a_contribution_has_eight_bytes_a_number_and_a_constant(some_round):

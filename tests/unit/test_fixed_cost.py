@@ -15,8 +15,8 @@ from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.estimators import base
 from eigenveil.estimators import plan as public_facts
 from eigenveil.estimators.plan import asked_by
-from eigenveil.guarantee import Relation
-from eigenveil.mechanisms import LAWS
+from eigenveil.guarantee import Adjacency
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import made_once
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.moments.mapped import integer_map, mapped_bound
@@ -51,30 +51,30 @@ def counted(monkeypatch, owner, name):
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_a_fit_computes_the_scales_of_a_law_once_and_checks_each_rule_once(monkeypatch, budget):
+def test_a_fit_computes_the_scales_of_a_mechanism_once_and_checks_each_rule_once(monkeypatch, budget):
     scales = counted(monkeypatch, Gaussian, "_scales")
     made = counted(monkeypatch, RowRule, "__post_init__")
     prepared = counted(monkeypatch, base, "prepared")
     again = counted(monkeypatch, public_facts, "prepared")
     PrivatePCA(10, norm_bound=9.0, **BUDGETS[budget]).fit(rows(3000, 20))
-    assert max(Counter(id(law) for (law,), _ in scales).values(), default=0) <= 1
+    assert max(Counter(id(mechanism) for (mechanism,), _ in scales).values(), default=0) <= 1
     # One rule; where a mean is measured first also without a constant, as a record and at work, and with each mean.
     assert len(made) <= {"pure": 1, "gaussian": 5}[budget]
     assert len(prepared) == 1  # and the plan that was just made is not compared with another
     assert not again
 
 
-def test_a_law_of_the_same_public_parameters_is_made_once_and_of_others_never():
-    parameters = {"epsilon": 0.3, "n_features": 3, "relation": Relation.REPLACE}
-    law = made_once(LAWS["laplace"], **parameters)
-    assert made_once(LAWS["laplace"], **parameters) is law
-    assert made_once(LAWS["laplace"], **parameters, accept_inexact=True).accept_inexact
+def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others_never():
+    parameters = {"epsilon": 0.3, "n_features": 3, "adjacency": Adjacency.REPLACE_ONE}
+    mechanism = made_once(MECHANISMS["laplace"], **parameters)
+    assert made_once(MECHANISMS["laplace"], **parameters) is mechanism
+    assert made_once(MECHANISMS["laplace"], **parameters, accept_inexact=True).accept_inexact
     with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
-        made_once(LAWS["laplace"], **parameters, accept_inexact=1)
+        made_once(MECHANISMS["laplace"], **parameters, accept_inexact=1)
     plans = [PrivatePCA(2, epsilon=epsilon, norm_bound=1.0).plan(5) for epsilon in (0.3, 0.3, 0.4)]
-    laws = [plan.law(100) for plan in plans]
-    assert laws[0] is laws[1]
-    assert [law.epsilon for law in laws] == [0.3, 0.3, 0.4]
+    mechanisms = [plan.mechanism(100) for plan in plans]
+    assert mechanisms[0] is mechanisms[1]
+    assert [mechanism.epsilon for mechanism in mechanisms] == [0.3, 0.3, 0.4]
 
 
 def test_the_noise_is_asked_for_once_for_all_components(monkeypatch):
@@ -91,16 +91,16 @@ def test_the_noise_is_asked_for_once_for_all_components(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["gaussian", "mod_sulq", "matrix_laplace"])
-def test_what_a_law_keeps_is_what_it_computes_and_travels_with_it(name):
-    law = LAWS[name](epsilon=0.7, delta=0.0 if name == "matrix_laplace" else 1e-6, n_features=7)
-    fresh = LAWS[name](**law.parameters())
-    told = law.noise_scale(), law.off_diagonal_sd, law.guarantee()
+def test_what_a_mechanism_keeps_is_what_it_computes_and_travels_with_it(name):
+    mechanism = MECHANISMS[name](epsilon=0.7, delta=0.0 if name == "matrix_laplace" else 1e-6, n_features=7)
+    fresh = MECHANISMS[name](**mechanism.parameters())
+    told = mechanism.noise_scale(), mechanism.off_diagonal_sd, mechanism.guarantee()
     assert told == (fresh.noise_scale(), fresh.off_diagonal_sd, fresh.guarantee())
     if name != "matrix_laplace":
-        assert told[:2] == law._scales()
-    assert law.guarantee() is law.guarantee() or name == "matrix_laplace"
-    again = pickle.loads(pickle.dumps(law))
-    assert again.parameters() == law.parameters()
+        assert told[:2] == mechanism._scales()
+    assert mechanism.guarantee() is mechanism.guarantee() or name == "matrix_laplace"
+    again = pickle.loads(pickle.dumps(mechanism))
+    assert again.parameters() == mechanism.parameters()
     assert (again.noise_scale(), again.off_diagonal_sd, again.guarantee()) == told
 
 
@@ -122,8 +122,8 @@ def test_the_record_of_mapped_rows_tells_nothing_more():
 
 def test_a_plan_knows_all_parameters_that_decide():
     asked = {name: asked_by(PrivatePCA(**given)) for name, given in {
-        "none": {}, "epsilon": {"epsilon": 2.0}, "law": {"law": "laplace"}, "components": {"n_components": 2},
-        "bounds": {"bounds": (0, 1)}, "options": {"law_options": {"calibration": "tight"}},
+        "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"}, "components": {"n_components": 2},
+        "bounds": {"bounds": (0, 1)}, "options": {"mechanism_options": {"calibration": "tight"}},
     }.items()}  # fmt: skip
     assert len(set(asked.values())) == len(asked)
     assert asked_by(PrivatePCA(random_state=1, ledger="a")) == asked["none"]  # which decide about no plan

@@ -1,4 +1,4 @@
-"""Relation, Numerics and Guarantee: a record of public numbers that survives files and other accountants."""
+"""Adjacency, Numerics and Guarantee: a record of public numbers that survives files and other accountants."""
 
 import dataclasses
 import json
@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import DIRECTION_CAVEAT, FLOAT_CAVEAT, Guarantee, Numerics, Relation, Unit
+from eigenveil.guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Guarantee, Numerics, Adjacency, Unit
 from helpers import assert_one_sentence, refused
 
 
 def test_relations_are_read_from_their_text():
-    assert Relation.parse("replace") is Relation.REPLACE
-    assert Relation.parse("add_remove") is Relation.ADD_REMOVE
-    for relation in Relation:
-        assert Relation.parse(relation) is relation
+    assert Adjacency.parse("replace_one") is Adjacency.REPLACE_ONE
+    assert Adjacency.parse("add_or_remove_one") is Adjacency.ADD_OR_REMOVE_ONE
+    for adjacency in Adjacency:
+        assert Adjacency.parse(adjacency) is adjacency
 
 
 @pytest.mark.parametrize("value", ["Replace", "add-remove", "", None, 1, b"replace", ["replace"]])
 def test_unknown_relations_are_refused_by_name(value):
     with refused(InvalidParameterError) as info:
-        Relation.parse(value)
+        Adjacency.parse(value)
     assert repr(value) in str(info.value)
 
 
@@ -41,9 +41,9 @@ def test_a_bare_record_claims_no_more_than_real_arithmetic():
     assert Guarantee(1.0).numerics is Numerics.IDEALIZED
 
 
-@pytest.mark.parametrize("caveat", [FLOAT_CAVEAT, DIRECTION_CAVEAT])
-def test_a_caveat_is_one_sentence(caveat):
-    assert_one_sentence(ValueError(caveat))
+@pytest.mark.parametrize("assumption", [FLOAT_ASSUMPTION, DIRECTION_ASSUMPTION])
+def test_a_caveat_is_one_sentence(assumption):
+    assert_one_sentence(ValueError(assumption))
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ leaf = st.builds(
     Guarantee,
     epsilon=number | st.just(math.inf),
     delta=st.floats(0, 1, exclude_max=True),
-    relation=st.sampled_from(Relation),
+    adjacency=st.sampled_from(Adjacency),
     numerics=st.sampled_from(Numerics),
     rho=st.none() | number,
-    caveats=st.lists(st.text(), max_size=3).map(tuple),
+    assumptions=st.lists(st.text(), max_size=3).map(tuple),
     claimed=st.none() | st.tuples(number, number),
     reproducible=st.booleans(),
     unit=st.sampled_from(Unit),
@@ -97,13 +97,13 @@ def test_a_guarantee_is_frozen_and_its_changes_are_copies():
     plain = Guarantee(1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         plain.epsilon = 0.1
-    noted = plain.with_caveat("Read this.").with_caveat("And this.")
-    assert noted.caveats == ("Read this.", "And this.")
-    assert plain.caveats == ()
+    noted = plain.with_assumption("Read this.").with_assumption("And this.")
+    assert noted.assumptions == ("Read this.", "And this.")
+    assert plain.assumptions == ()
     marked = noted.marked_reproducible()
     assert marked.reproducible
     assert not noted.reproducible
-    assert marked.caveats == noted.caveats
+    assert marked.assumptions == noted.assumptions
 
 
 def test_what_counts_as_private():
@@ -115,10 +115,10 @@ def test_what_counts_as_private():
 
 def test_the_text_says_what_is_promised():
     assert str(Guarantee(0.5)) == "0.5-differentially private (replace one row), idealized numerics"
-    text = str(Guarantee(0.5, 1e-6, Relation.ADD_REMOVE, Numerics.EXACT))
+    text = str(Guarantee(0.5, 1e-6, Adjacency.ADD_OR_REMOVE_ONE, Numerics.EXACT))
     assert text == "(0.5, 1e-06)-differentially private (add or remove one row), exact numerics"
-    warned = Guarantee(1.0).with_caveat("Rows are compared.")
-    assert str(warned) == f"{Guarantee(1.0)}; see caveats"
+    warned = Guarantee(1.0).with_assumption("Rows are compared.")
+    assert str(warned) == f"{Guarantee(1.0)}; see assumptions"
     assert str(Guarantee(math.inf)) == "not private"
     assert str(Guarantee(0.5).marked_reproducible()).startswith("NOT PRIVATE")
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, load_release
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs
 from eigenveil.report import render_report
@@ -32,7 +32,7 @@ def correlated(n=20_000, seed=0):
 
 def test_correlations_of_elliptical_rows_in_any_units():
     rows, truth = correlated()
-    model = PrivateCovariance(rows="signs", epsilon=2.0).fit(rows)
+    model = PrivateCovariance(statistic="kendall", epsilon=2.0).fit(rows)
     assert np.abs(model.correlation_ - truth).max() < 0.06
     assert np.array_equal(model.correlation_, model.covariance_)
     assert (np.diag(model.correlation_) == 1).all()
@@ -41,8 +41,8 @@ def test_correlations_of_elliptical_rows_in_any_units():
     kendall = model.release_.kendall
     assert np.allclose(np.sin(HALF_PI * kendall[np.triu_indices(5, 1)]), truth[np.triu_indices(5, 1)], atol=0.06)
     # Any increasing change of units changes no comparison, and so not a bit.
-    other = PrivateCovariance(rows="signs", epsilon=2.0, random_state=1).fit(np.cbrt(rows))
-    same = PrivateCovariance(rows="signs", epsilon=2.0, random_state=1).fit(rows)
+    other = PrivateCovariance(statistic="kendall", epsilon=2.0, random_state=1).fit(np.cbrt(rows))
+    same = PrivateCovariance(statistic="kendall", epsilon=2.0, random_state=1).fit(rows)
     assert np.array_equal(other.release_.integers["matrix"], same.release_.integers["matrix"])
 
 
@@ -51,29 +51,29 @@ def test_components_are_those_of_standardized_rows():
     rows = rng.multivariate_normal(np.zeros(5), correlated(10)[1], 20_000) * 10.0 ** np.arange(5)
     wanted = PCA(2).fit(StandardScaler().fit_transform(rows))
     correlation = np.corrcoef(rows.T)
-    model = PrivatePCA(2, rows="signs", epsilon=2.0).fit(rows)
+    model = PrivatePCA(2, statistic="kendall", epsilon=2.0).fit(rows)
     best = captured_variance(correlation, wanted.components_)
     assert captured_variance(correlation, model.components_) > 0.999 * best
     assert model.explained_variance_ == pytest.approx(wanted.explained_variance_, rel=0.03)
     assert model.explained_variance_ratio_ == pytest.approx(wanted.explained_variance_ratio_, rel=0.03)
     assert (model.explained_variance_interval_[:, 0] <= model.explained_variance_interval_[:, 1]).all()
-    sparse = PrivateSparsePCA(1, rows="signs", epsilon=2.0).fit(rows)
+    sparse = PrivateSparsePCA(1, statistic="kendall", epsilon=2.0).fit(rows)
     assert captured_variance(correlation, sparse.components_) > 0.9 * captured_variance(
         correlation, model.components_[:1]
     )
 
 
-@pytest.mark.parametrize("law", ["eigenvector_sampling", "none"])
-def test_laws_without_a_known_noise_give_a_correlation_too(law):
+@pytest.mark.parametrize("mechanism", ["eigenvector_sampling", "none"])
+def test_mechanisms_without_a_known_noise_give_a_correlation_too(mechanism):
     rows, truth = correlated()
-    model = PrivatePCA(2, rows="signs", epsilon=30.0, law=law).fit(rows)
+    model = PrivatePCA(2, statistic="kendall", epsilon=30.0, mechanism=mechanism).fit(rows)
     assert np.abs(model.correlation_ - truth).max() < 0.1
     assert model.components_.shape == (2, 5)
 
 
 def test_projections_are_refused_before_anything_is_spent(tmp_path):
     rows, _ = correlated(200)
-    model = PrivatePCA(2, rows="signs", epsilon=20.0)
+    model = PrivatePCA(2, statistic="kendall", epsilon=20.0)
     with refused(InvalidParameterError):
         model.fit_transform(rows)
     assert not hasattr(model, "release_")
@@ -82,19 +82,19 @@ def test_projections_are_refused_before_anything_is_spent(tmp_path):
         with refused(InvalidParameterError):
             use(rows)
     loaded = load_release(model.release_.save(tmp_path / "signs.npz"))
-    assert loaded.origin.rows.comparisons == 8
+    assert loaded.origin.row_rule.comparisons == 8
     assert np.array_equal(loaded.components, model.components_)
     assert "correlation matrix" in render_report(loaded)
 
 
 def noise_of(name, d, sd, **options):
-    """A law's noise, brought to a standard deviation beside the diagonal."""
-    law = LAWS[name](n_features=d, **options)
-    return law, lambda generator: law.simulated_noise(generator) * (sd / law.off_diagonal_sd)
+    """A mechanism's noise, brought to a standard deviation beside the diagonal."""
+    mechanism = MECHANISMS[name](n_features=d, **options)
+    return mechanism, lambda generator: mechanism.simulated_noise(generator) * (sd / mechanism.off_diagonal_sd)
 
 
 def balanced_cosine(d, t):
-    """E cos(t N_ij) for the balanced law at epsilon = 1, as docs/explanation/comparisons.md derives it."""
+    """E cos(t N_ij) for the balanced mechanism at epsilon = 1, as docs/explanation/comparisons.md derives it."""
     p, q = d * (d + 1) / 2, (d + 1) / 2
     nodes, weights = scipy.special.roots_genlaguerre(40, 2 * p)
     m = np.arange(60)
@@ -107,14 +107,14 @@ def balanced_cosine(d, t):
 @pytest.mark.parametrize("sd", [0.2, 0.5])
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_mean_cosine_of_the_noise(d, sd):
-    """By simulation for every law alike; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
+    """By simulation for every mechanism alike; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
     _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
     known = {"gaussian": (draw, math.exp(-(HALF_PI**2) * sd**2 / 2))}
-    law, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0, calibration="tight")
-    t = HALF_PI * sd / law.off_diagonal_sd
-    known["product"] = draw, (1 + (law.noise_scale() * t) ** 2) ** -(d + 1)
-    law, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0)
-    known["balanced"] = draw, balanced_cosine(d, HALF_PI * sd / law.off_diagonal_sd)
+    mechanism, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0, calibration="tight")
+    t = HALF_PI * sd / mechanism.off_diagonal_sd
+    known["product"] = draw, (1 + (mechanism.noise_scale() * t) ** 2) ** -(d + 1)
+    mechanism, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0)
+    known["balanced"] = draw, balanced_cosine(d, HALF_PI * sd / mechanism.off_diagonal_sd)
     for draw, expected in known.values():
         _, entries = _simulated(d, sd, draw)
         assert _mean_cosine(np.full((1, 1), HALF_PI), entries)[0, 0] == pytest.approx(expected, rel=0.06 * sd)
@@ -151,7 +151,7 @@ def tied_rows(n=30_000):
 def test_ties_and_constant_columns(delta):
     rows = tied_rows()
     with pytest.warns(NoiseWarning, match="differ in feature x4;"):
-        model = PrivateCovariance(rows="signs", epsilon=2.0, delta=delta, random_state=0).fit(rows)
+        model = PrivateCovariance(statistic="kendall", epsilon=2.0, delta=delta, random_state=0).fit(rows)
     correlation = model.correlation_
     assert correlation[0, 1] == pytest.approx(0.8, abs=0.04)
     assert correlation[0, 2] > 0.9  # dividing by the released diagonal makes up for ties
@@ -167,12 +167,12 @@ def test_a_feature_that_is_told_by_name_and_all_columns_constant():
     import pandas as pd
 
     with pytest.warns(NoiseWarning, match="differ in feature wage;"):
-        PrivateCovariance(rows="signs", epsilon=5.0, random_state=0).fit(
+        PrivateCovariance(statistic="kendall", epsilon=5.0, random_state=0).fit(
             pd.DataFrame({"age": np.random.default_rng(0).normal(size=5000), "wage": np.ones(5000)})
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)
-        model = PrivatePCA(1, rows="signs", epsilon=5.0, random_state=0).fit(np.ones((5000, 3)))
+        model = PrivatePCA(1, statistic="kendall", epsilon=5.0, random_state=0).fit(np.ones((5000, 3)))
         assert np.array_equal(model.correlation_, np.eye(3))
 
 
@@ -189,14 +189,16 @@ def test_pure_noise_is_told():
     rng = np.random.default_rng(6)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        PrivatePCA(1, rows="signs", epsilon=0.05, law="gaussian", delta=1e-6).fit(rng.normal(size=(500, 5)))
+        PrivatePCA(1, statistic="kendall", epsilon=0.05, mechanism="gaussian", delta=1e-6).fit(
+            rng.normal(size=(500, 5))
+        )
     assert any("swamps" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_few_features(d):
     rows = np.random.default_rng(7).normal(size=(2000, 1)) + np.random.default_rng(8).normal(size=(2000, d)) * 0.1
-    model = PrivatePCA(1, rows="signs", epsilon=5.0).fit(rows)
+    model = PrivatePCA(1, statistic="kendall", epsilon=5.0).fit(rows)
     assert model.correlation_.shape == (d, d)
     assert model.explained_variance_[0] == pytest.approx(d, abs=0.1)
 
@@ -205,5 +207,5 @@ def test_few_features(d):
 @pytest.mark.parametrize("d", [1, 6])
 def test_a_paid_release_of_undetermined_features_is_read_all_the_same(d):
     rare = (np.random.default_rng(0).random((5000, d)) < 0.02) * 1.0
-    model = PrivateSparsePCA(1, epsilon=0.1, delta=1e-6, rows="signs", random_state=0).fit(rare)
+    model = PrivateSparsePCA(1, epsilon=0.1, delta=1e-6, statistic="kendall", random_state=0).fit(rare)
     assert np.isfinite(model.components_).all()

@@ -13,12 +13,12 @@ import pytest
 import eigenveil
 
 PACKAGE = Path(eigenveil.__file__).parent
-NUMBERS = {"bounded_file", "caveats", "errors", "guarantee", "lazy", "notebook", "odds", "version", "whole_file"}
+NUMBERS = {"bounded_file", "assumptions", "errors", "guarantee", "lazy", "notebook", "odds", "version", "whole_file"}
 PRIVATE = {"rows", "moments", "sources", "gate", "score_gate", "site_gate", "estimators", "cli"}
 # What each part of the package imports by itself.
 ALLOWED = {
     "errors": set(),
-    "caveats": set(),
+    "assumptions": set(),
     "version": set(),
     "with_error": set(),
     "lazy": set(),
@@ -27,7 +27,7 @@ ALLOWED = {
     "bounded_file": {"errors"},
     "schema": {"bounded_file", "errors", "whole_file"},
     "randomness": {"errors"},
-    "guarantee": {"caveats", "errors", "odds"},
+    "guarantee": {"assumptions", "errors", "odds"},
     "odds": set(),
     "figure_style": {"errors"},
     "metrics": {"errors"},
@@ -39,19 +39,19 @@ ALLOWED = {
     "accounting": NUMBERS,
     "samplers": {"cores", "errors", "randomness"},
     "postprocess": {"cores", "errors", "lazy"},
-    "laws": NUMBERS | {"accounting", "postprocess", "randomness", "samplers"},
+    "mechanisms": NUMBERS | {"accounting", "postprocess", "randomness", "samplers"},
     "origin": {"errors", "row_rule", "schema"},
-    "matrix_reading": {"errors", "laws", "origin"},
+    "matrix_reading": {"errors", "mechanisms", "origin"},
     "scaled_reading": {"errors", "matrix_reading", "postprocess"},
-    "variance_reading": {"laws", "matrix_reading", "origin", "postprocess", "scaled_reading"},
+    "variance_reading": {"mechanisms", "matrix_reading", "origin", "postprocess", "scaled_reading"},
     "component_reading": {"matrix_reading", "origin", "postprocess", "variance_reading"},
-    "noise_reading": {"component_reading", "errors", "laws", "matrix_reading", "origin", "postprocess"},
+    "noise_reading": {"component_reading", "errors", "mechanisms", "matrix_reading", "origin", "postprocess"},
     "share_reading": {"component_reading", "errors", "matrix_reading", "noise_reading"},
-    "uncertainty": {"errors", "laws", "matrix_reading", "postprocess", "scaled_reading"},
+    "uncertainty": {"errors", "mechanisms", "matrix_reading", "postprocess", "scaled_reading"},
     "regressing": {"errors", "matrix_reading", "origin", "postprocess", "uncertainty"},
     "reading": {"errors", "matrix_reading", "origin", "postprocess", "regressing", "share_reading", "uncertainty"},
     "release_archive": set(),
-    "release_schema": {"guarantee", "laws", "origin"},
+    "release_schema": {"guarantee", "mechanisms", "origin"},
     "release_file": {
         "bounded_file",
         "errors",
@@ -71,30 +71,30 @@ ALLOWED["releases"] = {
     "release_file", "synthesizing", "using", "whole_file",
 }  # fmt: skip
 ALLOWED["score_maps"] = {
-    "errors", "guarantee", "laws", "notebook", "postprocess", "release_archive", "release_file", "score_grid",
+    "errors", "guarantee", "mechanisms", "notebook", "postprocess", "release_archive", "release_file", "score_grid",
     "whole_file",
 }  # fmt: skip
 ALLOWED["score_gate"] = {
-    "accounting", "errors", "guarantee", "laws", "randomness", "rows", "score_maps", "version",
+    "accounting", "errors", "guarantee", "mechanisms", "randomness", "rows", "score_maps", "version",
 }  # fmt: skip
 ALLOWED["gate"] = NUMBERS | {
-    "accounting", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
+    "accounting", "mechanisms", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
 }  # fmt: skip
 # One site among several draws its share of the noise where a release would be drawn: the same gate, a leaf of its own.
-ALLOWED["site_gate"] = {"accounting", "errors", "gate", "laws", "moments", "row_rule"}
+ALLOWED["site_gate"] = {"accounting", "errors", "gate", "mechanisms", "moments", "row_rule"}
 # Whoever drafts a round has an estimator's parameters, a site its rows; whoever combines has what left, no more.
 ALLOWED["federation"] = NUMBERS | {
-    "accounting", "estimators", "laws", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
+    "accounting", "estimators", "mechanisms", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
     "site_gate", "sources",
 }  # fmt: skip
 # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
-ALLOWED["local"] = NUMBERS | {"accounting", "laws", "origin", "randomness", "releases", "row_rule", "rows"}
-# Planning knows laws and rules of rows by their public parameters.
+ALLOWED["local"] = NUMBERS | {"accounting", "mechanisms", "origin", "randomness", "releases", "row_rule", "rows"}
+# Planning knows mechanisms and rules of rows by their public parameters.
 ALLOWED["theory"] = NUMBERS | {
-    "accounting", "figure_style", "laws", "metrics", "postprocess", "randomness", "row_rule", "samplers",
+    "accounting", "figure_style", "mechanisms", "metrics", "postprocess", "randomness", "row_rule", "samplers",
 }  # fmt: skip
-# An audit makes its own neighbouring data sets, and runs laws on them.
-ALLOWED["audit"] = NUMBERS | {"accounting", "laws", "local", "postprocess", "randomness", "samplers"}
+# An audit makes its own neighbouring data sets, and runs mechanisms on them.
+ALLOWED["audit"] = NUMBERS | {"accounting", "mechanisms", "local", "postprocess", "randomness", "samplers"}
 # A report reads release files and ledgers.
 ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "score_maps", "with_error"}
 ALLOWED["plots"] = {"errors", "figure_style", "releases", "report", "score_maps", "with_error"}
@@ -206,8 +206,8 @@ def test_nothing_right_of_the_gate_can_reach_a_row():
         assert reached == ({"rows"} if module in CLIENT_SIDE else set()), module
 
 
-def test_a_law_meets_private_sums_at_the_gate_only():
-    """`gram` is the private sum: it is read where it is made, and where a law draws."""
+def test_a_mechanism_meets_private_sums_at_the_gate_only():
+    """`gram` is the private sum: it is read where it is made, and where a mechanism draws."""
     readers = {
         module
         for module, text in SOURCES.items()
@@ -217,7 +217,7 @@ def test_a_law_meets_private_sums_at_the_gate_only():
     assert readers == {"moments", "gate", "site_gate"}
 
 
-def test_a_law_meets_private_counts_of_scores_at_their_gate_only():
+def test_a_mechanism_meets_private_counts_of_scores_at_their_gate_only():
     readers = {
         module
         for module, text in SOURCES.items()
@@ -247,22 +247,22 @@ def test_estimators_are_known_to_others_by_their_public_methods():
     assert {"_release", "_check_rows"} <= private
 
 
-# A theorem names the laws it is about, and `auto` those it chooses from.
-MAY_NAME = ("laws.", "theory.bounds.")
+# A theorem names the mechanisms it is about, and `auto` those it chooses from.
+MAY_NAME = ("mechanisms.", "theory.bounds.")
 
 
 def compared_names(text):
-    """Return the names of laws and estimators that a comparison, a match or a table holds as text."""
-    from eigenveil.mechanisms import LAWS
+    """Return the names of mechanisms and estimators that a comparison, a match or a table holds as text."""
+    from eigenveil.mechanisms import MECHANISMS
 
     # "none" is a word of many tables.
-    names = {*LAWS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))} - {"none"}
+    names = {*MECHANISMS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))} - {"none"}
     tables = ast.Compare | ast.MatchValue | ast.Tuple | ast.Set | ast.Dict | ast.List
     held = (inner for node in ast.walk(parsed(text)) if isinstance(node, tables) for inner in ast.walk(node))
     return names & {node.value for node in held if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
-def test_no_law_and_no_estimator_is_asked_by_its_name():
+def test_no_mechanism_and_no_estimator_is_asked_by_its_name():
     for module, text in SOURCES.items():
         if not module.startswith(MAY_NAME) and not module.endswith("__init__"):  # lists of public names
             assert compared_names(text) == set(), module
@@ -284,10 +284,10 @@ def test_no_circle_of_imports():
 def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
     """What is imported for types alone, to keep a client light, is nothing of the local model itself."""
     for module, text in SOURCES.items():
-        if module.startswith(("local.", "laws.local.")) and not module.endswith("__init__"):
+        if module.startswith(("local.", "mechanisms.local.")) and not module.endswith("__init__"):
             shown = set(imported_paths(text, module))
             hidden = set(imported_paths(text.replace("if TYPE_CHECKING:", "if True:"), module)) - shown
-            assert not [path for path in hidden if path.startswith(("local.", "laws.local."))], module
+            assert not [path for path in hidden if path.startswith(("local.", "mechanisms.local."))], module
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
 from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
-from eigenveil.guarantee import Guarantee, Numerics, Relation
+from eigenveil.guarantee import Guarantee, Numerics, Adjacency
 from helpers import in_child, refused
 
 
@@ -106,7 +106,7 @@ def test_check_raises_what_spend_would_and_spends_nothing(path):
 def test_an_entry_keeps_the_whole_guarantee(path):
     ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-5, data_set="study")
     guarantee = compose(
-        [Guarantee(0.1, numerics=Numerics.EXACT), Guarantee(0.2, 1e-6, rho=0.01, caveats=("Café: ε.",))]
+        [Guarantee(0.1, numerics=Numerics.EXACT), Guarantee(0.2, 1e-6, rho=0.01, assumptions=("Café: ε.",))]
     )
     entry = ledger.spend(guarantee, "naïve ε-release; DROP TABLE spend")
     assert entry.guarantee == guarantee
@@ -124,11 +124,11 @@ def test_what_is_not_private_cannot_be_paid_for(path, guarantee, options):
 
 
 def test_a_ledger_counts_one_relation(path):
-    ledger = PrivacyLedger.create(path, epsilon=1.0, relation="add_remove", data_set="study")
-    assert ledger.relation is Relation.ADD_REMOVE
+    ledger = PrivacyLedger.create(path, epsilon=1.0, adjacency="add_or_remove_one", data_set="study")
+    assert ledger.adjacency is Adjacency.ADD_OR_REMOVE_ONE
     with refused(LedgerError):
         ledger.spend(Guarantee(0.1), "replace")
-    ledger.spend(Guarantee(0.1, relation=Relation.ADD_REMOVE), "add or remove")
+    ledger.spend(Guarantee(0.1, adjacency=Adjacency.ADD_OR_REMOVE_ONE), "add or remove")
     assert len(ledger.entries()) == 1
 
 
@@ -196,12 +196,12 @@ def test_what_remains_can_be_spent(path, composition, spends):
 
 def test_a_ledger_opens_again_with_its_limits(path):
     first = PrivacyLedger.create(
-        path, epsilon=0.3, delta=1e-6, relation="add_remove", composition="zcdp", data_set=" Café, ward 3 "
+        path, epsilon=0.3, delta=1e-6, adjacency="add_or_remove_one", composition="zcdp", data_set=" Café, ward 3 "
     )
-    first.spend(Guarantee(0.05, relation=Relation.ADD_REMOVE), "one")
+    first.spend(Guarantee(0.05, adjacency=Adjacency.ADD_OR_REMOVE_ONE), "one")
     for again in (PrivacyLedger(path), PrivacyLedger(str(path)), PrivacyLedger.open(path)):
         assert (again.epsilon, again.delta) == (0.3, 1e-6)
-        assert (again.relation, again.composition) == (Relation.ADD_REMOVE, "zcdp")
+        assert (again.adjacency, again.composition) == (Adjacency.ADD_OR_REMOVE_ONE, "zcdp")
         assert again.data_set == "Café, ward 3"
         assert again.entries() == first.entries()
         assert again.seal == first.seal == first.entries()[-1].hash
@@ -237,7 +237,7 @@ def test_a_data_set_has_a_name(path, data_set):
         {"epsilon": "1"},
         {"epsilon": 1.0, "delta": 1.0},
         {"epsilon": 1.0, "delta": -0.1},
-        {"epsilon": 1.0, "relation": "swap"},
+        {"epsilon": 1.0, "adjacency": "swap"},
         {"epsilon": 1.0, "composition": "advanced"},
     ],
 )
@@ -287,13 +287,13 @@ def test_odd_paths(tmp_path):
     [
         "UPDATE spend SET guarantee = '{}'",
         "UPDATE spend SET entry = 7 WHERE entry = 1",
-        "UPDATE OR REPLACE spend SET what = 'nothing'",
+        "UPDATE OR REPLACE_ONE spend SET what = 'nothing'",
         "DELETE FROM spend",
         "DELETE FROM spend WHERE entry = 1",
         "UPDATE ledger SET epsilon = '100.0'",
         "DELETE FROM ledger",
-        "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
-        "REPLACE INTO ledger SELECT * FROM ledger",
+        "INSERT OR REPLACE_ONE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
+        "REPLACE_ONE INTO ledger SELECT * FROM ledger",
         "INSERT INTO ledger VALUES (2, 3, '100.0', '0.0', 'replace', 'basic', 'study', '', '', 'row', '')",
     ],
 )
@@ -321,7 +321,7 @@ def test_entry_numbers_are_never_used_twice(path):
 def filled(path, spends=5):
     ledger = PrivacyLedger.create(path, epsilon=100.0, delta=1e-3, data_set="study")
     for number in range(spends):
-        ledger.spend(Guarantee(0.1, 1e-6, caveats=("x" * 500,)), f"release {number}")
+        ledger.spend(Guarantee(0.1, 1e-6, assumptions=("x" * 500,)), f"release {number}")
     return path.read_bytes()
 
 
@@ -378,7 +378,7 @@ def test_a_later_format_is_refused(path):
 
 
 @pytest.mark.parametrize(
-    "column", ["epsilon", "delta", "relation", "unit", "composition", "data_set", "created", "nonce", "hash"]
+    "column", ["epsilon", "delta", "adjacency", "unit", "composition", "data_set", "created", "nonce", "hash"]
 )
 @pytest.mark.parametrize("value", ["x", "-1.0", "nan", b"\xff\xfe"])
 def test_damaged_limits_are_refused(path, column, value):

@@ -73,7 +73,7 @@ COLUMNS = "spent_at, what, guarantee, hash"
         "one before the first": (f"INSERT INTO spend SELECT 0, {COLUMNS} FROM spend WHERE entry = 1",),
         "a higher limit": ("UPDATE ledger SET epsilon = '100.0'",),
         "another delta": ("UPDATE ledger SET delta = '0.1'",),
-        "another relation": ("UPDATE ledger SET relation = 'add_remove'",),
+        "another relation": ("UPDATE ledger SET relation = 'add_or_remove_one'",),
         "another unit": ("UPDATE ledger SET unit = 'person'",),
         "a unit forgotten": ("UPDATE ledger SET format = 2",),
         "another composition": ("UPDATE ledger SET composition = 'zcdp'",),
@@ -100,7 +100,7 @@ def test_control_dropping_the_triggers_alone_changes_nothing(path):
 def test_every_field_of_the_head_is_bound(path):
     head = filled(path)._file.head
     fields = vars(head)
-    assert set(fields) == {"epsilon", "delta", "relation", "composition", "data_set", "created", "nonce", "unit"}
+    assert set(fields) == {"epsilon", "delta", "adjacency", "composition", "data_set", "created", "nonce", "unit"}
     others = {LedgerHead(**{**fields, name: value + "x"}).hash for name, value in fields.items()}
     assert len(others | {head.hash}) == len(fields) + 1
 

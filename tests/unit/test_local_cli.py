@@ -51,13 +51,13 @@ def test_params_shows_the_terms(tmp_path):
     assert "114" in output
     assert LocalProtocol.load(tmp_path / "p.json") == LocalProtocol(40, 1.0)
     paper = invoke(
-        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--law", "gaussian_paper",
+        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--mechanism", "gaussian_paper",
         "--output", tmp_path / "q.json",
     )  # fmt: skip
     assert "Wang and Xu" in paper
-    auto = ("params", "--features", 40, "--law", "auto", "--force", "--output", tmp_path / "s.json")
+    auto = ("params", "--features", 40, "--mechanism", "auto", "--force", "--output", tmp_path / "s.json")
     assert "one_bit, rank 20" in invoke(*auto, "--epsilon", 2)
-    assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 2.0, law="one_bit")
+    assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 2.0, mechanism="one_bit")
     assert "double_cap" in invoke(*auto, "--epsilon", 2, "--accept-inexact")
     assert json.loads(invoke(*auto, "--epsilon", 2, "--rank", 3, "--json"))["rank"] == 3
     invoke("params", "--features", 5, "--epsilon", -2, "--output", tmp_path / "r.json", fails=InvalidParameterError)

@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
 from eigenveil.guarantee import Numerics
-from eigenveil.local import law_of
+from eigenveil.local import mechanism_of
 from eigenveil.metrics import subspace_distance
 from helpers import refused
 
@@ -24,14 +24,14 @@ def rows_for(n=20_000, d=8):
 
 
 @pytest.mark.parametrize(
-    ("law", "delta"), [("double_cap", 0.0), ("one_bit", 0.0), ("gaussian", 1e-6), ("gaussian_paper", 1e-6)]
+    ("mechanism", "delta"), [("double_cap", 0.0), ("one_bit", 0.0), ("gaussian", 1e-6), ("gaussian_paper", 1e-6)]
 )
-def test_finds_the_directions(law, delta):
+def test_finds_the_directions(mechanism, delta):
     rows = rows_for()
-    pca = LocalPCA(2, epsilon=8.0, delta=delta, norm_bound=1.0, law=law).fit(rows)
+    pca = LocalPCA(2, epsilon=8.0, delta=delta, norm_bound=1.0, mechanism=mechanism).fit(rows)
     assert subspace_distance(np.eye(2, 8), pca.components_) < 0.5
     assert pca.guarantee_.is_private
-    assert pca.law_ == pca.release_.origin.law == law
+    assert pca.mechanism_ == pca.release_.origin.mechanism == mechanism
     assert pca.n_samples_ == 20_000
     assert pca.transform(rows[:5]).shape == (5, 2)
     assert pca.inverse_transform(pca.transform(rows[:5])).shape == (5, 8)
@@ -43,14 +43,14 @@ def test_finds_the_directions(law, delta):
 
 def test_auto_and_rank():
     rows = rows_for(3000)
-    pca = LocalPCA(2, epsilon=0.5, norm_bound=1.0, law="auto").fit(rows)
-    assert (pca.law_, pca.protocol_.rank, pca.guarantee_.numerics) == ("one_bit", 4, Numerics.EXACT)
-    assert pca.release_.law.rank == 4
-    inexact = LocalPCA(2, epsilon=4.0, norm_bound=1.0, law="auto", accept_inexact=True).fit(rows)
-    assert (inexact.law_, inexact.guarantee_.numerics) == ("double_cap", Numerics.IDEALIZED)
-    assert LocalPCA(2, norm_bound=1.0, law="one_bit", rank=1).fit(rows).protocol_.rank == 1
-    sparse = LocalSparsePCA(1, norm_bound=1.0, law="auto", rank=2).fit(rows)
-    assert (sparse.law_, sparse.protocol_.rank) == ("one_bit", 2)
+    pca = LocalPCA(2, epsilon=0.5, norm_bound=1.0, mechanism="auto").fit(rows)
+    assert (pca.mechanism_, pca.protocol_.rank, pca.guarantee_.numerics) == ("one_bit", 4, Numerics.EXACT)
+    assert pca.release_.mechanism.rank == 4
+    inexact = LocalPCA(2, epsilon=4.0, norm_bound=1.0, mechanism="auto", accept_inexact=True).fit(rows)
+    assert (inexact.mechanism_, inexact.guarantee_.numerics) == ("double_cap", Numerics.IDEALIZED)
+    assert LocalPCA(2, norm_bound=1.0, mechanism="one_bit", rank=1).fit(rows).protocol_.rank == 1
+    sparse = LocalSparsePCA(1, norm_bound=1.0, mechanism="auto", rank=2).fit(rows)
+    assert (sparse.mechanism_, sparse.protocol_.rank) == ("one_bit", 2)
 
 
 def test_explained_variance_of_unit_rows():
@@ -79,8 +79,8 @@ def test_a_seed_is_marked_and_repeats():
         {"norm_bound": 0.0},
         {"n_components": 9},
         {"epsilon": -1.0},
-        {"law": "other"},
-        {"law": "gaussian"},
+        {"mechanism": "other"},
+        {"mechanism": "gaussian"},
         {"delta": 1e-6},
         {"row_norms": "none"},
     ],
@@ -107,8 +107,8 @@ def test_sparse_components_find_few_features_among_many():
     assert error < 0.3
     assert error < subspace_distance(truth, dense.components_)
     assert np.count_nonzero(sparse.components_) < 30
-    law = law_of(sparse.protocol_)
-    assert sparse.penalty_ == pytest.approx(law.off_diagonal_sd / np.sqrt(20_000) * np.sqrt(np.log(100)))
+    mechanism = mechanism_of(sparse.protocol_)
+    assert sparse.penalty_ == pytest.approx(mechanism.off_diagonal_sd / np.sqrt(20_000) * np.sqrt(np.log(100)))
     screened = LocalSparsePCA(1, epsilon=4.0, norm_bound=1.0, screen=20).fit(rows)
     assert subspace_distance(truth, screened.components_) < 0.3
     assert screened.components_.shape == (1, 100)

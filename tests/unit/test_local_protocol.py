@@ -15,22 +15,22 @@ from eigenveil import Guarantee, load_release
 from eigenveil.accounting import exact
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.local import LocalProtocol, encode, encode_many, law_of, simulate
+from eigenveil.local import LocalProtocol, encode, encode_many, mechanism_of, simulate
 from eigenveil.local.client import on_grid
 from eigenveil.local.wire import Refusal, from_line, to_line, unpack
-from eigenveil.mechanisms.local import LOCAL_LAWS, local_law_from
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS, local_mechanism_from
 from helpers import refused
 
-ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
 
 
-def protocol_for(law: str, d: int = 6, epsilon: float = 1.0, **more) -> LocalProtocol:
-    return LocalProtocol(d, epsilon, ALL[law], law=law, **more)
+def protocol_for(mechanism: str, d: int = 6, epsilon: float = 1.0, **more) -> LocalProtocol:
+    return LocalProtocol(d, epsilon, ALL[mechanism], mechanism=mechanism, **more)
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_json_round_trip(law, tmp_path):
-    protocol = protocol_for(law, shift=[0.5] * 6, scale=np.arange(1, 7), purpose="trial")
+@pytest.mark.parametrize("mechanism", ALL)
+def test_json_round_trip(mechanism, tmp_path):
+    protocol = protocol_for(mechanism, shift=[0.5] * 6, scale=np.arange(1, 7), purpose="trial")
     assert LocalProtocol.from_json(protocol.to_json()) == protocol
     path = protocol.save(tmp_path / "protocol.json")
     assert LocalProtocol.load(path).fingerprint == protocol.fingerprint
@@ -43,7 +43,7 @@ def test_fingerprint_sees_every_field():
         LocalProtocol(7, 1.0),
         LocalProtocol(6, 1.1),
         LocalProtocol(6, 1.0, norm_bound=2.0),
-        LocalProtocol(6, 1.0, law="one_bit"),
+        LocalProtocol(6, 1.0, mechanism="one_bit"),
         LocalProtocol(6, 1.0, row_norms="unit"),
         LocalProtocol(6, 1.0, trace_share=0.1),
         LocalProtocol(6, 1.0, shift=[0.0] * 6),
@@ -88,8 +88,8 @@ def test_a_changed_protocol_is_refused():
         {"delta": 1e-6},
         {"delta": 1.0},
         {"norm_bound": -1},
-        {"law": "laplace"},
-        {"law": "gaussian"},
+        {"mechanism": "laplace"},
+        {"mechanism": "gaussian"},
         {"row_norms": "some"},
         {"trace_share": 1.0},
         {"trace_share": 0},
@@ -105,26 +105,26 @@ def test_refused_parameters(parameters):
 
 def test_too_small_an_epsilon_for_a_gaussian_report():
     with refused(InvalidParameterError):
-        LocalProtocol(6, 1e-9, 1e-12, law="gaussian").report_bytes  # noqa: B018
+        LocalProtocol(6, 1e-9, 1e-12, mechanism="gaussian").report_bytes  # noqa: B018
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_guarantee_needs_no_data_and_is_honest(law):
-    guarantee = protocol_for(law).guarantee()
+@pytest.mark.parametrize("mechanism", ALL)
+def test_guarantee_needs_no_data_and_is_honest(mechanism):
+    guarantee = protocol_for(mechanism).guarantee()
     assert isinstance(guarantee, Guarantee)
     assert guarantee.is_private
-    if law == "gaussian_paper":
+    if mechanism == "gaussian_paper":
         assert guarantee.epsilon > 1
     else:
         assert guarantee.epsilon == 1
-    assert guarantee.numerics == (Numerics.IDEALIZED if law == "double_cap" else Numerics.EXACT)
-    assert any("last bits" in caveat for caveat in guarantee.caveats) == (law == "double_cap")
+    assert guarantee.numerics == (Numerics.IDEALIZED if mechanism == "double_cap" else Numerics.EXACT)
+    assert any("last bits" in assumption for assumption in guarantee.assumptions) == (mechanism == "double_cap")
 
 
 def test_shares_of_epsilon_add_up():
-    law = law_of(LocalProtocol(6, 1.0, trace_share=0.05))
-    assert law.direction_epsilon + law.trace_epsilon == 1.0
-    assert law_of(LocalProtocol(6, 1.0, row_norms="unit")).direction_epsilon == 1.0
+    mechanism = mechanism_of(LocalProtocol(6, 1.0, trace_share=0.05))
+    assert mechanism.direction_epsilon + mechanism.trace_epsilon == 1.0
+    assert mechanism_of(LocalProtocol(6, 1.0, row_norms="unit")).direction_epsilon == 1.0
 
 
 @pytest.mark.parametrize("name", ["double_cap", "one_bit"])
@@ -132,8 +132,8 @@ def test_shares_of_epsilon_never_add_up_to_more_than_epsilon(name):
     """In exact fractions, read as decimals and as binary numbers; the control is the nearest float."""
     generator, over = np.random.default_rng(0), 0
     for epsilon, share in zip(generator.uniform(0.01, 30, 300), generator.uniform(0.001, 0.999, 300), strict=True):
-        law = local_law_from({"law": name, "n_features": 4, "epsilon": epsilon, "trace_share": share})
-        parts = (law.trace_epsilon, law.direction_epsilon)
+        mechanism = local_mechanism_from({"mechanism": name, "n_features": 4, "epsilon": epsilon, "trace_share": share})
+        parts = (mechanism.trace_epsilon, mechanism.direction_epsilon)
         for read in (exact, Fraction):
             assert sum(map(read, parts)) <= exact(epsilon)
             assert sum(map(read, parts)) >= exact(epsilon) * (1 - Fraction(1, 2**50))
@@ -142,25 +142,25 @@ def test_shares_of_epsilon_never_add_up_to_more_than_epsilon(name):
     assert over > 50
 
 
-@pytest.mark.parametrize("law", ALL)
+@pytest.mark.parametrize("mechanism", ALL)
 @pytest.mark.parametrize("row_norms", ["any", "unit"])
-def test_report_has_its_length_and_comes_back(law, row_norms):
-    protocol = protocol_for(law, row_norms=row_norms)
+def test_report_has_its_length_and_comes_back(mechanism, row_norms):
+    protocol = protocol_for(mechanism, row_norms=row_norms)
     report = encode(protocol, [0.1, 0.2, 0.3, 0.1, 0.0, -0.5])
     assert isinstance(report, bytes)
     assert len(report) == protocol.report_bytes
     assert from_line(to_line(report)) == report
-    batch = unpack([report], protocol.tag, law_of(protocol).payload_bytes)
+    batch = unpack([report], protocol.tag, mechanism_of(protocol).payload_bytes)
     assert batch.refusals == [None]
     assert not batch.seeded[0]
-    assert law_of(protocol).in_range(batch.payloads).all()
+    assert mechanism_of(protocol).in_range(batch.payloads).all()
     assert encode(protocol, [0.0] * 6) != encode(protocol, [0.0] * 6)
     assert len(encode(protocol, [0.0] * 6)) == protocol.report_bytes
 
 
 def test_bytes_of_a_report():
     """The lengths that docs/explanation/local.md tells."""
-    sizes = {name: LocalProtocol(40, 1.0, delta, law=name).report_bytes for name, delta in ALL.items()}
+    sizes = {name: LocalProtocol(40, 1.0, delta, mechanism=name).report_bytes for name, delta in ALL.items()}
     assert sizes == {"double_cap": 114, "one_bit": 34, "gaussian": 3313, "gaussian_paper": 3313}
 
 
@@ -168,7 +168,7 @@ def test_a_seeded_report_says_so():
     protocol = LocalProtocol(4, 1.0)
     reports = [encode(protocol, [1, 0, 0, 0], np.random.default_rng(5)) for _ in range(2)]
     assert reports[0] == reports[1]
-    assert unpack(reports[:1], protocol.tag, law_of(protocol).payload_bytes).seeded.all()
+    assert unpack(reports[:1], protocol.tag, mechanism_of(protocol).payload_bytes).seeded.all()
 
 
 @given(st.binary(max_size=60), st.integers(0, 113), st.integers(0, 7))
@@ -176,7 +176,7 @@ def test_no_bytes_break_the_decoder(junk, place, bit):
     protocol = LocalProtocol(40, 1.0)
     report = bytearray(encode(protocol, np.ones(40), np.random.default_rng(0)))
     report[place] ^= 1 << bit
-    found = unpack([junk, bytes(report)], protocol.tag, law_of(protocol).payload_bytes).refusals
+    found = unpack([junk, bytes(report)], protocol.tag, mechanism_of(protocol).payload_bytes).refusals
     assert found == [Refusal.MALFORMED, Refusal.MALFORMED]
     assert from_line(junk) is not None
 
@@ -187,29 +187,29 @@ def test_refused_rows_tell_nothing(row):
         encode(LocalProtocol(6, 1.0), row)
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_rows_are_bounded_integers(law):
+@pytest.mark.parametrize("mechanism", ALL)
+def test_rows_are_bounded_integers(mechanism):
     generator = np.random.default_rng(1)
     rows = generator.standard_normal((300, 6)) * 10.0 ** generator.integers(-300, 300, (300, 1))
     for row_norms in ("any", "unit"):
-        protocol = protocol_for(law, row_norms=row_norms, norm_bound=3.0, shift=[0.1] * 6, scale=[2.0] * 6)
+        protocol = protocol_for(mechanism, row_norms=row_norms, norm_bound=3.0, shift=[0.1] * 6, scale=[2.0] * 6)
         grid = on_grid(protocol, rows)
-        limit = 4 ** law_of(protocol).row_bits
+        limit = 4 ** mechanism_of(protocol).row_bits
         assert (grid == np.trunc(grid)).all()
         assert np.square(grid).sum(axis=1).max() <= limit
         if row_norms == "unit":
             assert np.square(grid).sum(axis=1).min() > 0.9 * limit
 
 
-def test_many_and_one_agree_in_law_of_ids():
+def test_many_and_one_agree_in_mechanism_of_ids():
     reports = encode_many(LocalProtocol(3, 1.0), np.ones((50, 3)))
     assert len(set(reports)) == 50
     assert len({report[13:29] for report in reports}) == 50
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_simulation_returns_a_release(law, tmp_path):
-    protocol = protocol_for(law, epsilon=8.0, norm_bound=2.0)
+@pytest.mark.parametrize("mechanism", ALL)
+def test_simulation_returns_a_release(mechanism, tmp_path):
+    protocol = protocol_for(mechanism, epsilon=8.0, norm_bound=2.0)
     rows = np.random.default_rng(2).standard_normal((20_000, 6)) * [3, 1, 0.1, 0.1, 0.1, 0.1]
     release = simulate(protocol, rows, np.random.default_rng(3), n_components=2)
     assert release.guarantee.reproducible
@@ -219,7 +219,7 @@ def test_simulation_returns_a_release(law, tmp_path):
     assert np.linalg.norm(release.covariance - clipped.T @ clipped / len(rows)) < 1
     assert not simulate(protocol, rows[:50]).guarantee.reproducible
     back = load_release(release.save(tmp_path / "local.npz"))
-    assert back.origin.law == back.origin.parameters["law"] == law
+    assert back.origin.mechanism == back.origin.parameters["mechanism"] == mechanism
     assert back.n_rows == 20_000
     with refused(InvalidDataError):
         simulate(protocol, np.zeros((0, 6)))
@@ -228,17 +228,17 @@ def test_simulation_returns_a_release(law, tmp_path):
 CLIENT = """
 import sys
 from eigenveil.local import LocalProtocol, encode
-encode(LocalProtocol(5, 1.0, law=sys.argv[1]), [0.1] * 5)
+encode(LocalProtocol(5, 1.0, mechanism=sys.argv[1]), [0.1] * 5)
 print(' '.join(sorted({name.split('.')[0] for name in sys.modules} | set(sys.modules))))
 """
 
 
-@pytest.mark.parametrize("law", ["double_cap", "one_bit"])
-def test_a_client_loads_little(law):
-    done = subprocess.run([sys.executable, "-c", CLIENT, law], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("mechanism", ["double_cap", "one_bit"])
+def test_a_client_loads_little(mechanism):
+    done = subprocess.run([sys.executable, "-c", CLIENT, mechanism], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     heavy = {"sklearn", "pandas", "sqlite3", "typer", "rich", "opendp", "dp_accounting", "pyarrow", "scipy.stats"}
     assert not loaded & heavy
-    ours = {"local.server", "local.release", "reading", "laws.table", "accounting.ledger"}
+    ours = {"local.server", "local.release", "reading", "mechanisms.table", "accounting.ledger"}
     assert not loaded & {f"eigenveil.{name}" for name in ours}
     assert {"numpy", "scipy", "randomgen"} <= loaded  # control: what is loaded is seen

@@ -9,21 +9,21 @@ from eigenveil import load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators import local_pca as estimator_module
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
-from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of, simulate
-from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of, simulate
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from helpers import refused
 
-ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
 
 
 def rows_for(n=3000, d=6):
     return np.random.default_rng(0).standard_normal((n, d)) * np.r_[3.0, 2.0, np.full(d - 2, 0.3)] / 4
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_a_file_says_what_the_estimator_said(law, tmp_path):
-    pca = LocalPCA(2, epsilon=6.0, delta=ALL[law], norm_bound=1.5, law=law).fit(rows_for())
+@pytest.mark.parametrize("mechanism", ALL)
+def test_a_file_says_what_the_estimator_said(mechanism, tmp_path):
+    pca = LocalPCA(2, epsilon=6.0, delta=ALL[mechanism], norm_bound=1.5, mechanism=mechanism).fit(rows_for())
     back = load_release(pca.release_.save(tmp_path / "local.npz"))
     assert np.array_equal(back.covariance, pca.covariance_)
     assert np.array_equal(back.components, pca.components_)
@@ -33,12 +33,12 @@ def test_a_file_says_what_the_estimator_said(law, tmp_path):
     assert np.array_equal(back.transform(rows_for(5)), pca.transform(rows_for(5)))
     assert back.guarantee == pca.guarantee_
     assert back.origin.to_dict() == json.loads(json.dumps(pca.release_.origin.to_dict()))
-    assert (back.origin.model, back.origin.law, back.origin.estimator) == ("local", pca.law_, "LocalPCA")
+    assert (back.origin.model, back.origin.mechanism, back.origin.estimator) == ("local", pca.mechanism_, "LocalPCA")
     assert back.origin.request == ComponentsRequest(2)
     assert back.origin.collection.simulated
     assert back.origin.collection.fingerprint == pca.protocol_.fingerprint
     assert {name: value.dtype for name, value in back.integers.items()} == {"sums": np.int64, "ones": np.int64}
-    sd = law_of(pca.protocol_).off_diagonal_sd * 1.5**2 / np.sqrt(3000)
+    sd = mechanism_of(pca.protocol_).off_diagonal_sd * 1.5**2 / np.sqrt(3000)
     assert back.noise_sd == pytest.approx(sd)
 
 
@@ -99,9 +99,9 @@ def test_a_collection_and_its_file(tmp_path):
     collection.add_many([*encode_many(protocol, rows_for(200)), b"junk"])
     release = collection.release(n_components=2)
     assert not release.origin.collection.simulated
-    assert release.origin.rows.reach_squared == 1.5**2
+    assert release.origin.row_rule.reach_squared == 1.5**2
     back = load_release(release.save(tmp_path / "collected.npz"))
     assert back.origin.collection.refused == {"malformed": 1}
     assert back.n_rows == 200
     assert np.array_equal(back.covariance, release.covariance)
-    np.testing.assert_allclose(back.covariance, 1.5**2 * law_of(protocol).estimate(collection.totals))
+    np.testing.assert_allclose(back.covariance, 1.5**2 * mechanism_of(protocol).estimate(collection.totals))

@@ -18,21 +18,21 @@ from eigenveil.local import (
     Refusal,
     encode,
     encode_many,
-    law_of,
+    mechanism_of,
     shuffled_guarantee,
 )
 from eigenveil.local import server as server_module
 from eigenveil.local.client import on_grid
 from eigenveil.local.shuffler import shuffled_epsilon
 from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
-from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from helpers import refused, start_child
 
-ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_LAWS.items()}
+ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
 
 
-def protocol_for(law: str = "double_cap", d: int = 5, **more) -> LocalProtocol:
-    return LocalProtocol(d, 2.0, ALL[law], law=law, **more)
+def protocol_for(mechanism: str = "double_cap", d: int = 5, **more) -> LocalProtocol:
+    return LocalProtocol(d, 2.0, ALL[mechanism], mechanism=mechanism, **more)
 
 
 def reports_for(protocol: LocalProtocol, n: int, seed: int = 1) -> list[bytes]:
@@ -51,9 +51,9 @@ def forged(protocol: LocalProtocol, payload: np.ndarray) -> bytes:
     return pack(protocol.tag, False, ids, payload.view(np.uint8)[None])[0]
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_sums_are_exact_in_any_order_and_batch(law):
-    protocol = protocol_for(law)
+@pytest.mark.parametrize("mechanism", ALL)
+def test_sums_are_exact_in_any_order_and_batch(mechanism):
+    protocol = protocol_for(mechanism)
     reports = reports_for(protocol, 200)
     together, apart, backwards = (Aggregator(protocol) for _ in range(3))
     assert together.add_many(reports).accepted == 200
@@ -62,16 +62,16 @@ def test_sums_are_exact_in_any_order_and_batch(law):
     assert same(together, apart)
     assert same(together, backwards)
     # The obvious sum, in Python's own integers.
-    batch = unpack(reports, protocol.tag, law_of(protocol).payload_bytes)
-    expected = np.zeros((law_of(protocol).n_matrices, 5, 5), dtype=object)
+    batch = unpack(reports, protocol.tag, mechanism_of(protocol).payload_bytes)
+    expected = np.zeros((mechanism_of(protocol).n_matrices, 5, 5), dtype=object)
     for number in range(200):
-        expected += law_of(protocol).fold(batch.payloads[number : number + 1], batch.ids[number : number + 1])[0]
+        expected += mechanism_of(protocol).fold(batch.payloads[number : number + 1], batch.ids[number : number + 1])[0]
     assert (together.totals.sums == expected).all()
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_merging_is_exact_and_refuses_overlap(law, tmp_path):
-    protocol = protocol_for(law)
+@pytest.mark.parametrize("mechanism", ALL)
+def test_merging_is_exact_and_refuses_overlap(mechanism, tmp_path):
+    protocol = protocol_for(mechanism)
     reports = reports_for(protocol, 60)
     whole, first, second = Aggregator(protocol), Aggregator(protocol), Aggregator(protocol, tmp_path / "second.db")
     whole.add_many([*reports, b"junk"])
@@ -91,7 +91,7 @@ def test_merging_is_exact_and_refuses_overlap(law, tmp_path):
     with refused(CollectionError):
         first.merge(first)
     with refused(CollectionError):
-        first.merge(Aggregator(protocol_for(law, purpose="other")))
+        first.merge(Aggregator(protocol_for(mechanism, purpose="other")))
     with pytest.raises(TypeError):
         first + 3
 
@@ -100,7 +100,7 @@ def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
     """One report is one person's: another one under their identifier counts for nothing, here or in a merge."""
     protocol = protocol_for("double_cap")
     reports = reports_for(protocol, 2)
-    batch = unpack(reports, protocol.tag, law_of(protocol).payload_bytes)
+    batch = unpack(reports, protocol.tag, mechanism_of(protocol).payload_bytes)
     again = pack(protocol.tag, False, batch.ids[:1], batch.payloads[1:])[0]
     assert again not in reports
     collection = Aggregator(protocol)
@@ -112,13 +112,13 @@ def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
         collection.merge(other)
 
 
-@pytest.mark.parametrize("law", ALL)
-def test_every_refusal_has_its_reason_and_count(law):
-    protocol = protocol_for(law)
+@pytest.mark.parametrize("mechanism", ALL)
+def test_every_refusal_has_its_reason_and_count(mechanism):
+    protocol = protocol_for(mechanism)
     good = reports_for(protocol, 3)
     damaged = bytearray(good[1])
     damaged[-8] ^= 4
-    far = np.full(law_of(protocol).payload_bytes, 0x7F, dtype=np.uint8)
+    far = np.full(mechanism_of(protocol).payload_bytes, 0x7F, dtype=np.uint8)
     cases = [
         (good[0], None),
         (good[0], Refusal.REPEATED),
@@ -126,8 +126,8 @@ def test_every_refusal_has_its_reason_and_count(law):
         (good[1][:-1], Refusal.MALFORMED),
         (bytes(damaged), Refusal.MALFORMED),
         (good[1] + b"\0", Refusal.MALFORMED),
-        (reports_for(protocol_for(law, purpose="other"), 1)[0], Refusal.FOREIGN),
-        (reports_for(protocol_for(law, d=9), 1)[0], Refusal.FOREIGN),
+        (reports_for(protocol_for(mechanism, purpose="other"), 1)[0], Refusal.FOREIGN),
+        (reports_for(protocol_for(mechanism, d=9), 1)[0], Refusal.FOREIGN),
         (forged(protocol, far), Refusal.OUT_OF_RANGE),
         (good[2], None),
     ]
@@ -162,23 +162,23 @@ def test_out_of_range_directions():
 def test_pull_of_a_poisoned_report_is_bounded(name, row_norms):
     """The worst that passes the check moves n times the estimate by `pull` and no more."""
     protocol = protocol_for(name, row_norms=row_norms)
-    law = law_of(protocol)
+    mechanism = mechanism_of(protocol)
     if name == "double_cap":
         unit = np.array([32767, 0, 0, 0, 0], dtype="<i2").view(np.uint8)
-        worst = [np.append(unit, np.uint8(bit)) for bit in (0, 1)] if law.measures_trace else [unit]
+        worst = [np.append(unit, np.uint8(bit)) for bit in (0, 1)] if mechanism.measures_trace else [unit]
     elif name == "one_bit":
-        worst = [np.array([value], dtype=np.uint8) for value in range(4 if law.measures_trace else 2)]
+        worst = [np.array([value], dtype=np.uint8) for value in range(4 if mechanism.measures_trace else 2)]
     else:
-        entries = np.where(law.on_diagonal, 0.0, 1.0)
-        entries *= law.norm_reach * law.grid / np.sqrt(np.sum(np.square(entries)) * law.entry_weight)
+        entries = np.where(mechanism.on_diagonal, 0.0, 1.0)
+        entries *= mechanism.norm_reach * mechanism.grid / np.sqrt(np.sum(np.square(entries)) * mechanism.entry_weight)
         worst = [np.trunc(entries).astype("<i4").view(np.uint8)]
     pulls = []
     for payload in worst:
         collection = Aggregator(protocol)
         assert collection.add(forged(protocol, payload)) is None
-        pulls.append(np.linalg.norm(law.estimate(collection.totals)))
-    assert max(pulls) <= law.pull * (1 + 2e-4)  # a quantized direction may be longer by 1e-4
-    assert max(pulls) >= law.pull * 0.9  # and the bound is no idle one
+        pulls.append(np.linalg.norm(mechanism.estimate(collection.totals)))
+    assert max(pulls) <= mechanism.pull * (1 + 2e-4)  # a quantized direction may be longer by 1e-4
+    assert max(pulls) >= mechanism.pull * 0.9  # and the bound is no idle one
 
 
 def test_streams_with_junk_never_stop(tmp_path):
@@ -208,10 +208,10 @@ def test_release_carries_guarantee_and_origin():
     assert release.components.shape == (2, 5)
     assert release.guarantee.epsilon == 2.0
     assert release.guarantee.is_private
-    assert "Local model" in release.guarantee.caveats[-1]
+    assert "Local model" in release.guarantee.assumptions[-1]
     assert release.origin.collection.fingerprint == protocol.fingerprint
     assert release.n_rows == 40
-    np.testing.assert_allclose(release.covariance, 9 * law_of(protocol).estimate(collection.totals))
+    np.testing.assert_allclose(release.covariance, 9 * mechanism_of(protocol).estimate(collection.totals))
     collection.add(encode(protocol, np.ones(5), np.random.default_rng(0)))
     assert not collection.release().guarantee.is_private  # one seeded report marks the whole
     with refused(InvalidParameterError):
@@ -327,7 +327,7 @@ def test_a_failed_batch_leaves_no_trace(monkeypatch):
     reports = reports_for(protocol, 10)
     collection = Aggregator(protocol)
     collection.add_many(reports[:4])
-    monkeypatch.setattr(type(law_of(protocol)), "fold", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(mechanism_of(protocol)), "fold", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         collection.add_many(reports[4:])
     monkeypatch.undo()
@@ -348,9 +348,9 @@ def test_a_collection_that_cannot_be_written_says_so(tmp_path):
 
 def test_capacity_is_checked_before_adding():
     protocol = protocol_for()
-    law_of(protocol).check_capacity(2**31)
+    mechanism_of(protocol).check_capacity(2**31)
     with refused(CapacityError):
-        law_of(protocol).check_capacity(2**33)
+        mechanism_of(protocol).check_capacity(2**33)
 
 
 def test_memory_does_not_grow_with_the_reports(monkeypatch):
@@ -404,10 +404,10 @@ def test_shuffled_guarantee_states_its_conditions():
     guarantee = shuffled_guarantee(protocol, 100_000, 1e-6)
     assert guarantee.epsilon < 0.1
     assert guarantee.delta == 1e-6
-    assert "shuffler" in guarantee.caveats[-1]
+    assert "shuffler" in guarantee.assumptions[-1]
     with refused(InvalidParameterError):
         shuffled_guarantee(protocol, 100, 1e-6)
     with refused(InvalidParameterError):
-        shuffled_guarantee(LocalProtocol(20, 1.0, 1e-6, law="gaussian"), 100_000)
+        shuffled_guarantee(LocalProtocol(20, 1.0, 1e-6, mechanism="gaussian"), 100_000)
     with refused(InvalidParameterError):
         shuffled_guarantee(protocol, 100_000, 0.0)

@@ -6,7 +6,7 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
 from eigenveil.releases.record import Release
 from eigenveil.report.facts import read
@@ -22,7 +22,7 @@ def test_a_ledger_may_be_given_by_its_path(tmp_path):
     for ledger in (path, str(path), book):
         PrivatePCA(1, norm_bound=3.0, ledger=ledger).fit(X)
     moments = SecondMoments(RowBound(3.0), 3).update(X)
-    drawn = release(LAWS["laplace"](epsilon=1.0, n_features=3), moments, ledger=str(path))
+    drawn = release(MECHANISMS["laplace"](epsilon=1.0, n_features=3), moments, ledger=str(path))
     assert book.spent == (4.0, 0.0)
     assert len(book.entries()) == 4
     assert drawn.guarantee.epsilon == 1.0
@@ -48,9 +48,9 @@ def test_truth_values_are_nothing_else(name, value):
 @pytest.mark.parametrize(
     "estimator",
     [
-        PrivatePCA(1, rows="clip"),
+        PrivatePCA(1, statistic="clipped"),
         PrivatePCA(1, center=False),
-        PrivatePCA(1, standardize=True, relation="add_remove"),
+        PrivatePCA(1, standardize=True, adjacency="add_or_remove_one"),
         PrivateRidge(),
         PrivateCovariance(),
     ],
@@ -74,8 +74,8 @@ def test_errors_name_options_that_the_caller_has():
         PrivatePCA(1, norm_bound=1.0).fit([[np.nan, 1.0]])
     assert "schema" in str(info.value)
     with refused(InvalidParameterError) as info:
-        PrivatePCA(2, norm_bound=1.0, center=False, law="ppca").fit(X)
-    assert "law_options" in str(info.value)
+        PrivatePCA(2, norm_bound=1.0, center=False, mechanism="ppca").fit(X)
+    assert "mechanism_options" in str(info.value)
 
 
 def test_releases_of_correlations_are_compared_whatever_sizes_they_tell():
@@ -87,14 +87,14 @@ def test_releases_of_correlations_are_compared_whatever_sizes_they_tell():
     }
     for pair in fits.values():
         assert compare(*pair).affinity > 0.99
-        # The distance of three entries of the same law, each in standard deviations of its noise: heavy tails.
+        # The distance of three entries of the same distribution, each in standard deviations of its noise: heavy tails.
         assert 0 < compare(*pair).distance < 8
     mixed = compare(fits["sizes"][0], fits["correlations"][0])
     assert mixed.affinity is None
     assert mixed.distance < 8  # both hold the same matrix
-    pairs, signs = (PrivatePCA(1, rows=name).fit(rows).release_ for name in ("pairs", "signs"))
+    pairs, signs = (PrivatePCA(1, statistic=name).fit(rows).release_ for name in ("spatial_sign", "kendall"))
     assert compare(pairs, signs).distance is None
-    scaled = PrivatePCA(1, rows="pairs", schema=scales(1.0, 2.0, 3.0)).fit(rows).release_
+    scaled = PrivatePCA(1, statistic="spatial_sign", schema=scales(1.0, 2.0, 3.0)).fit(rows).release_
     assert compare(pairs, scaled).distance is None
 
 

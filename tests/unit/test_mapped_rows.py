@@ -11,8 +11,8 @@ import scipy.sparse
 from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import sum_squared
 from eigenveil.errors import InvalidDataError
-from eigenveil.guarantee import Relation
-from eigenveil.moments.counts import LADDER
+from eigenveil.guarantee import Adjacency
+from eigenveil.moments.counts import NORM_GRID
 from eigenveil.moments.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from eigenveil.moments.sums import SumsByNorm
 
@@ -41,8 +41,8 @@ def grid_rows(d, bits):
 def test_a_replaced_row_moves_the_sum_by_at_most_twice_the_norm(d, bits):
     rows = grid_rows(d, bits)
     largest = np.square(rows[:, None] - rows[None]).sum(axis=-1).max()
-    assert largest == sum_squared(Relation.REPLACE) * 4**bits
-    assert np.square(rows).sum(axis=-1).max() == sum_squared(Relation.ADD_REMOVE) * 4**bits
+    assert largest == sum_squared(Adjacency.REPLACE_ONE) * 4**bits
+    assert np.square(rows).sum(axis=-1).max() == sum_squared(Adjacency.ADD_OR_REMOVE_ONE) * 4**bits
 
 
 @pytest.mark.parametrize("bits", [2, 4])
@@ -128,8 +128,8 @@ def test_one_row_moves_every_count_by_at_most_one():
 def test_counts_are_of_the_norms_of_mapped_rows():
     counts = MappedSizes(BEFORE, MAP).update(ROWS)
     lengths = np.linalg.norm(BEFORE.quantize(ROWS) @ MAP * 2.0**-MAP_BITS, axis=1) * BEFORE.norm / 2.0**16
-    for rung in range(200, 280, 7):
-        assert abs(int(counts.above()[0, rung]) - int((lengths > LADDER[rung]).sum())) <= 1
+    for candidate in range(200, 280, 7):
+        assert abs(int(counts.above()[0, candidate]) - int((lengths > NORM_GRID[candidate]).sum())) <= 1
 
 
 def test_a_map_too_large_for_exact_products_or_a_bound_too_low_is_an_error():

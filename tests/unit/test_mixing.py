@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import comparisons
-from eigenveil.moments.comparisons import MixedRing, Ring, block_rows, mixed_blocks, public_order
+from eigenveil.moments.comparisons import MixedDifferences, NeighbourDifferences, block_rows, mixed_blocks, public_order
 from eigenveil.moments.counts import half_differences
 from helpers import moments_on, refused
 
@@ -43,18 +43,18 @@ def test_blocks_are_even_and_of_a_fixed_size():
     assert block_rows(10**6) == 1024
 
 
-@given(st.integers(2, 60), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(["pairs", "signs"]))
+@given(st.integers(2, 60), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(["spatial_sign", "kendall"]))
 @settings(max_examples=30, deadline=None)
 def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
-    rule = RowBound(1.0 if kind == "pairs" else 2**0.5, rows=kind, comparisons=8)
+    rule = RowBound(1.0 if kind == "spatial_sign" else 2**0.5, statistic=kind, comparisons=8)
     rows = np.random.default_rng(n).normal(size=(n, 2))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(comparisons, "block_rows", lambda _: 10)
-        whole = moments_on(MixedRing(rule), rule, rows, ())
-        assert moments_on(MixedRing(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
+        whole = moments_on(MixedDifferences(rule), rule, rows, ())
+        assert moments_on(MixedDifferences(rule), rule, rows, [min(cut, n) for cut in cuts]) == whole
         blocks = [rows[start : start + 10] for start in range(0, n, 10)]
         order = np.concatenate([block[public_order(len(block), number)] for number, block in enumerate(blocks)])
-        assert moments_on(Ring(rule), rule, order, ()) == whole
+        assert moments_on(NeighbourDifferences(rule), rule, order, ()) == whole
         assert np.array_equal(np.concatenate(list(mixed_blocks(np.split(rows, 2 if n % 2 == 0 else [1])))), order)
     assert whole.n_samples == n
 
@@ -63,25 +63,25 @@ def test_the_ring_stays_open_and_to_itself():
     import copy
     import pickle
 
-    rule = RowBound(1.0, rows="pairs", comparisons=8)
-    ring = MixedRing(rule)
-    list(ring.push(np.eye(9)))
-    first = [part.tolist() for part in ring.closing()]
-    branch = ring.branch()
+    rule = RowBound(1.0, statistic="spatial_sign", comparisons=8)
+    differences_buffer = MixedDifferences(rule)
+    list(differences_buffer.push(np.eye(9)))
+    first = [part.tolist() for part in differences_buffer.closing()]
+    branch = differences_buffer.branch()
     list(branch.push(np.ones((3, 9))))
-    assert [part.tolist() for part in ring.closing()] == first
+    assert [part.tolist() for part in differences_buffer.closing()] == first
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
-        for holder in (ring, ring._mixer):
+        for holder in (differences_buffer, differences_buffer._mixer):
             with refused(InvalidDataError):
                 take(holder)
 
 
 def test_rows_that_wait_are_no_views_of_the_callers():
-    ring, batch = MixedRing(RowBound(1.0, rows="pairs", comparisons=2)), np.eye(3)
-    list(ring.push(batch))
-    expected = [part.tolist() for part in ring.closing()]
+    differences_buffer, batch = MixedDifferences(RowBound(1.0, statistic="spatial_sign", comparisons=2)), np.eye(3)
+    list(differences_buffer.push(batch))
+    expected = [part.tolist() for part in differences_buffer.closing()]
     batch[:] = 7.0
-    assert [part.tolist() for part in ring.closing()] == expected
+    assert [part.tolist() for part in differences_buffer.closing()] == expected
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -93,9 +93,9 @@ def test_a_sorted_table_is_as_good_as_a_shuffled_one(standardize):
     component = np.abs(model.components_[0])
     assert component[:2].min() > 0.6
     # The control: in the order of the table, neighbours tell the second direction alone.
-    kind = "signs" if standardize else "pairs"
-    rule = RowBound(3**0.5 if standardize else 1.0, rows=kind, comparisons=8)
-    in_order = np.linalg.eigh(moments_on(Ring(rule), rule, X, ()).gram.astype(float))[1][:, -1]
+    kind = "kendall" if standardize else "spatial_sign"
+    rule = RowBound(3**0.5 if standardize else 1.0, statistic=kind, comparisons=8)
+    in_order = np.linalg.eigh(moments_on(NeighbourDifferences(rule), rule, X, ()).gram.astype(float))[1][:, -1]
     assert np.abs(in_order)[0] < 0.3
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from eigenveil import numerics, release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
@@ -510,12 +510,12 @@ def test_moments_whose_update_was_broken_off_are_of_no_use(d):
 
     with pytest.raises(KeyboardInterrupt):
         moments.update_from(interrupted())
-    law = LAWS["laplace"](epsilon=1.0, n_features=d)
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=d)
     for use in (lambda: moments.update(np.eye(2, d)), lambda: moments + moments, lambda: moments.gram):
         with refused(InvalidDataError):
             use()
     with refused(InvalidDataError):
-        release(law, moments)
+        release(mechanism, moments)
 
 
 def test_an_interrupted_wide_update_is_seen(monkeypatch):

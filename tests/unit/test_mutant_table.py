@@ -32,15 +32,18 @@ def test_every_constant_is_where_the_table_says_and_its_tests_are_fast_ones(tabl
             assert "pytest.mark.heavy" not in before.rpartition("\n\n\n")[2]
 
 
-def test_every_law_of_the_tables_has_its_constants_there(table):
+def test_every_distribution_of_the_tables_has_its_constants_there(table):
     """But for the baselines, which have none."""
-    from eigenveil.mechanisms import LAWS
-    from eigenveil.mechanisms.local import LOCAL_LAWS
+    from eigenveil.mechanisms import MECHANISMS
+    from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 
     files = {mutant.file for mutant in table[0]}
-    laws = [*(law for law in LAWS.values() if not law.baseline), *LOCAL_LAWS.values()]
-    for law in laws:
-        assert law.__module__.removeprefix("eigenveil.").replace(".", "/") + ".py" in files
+    mechanisms = [
+        *(mechanism for mechanism in MECHANISMS.values() if not mechanism.baseline),
+        *LOCAL_MECHANISMS.values(),
+    ]
+    for mechanism in mechanisms:
+        assert mechanism.__module__.removeprefix("eigenveil.").replace(".", "/") + ".py" in files
 
 
 def test_a_mutant_that_dies_is_not_caught(table):

@@ -64,7 +64,7 @@ def frame():
 
 FITS = {
     "components": lambda: PrivatePCA(2, epsilon=5.0, bounds=(0, 8)),
-    "pure subspace": lambda: PrivatePCA(1, epsilon=5.0, law="ppca", norm_bound=9.0, center=False),
+    "pure subspace": lambda: PrivatePCA(1, epsilon=5.0, mechanism="ppca", norm_bound=9.0, center=False),
     "sparse": lambda: PrivateSparsePCA(1, epsilon=5.0, bounds=(0, 8), max_iter=20),
     "covariance": lambda: PrivateCovariance(epsilon=5.0, bounds=(0, 8)),
     "ridge": lambda: PrivateRidge(target="b", epsilon=5.0, bounds=(0, 8)),
@@ -95,7 +95,7 @@ def test_plans_ledgers_comparisons_and_releases(frame, tmp_path):
     assert "PrivatePCA.fit" in text
     assert "epsilon 10" in text
     assert "5-differentially private" in checked(fits[0].plan(4)._repr_html_())
-    assert "epsilon 0.1" in checked(PrivatePCA(1, rows="clip", center=False).plan(50)._repr_html_())
+    assert "epsilon 0.1" in checked(PrivatePCA(1, statistic="clipped", center=False).plan(50)._repr_html_())
     compared = checked(fits[0].release_.compare(fits[1].release_)._repr_html_())
     assert "largest angle" in compared
     assert "10-differentially private" in compared

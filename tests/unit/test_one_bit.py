@@ -10,22 +10,22 @@ from scipy import stats
 
 from eigenveil.accounting.calibration import gaussian_epsilon, zcdp_epsilon
 from eigenveil.guarantee import Numerics
-from eigenveil.local import LocalProtocol, law_of
+from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.local.client import new_ids
-from eigenveil.mechanisms.local import local_law_from
+from eigenveil.mechanisms.local import local_mechanism_from
 from eigenveil.mechanisms.local.directions import public_bases
 from eigenveil.mechanisms.local.one_bit import NEAR_TOLERANCE
 from statistical.constants import ALPHA
 
 
 def one_bit(d, epsilon=1.0, **more):
-    return local_law_from({"law": "one_bit", "n_features": d, "epsilon": epsilon, **more})
+    return local_mechanism_from({"mechanism": "one_bit", "n_features": d, "epsilon": epsilon, **more})
 
 
-def with_threshold(law, threshold):
-    """Return a law of another public threshold."""
-    other = one_bit(law.n_features, rank=law.rank)
-    vars(other)["bit"] = replace(law.bit, threshold=float(threshold))
+def with_threshold(mechanism, threshold):
+    """Return a mechanism of another public threshold."""
+    other = one_bit(mechanism.n_features, rank=mechanism.rank)
+    vars(other)["bit"] = replace(mechanism.bit, threshold=float(threshold))
     return other
 
 
@@ -35,33 +35,33 @@ def integer_rows(n, d, generator):
     return np.trunc(rows)
 
 
-def near_by_fractions(law, rows, public):
+def near_by_fractions(mechanism, rows, public):
     """The definition, in Python's integers."""
-    threshold = Fraction(law.bit.threshold)
+    threshold = Fraction(mechanism.bit.threshold)
     found = []
     for q, basis in zip(rows.astype(int).tolist(), public.astype(int).tolist(), strict=True):
         products = sum(sum(a * b for a, b in zip(q, v, strict=True)) ** 2 for v in basis)
         size = sum(a * a for v in basis for a in v)
-        found.append(law.rank * products > threshold * size * sum(a * a for a in q))
+        found.append(mechanism.rank * products > threshold * size * sum(a * a for a in q))
     return np.array(found)
 
 
 @pytest.mark.parametrize(("d", "rank"), [(2, 1), (40, 1), (5, 2), (40, 20)])
 def test_near_is_what_it_says_and_so_is_the_slow_path(d, rank):
     generator = np.random.default_rng(d)
-    law, rows = one_bit(d, rank=rank), integer_rows(1000, d, generator)
+    mechanism, rows = one_bit(d, rank=rank), integer_rows(1000, d, generator)
     public = public_bases(new_ids(1000, generator), d, rank)
-    wanted = near_by_fractions(law, rows, public)
+    wanted = near_by_fractions(mechanism, rows, public)
     assert 0 < wanted.mean() < 1
-    assert np.array_equal(law.near(rows, public), wanted)
-    assert np.array_equal(law.near(rows, public, tolerance=math.inf), wanted)  # every decision in integers
+    assert np.array_equal(mechanism.near(rows, public), wanted)
+    assert np.array_equal(mechanism.near(rows, public, tolerance=math.inf), wanted)  # every decision in integers
 
 
 @pytest.mark.parametrize(("d", "rank"), [(3, 1), (6, 3)])
 def test_a_threshold_that_floats_cannot_decide(d, rank):
     """At thresholds beside the true square of a cosine the exact order counts, and floats alone get it wrong."""
     generator = np.random.default_rng(0)
-    law, rows = one_bit(d, rank=rank), integer_rows(300, d, generator)
+    mechanism, rows = one_bit(d, rank=rank), integer_rows(300, d, generator)
     public = public_bases(new_ids(300, generator), d, rank)
     missed = 0
     for row, basis in zip(rows, public, strict=True):
@@ -70,21 +70,21 @@ def test_a_threshold_that_floats_cannot_decide(d, rank):
         sizes = int(np.square(basis).sum()) * int(row[0] @ row[0])
         nearest = float(Fraction(products, sizes))
         for threshold in (math.nextafter(nearest, 0), nearest, math.nextafter(nearest, 1)):
-            beside = with_threshold(law, threshold)
+            beside = with_threshold(mechanism, threshold)
             assert beside.near(row, basis) == near_by_fractions(beside, row, basis)
             missed += bool(beside.near(row, basis, tolerance=-1.0) != near_by_fractions(beside, row, basis))
     assert missed > 10  # the control: without integers many are wrong
     assert NEAR_TOLERANCE < 2.0**-40  # and yet they are asked for once in a trillion
 
 
-@pytest.mark.parametrize("law", ["one_bit", "double_cap"])
-def test_the_longest_and_the_zero_row(law):
-    protocol = LocalProtocol(3, 30.0, law=law, trace_share=0.5)
+@pytest.mark.parametrize("mechanism", ["one_bit", "double_cap"])
+def test_the_longest_and_the_zero_row(mechanism):
+    protocol = LocalProtocol(3, 30.0, mechanism=mechanism, trace_share=0.5)
     generator = np.random.default_rng(0)
     rows = np.repeat([[2.0**16, 0, 0], [0, 0, 0]], 500, axis=0)
     ids = new_ids(1000, generator)
-    kept = law_of(protocol).perturb(rows, ids, generator)[:, -1]
-    kept = kept >> 1 if law == "one_bit" else kept
+    kept = mechanism_of(protocol).perturb(rows, ids, generator)[:, -1]
+    kept = kept >> 1 if mechanism == "one_bit" else kept
     # At this epsilon no trace bit lies: the longest row always keeps its direction, the zero row never.
     assert kept[:500].all()
     assert not kept[500:].any()
@@ -92,24 +92,24 @@ def test_the_longest_and_the_zero_row(law):
 
 @pytest.mark.parametrize("rank", [1, 3])
 def test_reports_do_not_depend_on_the_layout(rank):
-    law, rows = one_bit(7, rank=rank), integer_rows(200, 7, np.random.default_rng(1))
+    mechanism, rows = one_bit(7, rank=rank), integer_rows(200, 7, np.random.default_rng(1))
     ids = new_ids(200, np.random.default_rng(2))
-    wanted = law.perturb(rows, ids, np.random.default_rng(3))
+    wanted = mechanism.perturb(rows, ids, np.random.default_rng(3))
     wide = np.zeros((200, 14))
     wide[:, ::2] = rows
     for layout in (np.asfortranarray(rows), wide[:, ::2], rows[::-1].copy()[::-1]):
-        assert np.array_equal(law.perturb(layout, ids, np.random.default_rng(3)), wanted)
+        assert np.array_equal(mechanism.perturb(layout, ids, np.random.default_rng(3)), wanted)
 
 
 @pytest.mark.parametrize(("d", "rank", "share"), [(3, 1, 0.05), (4, 2, 0.3)])
-def test_the_law_of_a_report_given_its_identifier(d, rank, share):
+def test_the_distribution_of_a_report_given_its_identifier(d, rank, share):
     """All four payloads against their probabilities, for a row of norm 0.6; a factor of 1.2 in epsilon is seen."""
     n, epsilon = 100_000, 1.5
-    law, other = (one_bit(d, e, trace_share=share, rank=rank) for e in (epsilon, 1.2 * epsilon))
+    mechanism, other = (one_bit(d, e, trace_share=share, rank=rank) for e in (epsilon, 1.2 * epsilon))
     row = np.trunc(np.r_[0.36, 0.48, np.zeros(d - 2)] * 2**16)
     generator = np.random.default_rng(4)
     ids = np.repeat(new_ids(1, generator), n, axis=0)
-    counts = np.bincount(law.perturb(np.tile(row, (n, 1)), ids, generator)[:, 0], minlength=4)
+    counts = np.bincount(mechanism.perturb(np.tile(row, (n, 1)), ids, generator)[:, 0], minlength=4)
 
     def fits(candidate):
         payloads = np.arange(4, dtype=np.uint8)[:, None]
@@ -117,8 +117,8 @@ def test_the_law_of_a_report_given_its_identifier(d, rank, share):
         assert chances.sum() == pytest.approx(1, abs=1e-12)
         return stats.chisquare(counts, n * chances / chances.sum()).pvalue > ALPHA
 
-    assert fits(law)
-    vars(other)["bit"] = law.bit
+    assert fits(mechanism)
+    vars(other)["bit"] = mechanism.bit
     assert not fits(other)
 
 
@@ -129,22 +129,24 @@ def test_the_law_of_a_report_given_its_identifier(d, rank, share):
 @pytest.mark.parametrize("delta", [1e-9, 1e-4, 0.3])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 30.0])
 def test_the_paper_s_noise_is_exact_with_a_proved_epsilon(d, delta, epsilon):
-    law = local_law_from({"law": "gaussian_paper", "n_features": d, "epsilon": epsilon, "delta": delta})
-    guarantee = law.guarantee()
+    mechanism = local_mechanism_from(
+        {"mechanism": "gaussian_paper", "n_features": d, "epsilon": epsilon, "delta": delta}
+    )
+    guarantee = mechanism.guarantee()
     assert guarantee.numerics is Numerics.EXACT
     # Never below what real noise of that scale has, never above what its rho implies.
-    assert gaussian_epsilon(math.sqrt(2) / law.sigma, delta) <= guarantee.epsilon
+    assert gaussian_epsilon(math.sqrt(2) / mechanism.sigma, delta) <= guarantee.epsilon
     assert guarantee.epsilon <= zcdp_epsilon(guarantee.rho, delta)
-    assert Fraction(guarantee.rho) * Fraction(law.sigma) ** 2 >= 1 - Fraction(1, 10**15)
+    assert Fraction(guarantee.rho) * Fraction(mechanism.sigma) ** 2 >= 1 - Fraction(1, 10**15)
     by_rho = guarantee.epsilon == zcdp_epsilon(guarantee.rho, delta)
     assert by_rho or guarantee.epsilon < 30  # where e^epsilon is large, discrete and real noise are too far apart
 
 
 def test_the_paper_s_noise_is_a_discrete_gaussian_of_its_scale():
-    law = local_law_from({"law": "gaussian_paper", "n_features": 400, "epsilon": 1.0, "delta": 1e-4})
-    noise = law.noise(1, np.random.default_rng(6))
+    mechanism = local_mechanism_from({"mechanism": "gaussian_paper", "n_features": 400, "epsilon": 1.0, "delta": 1e-4})
+    noise = mechanism.noise(1, np.random.default_rng(6))
     assert noise.dtype == np.int64
-    scale = law.sigma * law.grid
+    scale = mechanism.sigma * mechanism.grid
 
     def fits(factor):
         return stats.kstest(noise, "norm", args=(0, factor * scale)).pvalue > ALPHA

@@ -12,7 +12,7 @@ import pytest
 from eigenveil import RowBound, SecondMoments, numerics
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import kernels, numpy_kernels
-from eigenveil.moments.counts import RowSizes, norm_rungs
+from eigenveil.moments.counts import RowSizes, norm_candidates
 from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
 
@@ -101,8 +101,8 @@ def test_a_wrong_rounding_is_noticed(library, column, wrong):
                 error = np.ones(19)
                 error[column] += 2.0**-52 if wrong == "integers" else 1e-9
                 if name == wrong == "add_by_norm":
-                    bits, rungs, sums = others
-                    others = bits, dataclasses.replace(rungs, factors=rungs.factors * error), sums
+                    bits, candidates, sums = others
+                    others = bits, dataclasses.replace(candidates, factors=candidates.factors * error), sums
                 elif name == wrong:
                     factor = factor * error
                 return getattr(library, name)(rows, shift, factor, *others)
@@ -118,8 +118,8 @@ def test_errors_that_cancel_in_a_sum_are_noticed(library):
         def __getattr__(self, name):
             return getattr(library, name)
 
-        def add_by_norm(self, rows, shift, scale, bits, rungs, sums):
-            left = library.add_by_norm(rows, shift, scale, bits, rungs, sums)
+        def add_by_norm(self, rows, shift, scale, bits, candidates, sums):
+            left = library.add_by_norm(rows, shift, scale, bits, candidates, sums)
             # Of single rows one too much or too little, of all of them as it should be.
             sums.totals[:] += np.sign(sums.totals) * (len(rows) == 1)
             return left
@@ -149,7 +149,11 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
     rows = RNG.normal(size=(400, 11)) * np.exp(RNG.normal(size=(400, 1)))
     rows[7] = 1e200  # longer than any square
     shift, scale = RNG.normal(size=11), np.exp(RNG.normal(size=11))
-    for bound in (RowBound(3.0), RowBound(3.0, shift=shift, scale=scale, constant=1.0), RowBound(1.0, rows="unit")):
+    for bound in (
+        RowBound(3.0),
+        RowBound(3.0, shift=shift, scale=scale, constant=1.0),
+        RowBound(1.0, statistic="normalized"),
+    ):
         found = []
         for compiled in (library, None):
             monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
@@ -186,9 +190,9 @@ def test_what_is_not_finite_is_refused_without_its_value(library, monkeypatch, m
 
 def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):
     lengths = np.array([0.0, 1e-320, 1e-12, 2.0**-31, 2.0**-30, 1.0, 2.0**30, 2.0**30.01, 2.0**31, 1e200])
-    rungs = norm_rungs(lengths[:, None])[:, 0]
-    assert rungs.tolist()[:5] == [0, 0, 0, 0, 0]
-    assert rungs.tolist()[5:] == [240, 480, 481, 481, 481]
+    candidates = norm_candidates(lengths[:, None])[:, 0]
+    assert candidates.tolist()[:5] == [0, 0, 0, 0, 0]
+    assert candidates.tolist()[5:] == [240, 480, 481, 481, 481]
     counted = RowSizes(None, None).update(lengths[:, None]).above()[0]
     assert [counted[0], counted[240], counted[480]] == [5, 4, 3]
 

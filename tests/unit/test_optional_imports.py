@@ -10,9 +10,9 @@ UNINVITED = {"cryptography", "dask", "distributed", "pyspark", "pandas", "polars
 RELEASE = """
 import numpy as np
 from eigenveil import RowBound, release
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.tables.open import second_moments
-release(LAWS["matrix_laplace"](epsilon=1.0, n_features=3), second_moments(np.eye(3), RowBound(1.0)))
+release(MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=3), second_moments(np.eye(3), RowBound(1.0)))
 """
 FIT = """
 import numpy as np

@@ -21,8 +21,8 @@ from eigenveil import (
     release,
 )
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, PrivacyWarning
-from eigenveil.guarantee import IDENTIFIER_CAVEAT, ORDER_CAVEAT, Unit
-from eigenveil.mechanisms import LAWS
+from eigenveil.guarantee import IDENTIFIER_ASSUMPTION, ORDER_ASSUMPTION, Unit
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.units import Weighted
 from eigenveil.tables.open import open_table
 from eigenveil.tables.schema import Column
@@ -32,28 +32,28 @@ NAMES = ["a", "b", "c"]
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 
-def visits(persons=400, seed=0):
+def visits(privacy_units=400, seed=0):
     """A frame of persons with one to nine rows each, in no order, about a mean that is not zero."""
     generator = np.random.default_rng(seed)
-    sizes = generator.integers(1, 10, persons)
-    of_person = generator.normal(size=(persons, 3)) * [2.0, 1.0, 0.5] + 1
-    rows = np.repeat(of_person, sizes, axis=0) + generator.normal(size=(sizes.sum(), 3)) * 0.3
+    sizes = generator.integers(1, 10, privacy_units)
+    of_unit = generator.normal(size=(privacy_units, 3)) * [2.0, 1.0, 0.5] + 1
+    rows = np.repeat(of_unit, sizes, axis=0) + generator.normal(size=(sizes.sum(), 3)) * 0.3
     frame = pd.DataFrame(rows.astype(np.float32).astype(float), columns=NAMES)
-    frame["patient"] = [f"p{person}" for person in np.repeat(np.arange(persons), sizes)]
+    frame["patient"] = [f"p{privacy_unit}" for privacy_unit in np.repeat(np.arange(privacy_units), sizes)]
     return frame.iloc[generator.permutation(len(frame))].reset_index(drop=True)
 
 
 VISITS = visits()
-SCHEMA = Schema((*(Column(name, range=(-9.0, 9.0)) for name in NAMES), Column("patient", "person")))
+SCHEMA = Schema((*(Column(name, range=(-9.0, 9.0)) for name in NAMES), Column("patient", "privacy_unit")))
 KINDS = {
     "bounds": {"bounds": (-9.0, 9.0)},
-    "private norm": {"rows": "clip"},
-    "pairs": {"rows": "pairs"},
-    "signs": {"standardize": True},
+    "private norm": {"statistic": "clipped"},
+    "spatial_sign": {"statistic": "spatial_sign"},
+    "kendall": {"standardize": True},
     "about the origin": {"norm_bound": 9.0, "center": False},
     "mean first": {"norm_bound": 9.0, "delta": 1e-3, "stages": 2},
-    "pooled": {"norm_bound": 20.0, "weight": "rows"},
-    "pooled, private norm": {"bounds": (-9.0, 9.0), "weight": "rows"},
+    "pooled": {"norm_bound": 20.0, "unit_weight": "by_rows"},
+    "pooled, private norm": {"bounds": (-9.0, 9.0), "unit_weight": "by_rows"},
 }
 
 
@@ -62,7 +62,7 @@ KINDS = {
 def test_the_release_is_the_same_from_every_source(kind, tmp_path):
     VISITS.to_csv(tmp_path / "visits.csv", index=False)
     VISITS.to_parquet(tmp_path / "visits.parquet")
-    model = PrivatePCA(2, epsilon=4.0, person="patient", random_state=7, **KINDS[kind])
+    model = PrivatePCA(2, epsilon=4.0, privacy_unit="patient", random_state=7, **KINDS[kind])
     expected = model.fit(VISITS).release_
     assert expected.n_rows == 400
     ids = VISITS["patient"].to_numpy()
@@ -71,9 +71,9 @@ def test_the_release_is_the_same_from_every_source(kind, tmp_path):
         model.fit(VISITS.sort_values("patient", kind="stable")),
         model.fit(VISITS.iloc[::-1]),
         model.fit(tmp_path / "visits.csv"),
-        model.fit(open_table(tmp_path / "visits.parquet", person="patient", memory=2**16)),
-        model.set_params(person=None).fit(VISITS[NAMES], person=ids),
-        model.fit(VISITS[NAMES].to_numpy(), person=list(ids)),
+        model.fit(open_table(tmp_path / "visits.parquet", privacy_unit="patient", memory=2**16)),
+        model.set_params(privacy_unit=None).fit(VISITS[NAMES], privacy_unit=ids),
+        model.fit(VISITS[NAMES].to_numpy(), privacy_unit=list(ids)),
     ]
     for other in others:
         assert other.release_.guarantee.unit is Unit.PERSON
@@ -119,7 +119,9 @@ def test_each_weight_has_its_own_target():
     ids = np.repeat(np.arange(40_000), sizes)
     rows = generator.normal(size=(ids.size, 2)) * np.repeat(spread, sizes)[:, None]
     found = {
-        weight: PrivateCovariance(epsilon=200.0, weight=weight, norm_bound=norm, random_state=0).fit(rows, person=ids)
+        weight: PrivateCovariance(epsilon=200.0, unit_weight=weight, norm_bound=norm, random_state=0).fit(
+            rows, privacy_unit=ids
+        )
         for weight, norm in (("persons", 12.0), ("rows", 30.0))
     }
     assert np.diag(found["persons"].covariance_) == pytest.approx([(1 + 9) / 2] * 2, rel=0.05)
@@ -127,12 +129,12 @@ def test_each_weight_has_its_own_target():
 
 
 def test_projections_are_of_rows_whatever_the_unit(tmp_path):
-    model = PrivatePCA(2, epsilon=50.0, person="patient", bounds=(-9.0, 9.0)).fit(VISITS)
+    model = PrivatePCA(2, epsilon=50.0, privacy_unit="patient", bounds=(-9.0, 9.0)).fit(VISITS)
     projected = model.transform(VISITS)
     assert projected.shape == (len(VISITS), 2)
     assert np.array_equal(projected, model.transform(VISITS[NAMES]))
     numbered = np.column_stack([np.arange(40) // 2, np.random.default_rng(0).normal(size=(40, 3))])
-    model = PrivatePCA(1, epsilon=50.0, person=np.int64(0), bounds=(-9.0, 9.0)).fit(numbered)
+    model = PrivatePCA(1, epsilon=50.0, privacy_unit=np.int64(0), bounds=(-9.0, 9.0)).fit(numbered)
     assert model.n_features_in_ == 3
     projected = model.transform(numbered)
     assert projected.shape == (40, 1)
@@ -143,7 +145,7 @@ def test_projections_are_of_rows_whatever_the_unit(tmp_path):
 
 
 def test_projections_by_who_was_not_told_the_persons(tmp_path):
-    told = PrivatePCA(2, epsilon=50.0, bounds=(-9.0, 9.0)).fit(VISITS, person="patient")
+    told = PrivatePCA(2, epsilon=50.0, bounds=(-9.0, 9.0)).fit(VISITS, privacy_unit="patient")
     again = PrivatePCA.from_release(load_release(told.release_.save(tmp_path / "visits.npz")))
     expected = told.transform(VISITS[NAMES])
     for model in (told, again):
@@ -160,12 +162,12 @@ def test_projections_by_who_was_not_told_the_persons(tmp_path):
 def test_rows_that_cannot_be_projected_are_refused_before_the_spend(model, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "x.ledger", epsilon=99, data_set="visits", unit="person")
     model.set_params(ledger=ledger)
-    opened = open_table(VISITS, person="patient")
+    opened = open_table(VISITS, privacy_unit="patient")
     with refused(InvalidDataError) as caught:
         model.fit_transform(opened)
-    assert "person=False" in str(caught.value)
+    assert "privacy_unit=False" in str(caught.value)
     with refused(InvalidDataError) as caught:
-        model.fit_transform(iter([VISITS]), person="patient")
+        model.fit_transform(iter([VISITS]), privacy_unit="patient")
     assert "once only" in str(caught.value)
     assert not ledger.entries()
     with refused(InvalidDataError):
@@ -174,9 +176,9 @@ def test_rows_that_cannot_be_projected_are_refused_before_the_spend(model, tmp_p
 
 
 def test_what_is_promised_of_persons_who_are_compared():
-    promise = PrivatePCA(1, epsilon=4.0, person="patient", rows="pairs").fit(VISITS).guarantee_
-    assert IDENTIFIER_CAVEAT in promise.caveats
-    assert ORDER_CAVEAT not in promise.caveats
+    promise = PrivatePCA(1, epsilon=4.0, privacy_unit="patient", statistic="spatial_sign").fit(VISITS).guarantee_
+    assert IDENTIFIER_ASSUMPTION in promise.assumptions
+    assert ORDER_ASSUMPTION not in promise.assumptions
     assert "one person" in str(promise)
     assert "one person" in promise.in_words()[0]
 
@@ -186,24 +188,28 @@ def test_what_persons_cannot_have_is_refused_before_the_spend(tmp_path):
     missing = VISITS.assign(patient=VISITS["patient"].where(VISITS.index != 5))
     bounds = {"bounds": (-9.0, 9.0)}
     for parameters, data, of_fit in [
-        ({"person": list(VISITS["patient"])}, VISITS, {}),
-        ({"person": "patient"}, VISITS, {"person": "a"}),
-        ({"person": "patient"}, VISITS, {"person": VISITS["patient"]}),
-        ({"person": "patient", "weight": "visits"}, VISITS, {}),
-        ({"person": "patient", "weight": "rows", "rows": "pairs"}, VISITS, {}),
-        ({"person": "patient", "weight": "rows", "rows": "signs", "standardize": True}, VISITS, {}),
-        ({"person": "patient", "weight": "rows", "stages": 2, "delta": 1e-3, **bounds}, VISITS, {}),
-        ({"person": "patient", "law": "wishart", "delta": 1e-3, **bounds}, VISITS, {}),
-        ({"person": "patient"}, open_table(VISITS[NAMES]), {}),
-        ({"person": "patient", **bounds}, VISITS, {"sample_weight": np.ones(len(VISITS))}),
+        ({"privacy_unit": list(VISITS["patient"])}, VISITS, {}),
+        ({"privacy_unit": "patient"}, VISITS, {"privacy_unit": "a"}),
+        ({"privacy_unit": "patient"}, VISITS, {"privacy_unit": VISITS["patient"]}),
+        ({"privacy_unit": "patient", "weight": "visits"}, VISITS, {}),
+        ({"privacy_unit": "patient", "unit_weight": "by_rows", "statistic": "spatial_sign"}, VISITS, {}),
+        (
+            {"privacy_unit": "patient", "unit_weight": "by_rows", "statistic": "kendall", "standardize": True},
+            VISITS,
+            {},
+        ),
+        ({"privacy_unit": "patient", "unit_weight": "by_rows", "stages": 2, "delta": 1e-3, **bounds}, VISITS, {}),
+        ({"privacy_unit": "patient", "mechanism": "wishart", "delta": 1e-3, **bounds}, VISITS, {}),
+        ({"privacy_unit": "patient"}, open_table(VISITS[NAMES]), {}),
+        ({"privacy_unit": "patient", **bounds}, VISITS, {"sample_weight": np.ones(len(VISITS))}),
     ]:
         with refused(InvalidParameterError):
             PrivatePCA(1, ledger=ledger, **parameters).fit(data, **of_fit)
     for data in (missing, VISITS.drop(columns="patient")):
         with refused(InvalidDataError):
-            PrivatePCA(1, ledger=ledger, person="patient", **bounds).fit(data)
+            PrivatePCA(1, ledger=ledger, privacy_unit="patient", **bounds).fit(data)
     with refused(InvalidDataError) as caught:
-        PrivatePCA(1, person="patient", **bounds).partial_fit(VISITS)
+        PrivatePCA(1, privacy_unit="patient", **bounds).partial_fit(VISITS)
     assert "another call" in str(caught.value)
     assert not ledger.entries()
 
@@ -212,14 +218,14 @@ def test_a_plan_of_rows_does_not_run_on_persons():
     plan = PrivatePCA(1, bounds=(-9.0, 9.0)).plan(3)
     assert plan.guarantee.unit is Unit.ROW
     with refused(InvalidParameterError):
-        PrivatePCA(1, bounds=(-9.0, 9.0)).fit(VISITS[NAMES], person=VISITS["patient"], plan=plan)
-    model = PrivatePCA(1, person="patient", bounds=(-9.0, 9.0))
+        PrivatePCA(1, bounds=(-9.0, 9.0)).fit(VISITS[NAMES], privacy_unit=VISITS["patient"], plan=plan)
+    model = PrivatePCA(1, privacy_unit="patient", bounds=(-9.0, 9.0))
     assert model.fit(VISITS, plan=model.plan(3)).guarantee_.unit is Unit.PERSON
 
 
 def test_a_delta_is_measured_by_persons():
     with pytest.warns(PrivacyWarning, match="400 persons"):
-        PrivatePCA(1, person="patient", bounds=(-9.0, 9.0), delta=1 / 400, law="gaussian").fit(VISITS)
+        PrivatePCA(1, privacy_unit="patient", bounds=(-9.0, 9.0), delta=1 / 400, mechanism="gaussian").fit(VISITS)
 
 
 # Public weights of rows
@@ -240,11 +246,14 @@ def test_weights_have_the_target_of_repeated_rows(center):
 def test_intervals_of_a_population_count_weighted_rows_by_their_weights():
     generator = np.random.default_rng(6)
     weights = np.where(np.arange(4000) % 10, 0.01, 1.0)  # worth 475 rows
-    bound, law = RowBound(9.0, constant=4.5, most_weight=1.0), LAWS["matrix_laplace"](epsilon=200.0, n_features=6)
+    bound, mechanism = (
+        RowBound(9.0, constant=4.5, most_weight=1.0),
+        MECHANISMS["matrix_laplace"](epsilon=200.0, n_features=6),
+    )
     found = []
     for _ in range(40):
         moments = SecondMoments(bound, 5).update(Weighted(generator.normal(size=(4000, 5)), weights))
-        ends = release(law, moments).location_interval(of="population")
+        ends = release(mechanism, moments).location_interval(of="population")
         found += list((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
     assert np.mean(found) > 0.9  # by the number of rows it would be .5
 

@@ -8,19 +8,19 @@ import scipy.sparse
 
 from eigenveil import Release, RowBound, SecondMoments, load_release, release
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.counts import ColumnCounts, RowSizes
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Weighted
 from eigenveil.sampling.randomness import seeded_generator
 from helpers import refused
-from made_persons import blocks_of
+from made_units import blocks_of
 
 D = 3
 
 
-def persons_of(n=400, seed=1):
+def privacy_units_of(n=400, seed=1):
     """Persons of one to nine rows, that lie apart from one another and have a mean."""
     generator = np.random.default_rng(seed)
     found = []
@@ -30,19 +30,19 @@ def persons_of(n=400, seed=1):
     return found
 
 
-PERSONS = persons_of()
-ROWS = np.concatenate(PERSONS)
+PRIVACY_UNITS = privacy_units_of()
+ROWS = np.concatenate(PRIVACY_UNITS)
 
 
 def exact(moments):
     """Return the release without noise."""
-    law = LAWS["none"](epsilon=1.0, n_features=moments.width)
-    return release(law, moments, generator=seeded_generator(1))
+    mechanism = MECHANISMS["none"](epsilon=1.0, n_features=moments.width)
+    return release(mechanism, moments, generator=seeded_generator(1))
 
 
 def gaussian(moments, seed, epsilon=1.0):
-    law = LAWS["gaussian"](epsilon=epsilon, delta=1e-6, n_features=moments.width)
-    return release(law, moments, generator=seeded_generator(seed))
+    mechanism = MECHANISMS["gaussian"](epsilon=epsilon, delta=1e-6, n_features=moments.width)
+    return release(mechanism, moments, generator=seeded_generator(seed))
 
 
 def collected(batch, **options):
@@ -50,33 +50,33 @@ def collected(batch, **options):
 
 
 def test_averages_of_persons_are_read_per_person():
-    told = exact(collected(blocks_of(PERSONS), norm=8.0, constant=4.0, person_weight="persons"))
-    mean = np.mean([rows.mean(axis=0) for rows in PERSONS], axis=0)
-    moment = np.mean([rows.T @ rows / len(rows) for rows in PERSONS], axis=0)
+    told = exact(collected(blocks_of(PRIVACY_UNITS), norm=8.0, constant=4.0, unit_weight="equal"))
+    mean = np.mean([rows.mean(axis=0) for rows in PRIVACY_UNITS], axis=0)
+    moment = np.mean([rows.T @ rows / len(rows) for rows in PRIVACY_UNITS], axis=0)
     assert np.allclose(told.mean, mean, atol=1e-4)
     assert np.allclose(told.row_matrix, moment - np.outer(mean, mean), atol=1e-3)
-    assert told.n_rows == len(PERSONS)
+    assert told.n_rows == len(PRIVACY_UNITS)
 
 
 def test_pooled_rows_are_read_per_row_with_a_constant_and_per_person_without():
-    told = exact(collected(blocks_of(PERSONS), norm=40.0, constant=8.0, person_weight="rows"))
+    told = exact(collected(blocks_of(PRIVACY_UNITS), norm=40.0, constant=8.0, unit_weight="by_rows"))
     assert np.allclose(told.mean, ROWS.mean(axis=0), atol=1e-4)
     assert np.allclose(told.row_matrix, np.cov(ROWS.T, bias=True), atol=1e-3)
-    assert told.n_rows == len(PERSONS)  # and the number of rows is read off the corner alone
-    told = exact(collected(blocks_of(PERSONS), norm=40.0, person_weight="rows"))
-    assert np.allclose(told.row_matrix, ROWS.T @ ROWS / len(PERSONS), atol=1e-3)
+    assert told.n_rows == len(PRIVACY_UNITS)  # and the number of rows is read off the corner alone
+    told = exact(collected(blocks_of(PRIVACY_UNITS), norm=40.0, unit_weight="by_rows"))
+    assert np.allclose(told.row_matrix, ROWS.T @ ROWS / len(PRIVACY_UNITS), atol=1e-3)
 
 
 def test_pooled_persons_who_are_shortened_count_less_and_bias_neither_mean_nor_scale():
     same = [np.tile([[1.0, 2.0, 3.0]], (m, 1)) for m in (1, 3, 50)]
-    told = exact(collected(blocks_of(same), norm=4.0, constant=2.0, person_weight="rows"))
+    told = exact(collected(blocks_of(same), norm=4.0, constant=2.0, unit_weight="by_rows"))
     assert np.allclose(told.mean, [1.0, 2.0, 3.0], atol=1e-4)
     assert np.abs(told.row_matrix).max() < 1e-4
 
 
 @pytest.mark.parametrize(("weight", "norm", "constant"), [("persons", 6.0, 3.0), ("rows", 16.0, 0.7)])
 def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, monkeypatch):
-    moments = collected(blocks_of(8 * PERSONS), norm=norm, constant=constant, person_weight=weight)
+    moments = collected(blocks_of(8 * PRIVACY_UNITS), norm=norm, constant=constant, unit_weight=weight)
     truth = exact(moments).row_matrix
     told = [gaussian(moments, seed, epsilon=8.0) for seed in range(200)]
     found = np.std([one.row_matrix - truth for one in told], axis=0)
@@ -91,17 +91,17 @@ def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, mon
 
 
 def test_a_number_of_rows_that_the_noise_hides_is_said():
-    moments = collected(blocks_of(PERSONS[:4]), norm=40.0, constant=0.5, person_weight="rows")
+    moments = collected(blocks_of(PRIVACY_UNITS[:4]), norm=40.0, constant=0.5, unit_weight="by_rows")
     with pytest.warns(NoiseWarning, match="hides the number of rows"):
         told = gaussian(moments, 3, epsilon=0.1).row_matrix
     assert np.isfinite(told).all()
 
 
-def test_laws_that_hide_one_row_refuse_persons():
-    moments = collected(blocks_of(PERSONS), norm=8.0, person_weight="persons")
-    law = LAWS["wishart"](epsilon=1.0, delta=1e-6, n_features=D)
+def test_mechanisms_that_hide_one_row_refuse_persons():
+    moments = collected(blocks_of(PRIVACY_UNITS), norm=8.0, unit_weight="equal")
+    mechanism = MECHANISMS["wishart"](epsilon=1.0, delta=1e-6, n_features=D)
     with refused(InvalidParameterError):
-        release(law, moments)
+        release(mechanism, moments)
 
 
 # Public weights.
@@ -155,12 +155,12 @@ def test_noise_of_weighted_rows_is_told_for_their_average():
 def test_a_release_file_keeps_units_and_weights(tmp_path):
     for moments in (
         weighted(norm=8.0, constant=4.0),
-        collected(blocks_of(PERSONS), norm=40.0, constant=8.0, person_weight="rows"),
+        collected(blocks_of(PRIVACY_UNITS), norm=40.0, constant=8.0, unit_weight="by_rows"),
     ):
         told = gaussian(moments, 5)
         told.save(tmp_path / "told.json")
         read = load_release(tmp_path / "told.json")
-        assert read.origin.rows == told.origin.rows
+        assert read.origin.row_rule == told.origin.row_rule
         assert np.array_equal(read.row_matrix, told.row_matrix)
 
 
@@ -172,7 +172,7 @@ def test_counts_of_weighted_rows_are_of_rows():
 
 
 def test_weights_that_mean_nothing_are_refused():
-    for options in ({"person_weight": "persons"}, {"rows": "pairs", "comparisons": 8}, {"mapped_from": 2.0}):
+    for options in ({"unit_weight": "equal"}, {"statistic": "spatial_sign", "comparisons": 8}, {"mapped_from": 2.0}):
         with refused(InvalidParameterError):
             RowRule(1.0, most_weight=1.0, **options)
     for most in (0.0, -1.0, math.inf):
@@ -186,12 +186,12 @@ def test_weights_that_mean_nothing_are_refused():
             moments.update(Weighted(ROWS, weights))
     with refused(InvalidDataError):
         moments.update(ROWS)
-    for bound in (RowBound(1.0), RowBound(1.0, person_weight="rows")):
+    for bound in (RowBound(1.0), RowBound(1.0, unit_weight="by_rows")):
         with refused(InvalidDataError):
             SecondMoments(bound, D).update(Weighted(ROWS, WEIGHTS))
-    law = LAWS["laplace"](epsilon=1.0, n_features=D, relation="add_remove")
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=D, adjacency="add_or_remove_one")
     with refused(InvalidParameterError):
-        release(law, weighted(norm=1.0))
+        release(mechanism, weighted(norm=1.0))
     nothing = SecondMoments(RowBound(1.0, most_weight=3.0), D).update(Weighted(ROWS, 0 * WEIGHTS))
     with refused(InvalidDataError):
-        release(LAWS["laplace"](epsilon=1.0, n_features=D), nothing)
+        release(MECHANISMS["laplace"](epsilon=1.0, n_features=D), nothing)

@@ -12,14 +12,14 @@ import scipy.sparse
 from eigenveil import RowBound, SecondMoments, numerics
 from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.guarantee import Relation, Unit
+from eigenveil.guarantee import Adjacency, Unit
 from eigenveil.moments import numpy_kernels
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.moments.units import Blocks, Units, Weighted
 from helpers import refused
-from made_persons import WEIGHTS, blocks_of, small_blocks, visits
+from made_units import WEIGHTS, blocks_of, small_blocks, visits
 
 
 def added_by_each(bound, batch):
@@ -40,9 +40,9 @@ def added_by_each(bound, batch):
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize(("bits", "entries"), [(2, (-7, -4, -2, 0, 1, 3, 4)), (3, (-9, -6, -5, 0, 2, 8))])
 def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entries, weight, constant):
-    bound = RowBound(2.0**bits, bits, constant=constant and constant * 2**bits, person_weight=weight)
-    persons = small_blocks(entries, 3)
-    batch = blocks_of([np.array(block, dtype=np.float64) for block in persons])
+    bound = RowBound(2.0**bits, bits, constant=constant and constant * 2**bits, unit_weight=weight)
+    privacy_units = small_blocks(entries, 3)
+    batch = blocks_of([np.array(block, dtype=np.float64) for block in privacy_units])
     added, traces = added_by_each(bound, batch)
     limit = bound.limit_squared
     assert limit == 4**bits + bound.constant_units**2
@@ -53,21 +53,21 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
     some = distinct[np.argsort(-np.trace(distinct, axis1=1, axis2=2), kind="stable")[:250]]
     some = np.concatenate([some, distinct[:: max(1, len(distinct) // 100)]])
     width = added.shape[-1]
-    for relation, changes in {
-        Relation.ADD_REMOVE: distinct,
-        Relation.REPLACE: (some[:, None] - some[None]).reshape(-1, width, width),
+    for adjacency, changes in {
+        Adjacency.ADD_OR_REMOVE_ONE: distinct,
+        Adjacency.REPLACE_ONE: (some[:, None] - some[None]).reshape(-1, width, width),
     }.items():
         values = np.linalg.eigvalsh(changes.astype(np.float64)) / limit
         frobenius = np.square(changes).sum(axis=(1, 2))
-        other = np.trace(changes, axis1=1, axis2=2) - (limit if relation is Relation.ADD_REMOVE else 0)
+        other = np.trace(changes, axis1=1, axis2=2) - (limit if adjacency is Adjacency.ADD_OR_REMOVE_ONE else 0)
         upper = np.abs(changes[:, *np.triu_indices(width)]).sum(axis=1)
         slack = 1 + 1e-12
-        assert frobenius.max() <= sensitivity.frobenius_squared(relation) * limit**2
-        assert (frobenius + other**2).max() <= sensitivity.frobenius_with_trace_squared(relation) * limit**2
-        assert np.abs(values).sum(axis=1).max() <= float(sensitivity.nuclear(relation)) * slack
+        assert frobenius.max() <= sensitivity.frobenius_squared(adjacency) * limit**2
+        assert (frobenius + other**2).max() <= sensitivity.frobenius_with_trace_squared(adjacency) * limit**2
+        assert np.abs(values).sum(axis=1).max() <= float(sensitivity.nuclear(adjacency)) * slack
         assert np.clip(values, 0, None).sum(axis=1).max() <= slack
-        assert upper.max() ** 2 <= sensitivity.upper_triangle_l1_squared(relation, width) * limit**2
-        if relation is Relation.ADD_REMOVE:
+        assert upper.max() ** 2 <= sensitivity.upper_triangle_l1_squared(adjacency, width) * limit**2
+        if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
             assert values.min() >= -1e-9
 
 
@@ -75,12 +75,12 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
 def test_control_rows_that_are_clipped_one_by_one_are_caught(weight, monkeypatch):
     monkeypatch.setattr("eigenveil.moments.bound.persons_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
     monkeypatch.setattr(RowBound, "single_bits", property(lambda self: self.bits))
-    bound = RowBound(4.0, 2, person_weight=weight)
+    bound = RowBound(4.0, 2, unit_weight=weight)
     _, traces = added_by_each(bound, blocks_of([np.array([[4.0, 0.0], [3.0, 0.0]])]))
     assert traces.max() > bound.limit_squared
 
 
-def one_person(bound, rows):
+def one_unit(bound, rows):
     """Return the integer rows of one person, in Python's integers and floats, one number at a time."""
     shift = np.zeros(rows.shape[1]) if bound.shift is None else bound.shift
     factor = np.broadcast_to(bound.grid_factor, rows.shape[1])
@@ -90,7 +90,7 @@ def one_person(bound, rows):
         assert sum(q * q for q in entries) <= 4**26
         integers.append(entries)
     m, c, squared = len(rows), bound.constant_units, sum(q * q for entries in integers for q in entries)
-    if bound.person_weight == "persons":
+    if bound.unit_weight == "equal":
         f = min(1 / math.sqrt(m), 2.0**bound.bits / math.sqrt(max(squared, 1)))
         constant, corner = math.trunc(c / math.sqrt(m)), c * c
     else:
@@ -113,66 +113,68 @@ OPTIONS = {
 @pytest.fixture(params=[(weight, name) for weight in WEIGHTS for name in OPTIONS], ids=str)
 def bound(request):
     weight, name = request.param
-    return RowBound(2.0, **OPTIONS[name], person_weight=weight)
+    return RowBound(2.0, **OPTIONS[name], unit_weight=weight)
 
 
 def test_the_gram_matrix_is_that_of_python_integers(bound):
-    persons = [rows for rows in visits() if np.abs(rows).max() < (50 if bound.bits == 16 else 0.3)]
-    d = persons[0].shape[1]
+    privacy_units = [rows for rows in visits() if np.abs(rows).max() < (50 if bound.bits == 16 else 0.3)]
+    d = privacy_units[0].shape[1]
     wanted = np.zeros((d + 1, d + 1), dtype=object)
-    for rows in persons:
-        integers, constant, corner = one_person(bound, rows)
+    for rows in privacy_units:
+        integers, constant, corner = one_unit(bound, rows)
         full = np.array([[*entries, constant] for entries in integers], dtype=object)
         product = full.T @ full
         product[-1, -1] = corner
         wanted += product
         assert sum(q * q for entries in integers for q in entries) + corner <= bound.limit_squared
-    moments = SecondMoments(bound, d).update(blocks_of(persons))
+    moments = SecondMoments(bound, d).update(blocks_of(privacy_units))
     assert moments.gram.tolist() == wanted[: moments.width, : moments.width].tolist()
-    assert moments.n_samples == moments.n_rows == len(persons)
+    assert moments.n_samples == moments.n_rows == len(privacy_units)
 
 
-def collected(bound, persons, d=5, first=0):
-    return SecondMoments(bound, d).update(blocks_of(persons, first))
+def collected(bound, privacy_units, d=5, first=0):
+    return SecondMoments(bound, d).update(blocks_of(privacy_units, first))
 
 
 def test_any_order_and_any_batch_give_the_same_bits(bound):
-    persons = visits()
-    wanted, generator = collected(bound, persons), np.random.default_rng(1)
+    privacy_units = visits()
+    wanted, generator = collected(bound, privacy_units), np.random.default_rng(1)
     for _ in range(3):
-        mixed = [generator.permutation(persons[place]) for place in generator.permutation(len(persons))]
+        mixed = [generator.permutation(privacy_units[place]) for place in generator.permutation(len(privacy_units))]
         assert collected(bound, mixed) == wanted
         cuts = [0, *sorted(generator.choice(range(1, len(mixed)), 4, replace=False)), len(mixed)]
         parts = (blocks_of(mixed[low:high], low) for low, high in itertools.pairwise(cuts))
         assert SecondMoments(bound, 5).update_from(parts) == wanted
         halves = collected(bound, mixed[:20]) + pickle.loads(pickle.dumps(collected(bound, mixed[20:], first=20)))
         assert halves == wanted
-        assert halves.n_samples == len(persons)
+        assert halves.n_samples == len(privacy_units)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_person_who_comes_twice_is_refused(bound, cores, monkeypatch):
     monkeypatch.setattr(numerics, "available_cores", lambda: cores)
-    persons = visits()
-    january, february = collected(bound, persons[:20]), collected(bound, persons[19:], first=19)
+    privacy_units = visits()
+    january, february = collected(bound, privacy_units[:20]), collected(bound, privacy_units[19:], first=19)
     with refused(InvalidDataError) as caught:
         january + february
     assert "two persons" in str(caught.value)
     before = january.gram.copy()
     with refused(InvalidDataError):
-        january.update(blocks_of(persons[19:], first=19))
+        january.update(blocks_of(privacy_units[19:], first=19))
     assert np.array_equal(january.gram, before)  # all of a batch, or none
-    assert january.update(blocks_of(persons[20:], first=20)) == collected(bound, persons)
+    assert january.update(blocks_of(privacy_units[20:], first=20)) == collected(bound, privacy_units)
     with refused(InvalidDataError):
-        SecondMoments(bound, 5).update_from(blocks_of(persons[place:][:2], first=place) for place in range(9))
+        SecondMoments(bound, 5).update_from(blocks_of(privacy_units[place:][:2], first=place) for place in range(9))
     with refused(InvalidDataError):
-        SecondMoments(bound, 5).update(Blocks(persons[5], np.array([0, 1]), np.array([[3, 4], [3, 4]], np.uint64)))
+        SecondMoments(bound, 5).update(
+            Blocks(privacy_units[5], np.array([0, 1]), np.array([[3, 4], [3, 4]], np.uint64))
+        )
 
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkeypatch):
-    persons = visits()
-    wanted, batch = collected(bound, persons), blocks_of(persons)
+    privacy_units = visits()
+    wanted, batch = collected(bound, privacy_units), blocks_of(privacy_units)
     if wide:
         monkeypatch.setattr(moments_module, "_WIDEST_THREADED", 4)
         monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 9)
@@ -191,17 +193,17 @@ def test_persons_of_one_row_are_rows(weight, options):
     rows = np.concatenate(visits())
     rows = rows[np.square(rows).sum(axis=1) < 5]  # clipped ones among them
     one_each = blocks_of(rows[:, None])
-    as_persons = SecondMoments(RowBound(1.0, person_weight=weight, **options), 5).update(one_each)
+    as_units = SecondMoments(RowBound(1.0, unit_weight=weight, **options), 5).update(one_each)
     as_rows = SecondMoments(RowBound(1.0, **options), 5).update(rows)
-    assert np.array_equal(as_persons.gram, as_rows.gram)
-    assert as_persons != as_rows  # the promise is another
+    assert np.array_equal(as_units.gram, as_rows.gram)
+    assert as_units != as_rows  # the promise is another
 
 
 def test_averages_of_one_row_keep_their_constant_like_rows():
     rows = np.concatenate(visits())
     one_each = blocks_of(rows[:, None])
-    as_persons = SecondMoments(RowBound(1.0, constant=0.5, person_weight="persons"), 5).update(one_each)
-    assert np.array_equal(as_persons.gram, SecondMoments(RowBound(1.0, constant=0.5), 5).update(rows).gram)
+    as_units = SecondMoments(RowBound(1.0, constant=0.5, unit_weight="equal"), 5).update(one_each)
+    assert np.array_equal(as_units.gram, SecondMoments(RowBound(1.0, constant=0.5), 5).update(rows).gram)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
@@ -209,61 +211,63 @@ def test_averages_of_one_row_keep_their_constant_like_rows():
 @pytest.mark.parametrize("constant", [None, 1.0])
 def test_rows_of_any_length_and_number_keep_the_limit(weight, bits, constant):
     generator = np.random.default_rng(bits)
-    bound = RowBound(1.0, bits, constant=constant, person_weight=weight)
-    persons = [generator.normal(size=(m, 3)) * 10.0**e for m in (1, 2, 5, 3000) for e in (-320, -8, 0, 9, 300)]
-    persons += [generator.normal(size=(m, 3)) * 10.0 ** generator.uniform(-2, 9, size=(m, 1)) for m in range(1, 300)]
-    for rows in persons:
+    bound = RowBound(1.0, bits, constant=constant, unit_weight=weight)
+    privacy_units = [generator.normal(size=(m, 3)) * 10.0**e for m in (1, 2, 5, 3000) for e in (-320, -8, 0, 9, 300)]
+    privacy_units += [
+        generator.normal(size=(m, 3)) * 10.0 ** generator.uniform(-2, 9, size=(m, 1)) for m in range(1, 300)
+    ]
+    for rows in privacy_units:
         rows[np.abs(rows) > 1e308] = 1e308
-    _, traces = added_by_each(bound, blocks_of(persons))
+    _, traces = added_by_each(bound, blocks_of(privacy_units))
     assert 0.8 * bound.limit_squared < traces.max() <= bound.limit_squared
 
 
 @pytest.mark.parametrize("constant", [None, 2.0])
 def test_the_target_of_each_weight(constant):
-    persons = [rows for rows in visits() if np.square(rows).sum() < 30]
-    average = sum(rows.T @ rows / len(rows) for rows in persons)
-    pooled = sum(rows.T @ rows for rows in persons)
+    privacy_units = [rows for rows in visits() if np.square(rows).sum() < 30]
+    average = sum(rows.T @ rows / len(rows) for rows in privacy_units)
+    pooled = sum(rows.T @ rows for rows in privacy_units)
     for weight, target, norm in (("persons", average, 6.0), ("rows", pooled, 40.0)):
-        bound = RowBound(norm, 22, constant=constant, person_weight=weight)
-        moments = collected(bound, persons)
+        bound = RowBound(norm, 22, constant=constant, unit_weight=weight)
+        moments = collected(bound, privacy_units)
         read = moments.gram * bound.unit_squared
         assert np.allclose(read[:5, :5], target, atol=1e-3, rtol=1e-5)
         if constant is not None:
-            means = [rows.mean(axis=0) if weight == "persons" else rows.sum(axis=0) for rows in persons]
+            means = [rows.mean(axis=0) if weight == "persons" else rows.sum(axis=0) for rows in privacy_units]
             assert np.allclose(read[:5, 5] / bound.constant_value, sum(means), atol=1e-3)
-            count = len(persons) if weight == "persons" else sum(map(len, persons))
+            count = len(privacy_units) if weight == "persons" else sum(map(len, privacy_units))
             assert math.isclose(read[5, 5] / bound.constant_value**2, count, rel_tol=1e-9)
 
 
 def test_directions_are_averaged_over_each_person():
-    persons = [np.array([[3.0, 4.0], [-30.0, -40.0]]), np.array([[0.0, 0.1]])]
-    moments = collected(RowBound(1.0, 20, rows="unit", person_weight="persons"), persons, 2)
+    privacy_units = [np.array([[3.0, 4.0], [-30.0, -40.0]]), np.array([[0.0, 0.1]])]
+    moments = collected(RowBound(1.0, 20, statistic="normalized", unit_weight="equal"), privacy_units, 2)
     assert np.allclose(moments.gram / 4.0**20, [[0.36, 0.48], [0.48, 1.64]], atol=1e-5)
 
 
 def test_batches_of_other_units_are_refused():
-    persons = RowBound(1.0, person_weight="persons")
+    privacy_units = RowBound(1.0, unit_weight="equal")
     with refused(InvalidDataError):
-        SecondMoments(persons, 2).update(np.ones((3, 2)))
+        SecondMoments(privacy_units, 2).update(np.ones((3, 2)))
     with refused(InvalidDataError):
-        persons.quantize(np.ones((3, 2)))
+        privacy_units.quantize(np.ones((3, 2)))
     good = blocks_of([np.ones((2, 2)), np.ones((1, 2))])
     with refused(InvalidDataError):
         SecondMoments(RowBound(1.0), 2).update(good)
     with refused(InvalidDataError):
-        SecondMoments(persons, 2).update_from([good, np.ones((3, 2))])
+        SecondMoments(privacy_units, 2).update_from([good, np.ones((3, 2))])
     for starts in ([0, 0], [1, 2], [0, 3], [0.0, 1.0], []):
         with refused(InvalidDataError):
-            SecondMoments(persons, 2).update(Blocks(good.rows, np.array(starts), good.keys))
+            SecondMoments(privacy_units, 2).update(Blocks(good.rows, np.array(starts), good.keys))
     with refused(InvalidDataError):
-        SecondMoments(persons, 2).update(Blocks(good.rows, good.starts, good.keys[:1]))
+        SecondMoments(privacy_units, 2).update(Blocks(good.rows, good.starts, good.keys[:1]))
     with refused(InvalidDataError):
-        SecondMoments(persons, 2).update(good) + SecondMoments(RowBound(1.0), 2)
+        SecondMoments(privacy_units, 2).update(good) + SecondMoments(RowBound(1.0), 2)
     rows = good.rows.copy()
     rows[1] = np.nan
     with refused(InvalidDataError):
-        SecondMoments(persons, 2).update(Blocks(rows, good.starts, good.keys))
-    kept = SecondMoments(RowBound(1.0, person_weight="persons", on_invalid="zero"), 2)
+        SecondMoments(privacy_units, 2).update(Blocks(rows, good.starts, good.keys))
+    kept = SecondMoments(RowBound(1.0, unit_weight="equal", on_invalid="zero"), 2)
     assert np.trace(kept.update(Blocks(rows, good.starts, good.keys)).gram) > 4**16
 
 
@@ -279,7 +283,7 @@ def test_squares_of_more_rows_than_one_limb_holds_are_rounded_once():
 
 @pytest.mark.filterwarnings("error")
 def test_constants_that_vanish_on_the_grid_bring_no_warning_of_sparse_rows():
-    bound = RowBound(1.0, 2, constant=0.25, person_weight="persons")
+    bound = RowBound(1.0, 2, constant=0.25, unit_weight="equal")
     rows = np.full((10, 2), 0.5)
     dense, sparse = (
         SecondMoments(bound, 2).update(Blocks(batch, np.array([0]), np.zeros((1, 2), np.uint64)))
@@ -296,7 +300,7 @@ def test_batches_print_no_rows():
 
 
 def test_capacity_is_by_persons_and_the_number_of_rows_is_nowhere():
-    bound = RowBound(1.0, 24, person_weight="persons")
+    bound = RowBound(1.0, 24, unit_weight="equal")
     moments = SecondMoments(bound, 1).update(blocks_of([np.ones((5, 1))]))
     moments.check_capacity(2**14 - 2)
     with refused(CapacityError):
@@ -307,13 +311,13 @@ def test_capacity_is_by_persons_and_the_number_of_rows_is_nowhere():
 
 def test_the_rule_tells_its_unit_and_refuses_what_has_no_meaning():
     assert RowRule(1.0).unit is Unit.ROW
-    assert RowRule(1.0, person_weight="rows").unit is Unit.PERSON
-    assert "person_weight" not in RowRule(1.0).to_dict() or RowRule(1.0).to_dict()["person_weight"] is None
+    assert RowRule(1.0, unit_weight="by_rows").unit is Unit.PERSON
+    assert "unit_weight" not in RowRule(1.0).to_dict() or RowRule(1.0).to_dict()["unit_weight"] is None
     for options in (
-        {"person_weight": "visits"},
-        {"person_weight": "rows", "rows": "pairs", "comparisons": 8},
-        {"person_weight": "rows", "rows": "unit"},
-        {"person_weight": "persons", "mapped_from": 2.0, "constant": 0.5},
+        {"unit_weight": "visits"},
+        {"unit_weight": "by_rows", "statistic": "spatial_sign", "comparisons": 8},
+        {"unit_weight": "by_rows", "statistic": "normalized"},
+        {"unit_weight": "equal", "mapped_from": 2.0, "constant": 0.5},
     ):
         with refused(InvalidParameterError):
             RowRule(1.0, **options)

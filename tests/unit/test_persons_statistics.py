@@ -14,30 +14,30 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.moments import comparisons as chosen_module
 from eigenveil.moments.bound import integer_rows
-from eigenveil.moments.comparisons import ChosenRows, MixedRing, chosen_rows
-from eigenveil.moments.counts import _QUARTERS, LADDER, ColumnCounts, RowSizes, norm_rungs
+from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
+from eigenveil.moments.counts import _QUARTERS, NORM_GRID, ColumnCounts, RowSizes, norm_candidates
 from eigenveil.moments.mapped import MappedSizes, integer_map, mapped_bound
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Blocks, Units
 from helpers import refused
-from made_persons import WEIGHTS, blocks_of, small_blocks, visits
+from made_units import WEIGHTS, blocks_of, small_blocks, visits
 from statistical.constants import ALPHA
-from sums_by_hand import person_by_hand, weighed
+from sums_by_hand import unit_by_hand, weighed
 
 MAP = integer_map(np.diag([1.0, 0.5, 0.25, 0.8, 0.9]) + 0.05)
 STATISTICS = {
-    **{f"sizes, {weight}": lambda weight=weight: RowSizes(None, None, person_weight=weight) for weight in WEIGHTS},
+    **{f"sizes, {weight}": lambda unit_weight=weight: RowSizes(None, None, unit_weight=weight) for weight in WEIGHTS},
     **{
-        f"mapped sizes, {weight}": lambda weight=weight: MappedSizes(RowBound(2.0, person_weight=weight), MAP)
+        f"mapped sizes, {weight}": lambda unit_weight=weight: MappedSizes(RowBound(2.0, unit_weight=weight), MAP)
         for weight in WEIGHTS
     },
     **{
-        f"mapped, {weight}": lambda weight=weight: SecondMoments(
-            mapped_bound(RowBound(2.0, person_weight=weight), MAP, 0.7), 5
+        f"mapped, {weight}": lambda unit_weight=weight: SecondMoments(
+            mapped_bound(RowBound(2.0, unit_weight=weight), MAP, 0.7), 5
         )
         for weight in WEIGHTS
     },
-    "sums by norm": lambda: SumsByNorm(RowBound(2.0, shift=(1.0,) * 5, person_weight="persons"), 5),
+    "sums by norm": lambda: SumsByNorm(RowBound(2.0, shift=(1.0,) * 5, unit_weight="equal"), 5),
     "columns": lambda: ColumnCounts([np.array([-1.0, 0.0, 0.3])] * 5),
     "chosen": lambda: ChosenRows(5),
 }
@@ -53,23 +53,23 @@ def told(statistic):
     return [*statistic.above(), *sums, statistic.n_rows]
 
 
-def keyed(persons):
+def keyed(privacy_units):
     """Return persons with their keys, which go with them whatever the order."""
-    return [(rows, np.array([place * 31 % 17, place], dtype=np.uint64)) for place, rows in enumerate(persons)]
+    return [(rows, np.array([place * 31 % 17, place], dtype=np.uint64)) for place, rows in enumerate(privacy_units)]
 
 
-def batch_of(persons):
-    batch = blocks_of([rows for rows, _ in persons])
-    return Blocks(batch.rows, batch.starts, np.array([key for _, key in persons]))
+def batch_of(privacy_units):
+    batch = blocks_of([rows for rows, _ in privacy_units])
+    return Blocks(batch.rows, batch.starts, np.array([key for _, key in privacy_units]))
 
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_any_order_batch_and_layout_give_the_same_integers(name):
-    make, persons, generator = STATISTICS[name], keyed(visits()), np.random.default_rng(6)
-    wanted = told(make().update(batch_of(persons)))
-    assert wanted[-1] == len(persons)
+    make, privacy_units, generator = STATISTICS[name], keyed(visits()), np.random.default_rng(6)
+    wanted = told(make().update(batch_of(privacy_units)))
+    assert wanted[-1] == len(privacy_units)
     for _ in range(3):
-        mixed = [persons[place] for place in generator.permutation(len(persons))]
+        mixed = [privacy_units[place] for place in generator.permutation(len(privacy_units))]
         mixed = [(generator.permutation(rows), key) for rows, key in mixed]
         parts = [batch_of(mixed[:7]), batch_of(mixed[7:8]), batch_of(mixed[8:])]
         added = make().update_from(parts[:2]) + pickle.loads(pickle.dumps(make().update(parts[2])))
@@ -88,52 +88,52 @@ def test_what_has_no_meaning_for_persons_is_refused():
     with refused(InvalidDataError):
         RowSizes(None, None).update(blocks_of(visits()))
     with refused(InvalidParameterError):
-        RowSizes(None, None, features=5, person_weight="rows")
+        RowSizes(None, None, features=5, unit_weight="by_rows")
     with refused(InvalidParameterError):
-        RowSizes(None, None, person_weight="visits")
+        RowSizes(None, None, unit_weight="visits")
     with refused(InvalidParameterError):
-        SumsByNorm(RowBound(1.0, person_weight="rows"), 5)
+        SumsByNorm(RowBound(1.0, unit_weight="by_rows"), 5)
 
 
 # Norms of persons.
 
 
-def exact_rung(rows, average):
+def exact_candidate(rows, average):
     """Return the first rung that is no shorter, in fractions."""
     integers, exponents, _ = integer_rows(rows)
     value = sum(
         (Fraction(int(q)) * Fraction(2) ** int(s)) ** 2 for row, s in zip(integers, exponents, strict=True) for q in row
     ) / (len(rows) if average else 1)
     squares = (Fraction(_QUARTERS[j % 4]) * Fraction(2) ** (j // 4) for j in range(-240, 241))
-    return next((place for place, rung in enumerate(squares) if value <= rung), len(LADDER))
+    return next((place for place, candidate in enumerate(squares) if value <= candidate), len(NORM_GRID))
 
 
 @pytest.mark.parametrize("average", [True, False])
 def test_rungs_of_persons_are_those_of_fractions(average):
     generator = np.random.default_rng(2)
-    persons = visits(persons=30)
+    privacy_units = visits(privacy_units=30)
     # On a rung, a hair above and below it; beyond the ladder; and where squares leave the range of float64.
     for m in (1, 2, 3, 8):
         for factor in (1.0, 1 + 2**-40, 1 - 2**-40, 1e12, 1e-12, 1e200, 1e-200):
             rows = np.zeros((m, 5))
             rows[:, 0] = factor * (1.0 if average else math.sqrt(1 / m))
-            persons += [rows, generator.permutation(rows.T).T]
-    persons += [np.zeros((2, 5)), np.array([[1e-300] * 5, [1.0, 0, 0, 0, 0]])]
-    batch = blocks_of(persons)
-    found = norm_rungs(batch.rows, batch.starts, average)[:, 0]
-    assert found.tolist() == [exact_rung(rows, average) for rows in persons]
-    assert norm_rungs(np.array([[np.inf, 0.0], [1.0, 0.0]]), np.array([0]))[0, 0] == len(LADDER)
+            privacy_units += [rows, generator.permutation(rows.T).T]
+    privacy_units += [np.zeros((2, 5)), np.array([[1e-300] * 5, [1.0, 0, 0, 0, 0]])]
+    batch = blocks_of(privacy_units)
+    found = norm_candidates(batch.rows, batch.starts, average)[:, 0]
+    assert found.tolist() == [exact_candidate(rows, average) for rows in privacy_units]
+    assert norm_candidates(np.array([[np.inf, 0.0], [1.0, 0.0]]), np.array([0]))[0, 0] == len(NORM_GRID)
 
 
 def test_rungs_of_single_rows_are_those_of_persons_of_one_row():
     rows = np.concatenate([*visits(), np.eye(5), 2 * np.eye(5)])
-    assert np.array_equal(norm_rungs(rows), norm_rungs(rows, np.arange(len(rows)), True))
+    assert np.array_equal(norm_candidates(rows), norm_candidates(rows, np.arange(len(rows)), True))
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_a_person_moves_all_counts_one_way_by_at_most_one(weight):
-    persons = [np.array(block, dtype=np.float64) for block in small_blocks((-4, 0, 1, 2), 2)]
-    counts = [RowSizes(None, None, person_weight=weight).update(blocks_of([rows])).above()[0] for rows in persons]
+    privacy_units = [np.array(block, dtype=np.float64) for block in small_blocks((-4, 0, 1, 2), 2)]
+    counts = [RowSizes(None, None, unit_weight=weight).update(blocks_of([rows])).above()[0] for rows in privacy_units]
     for mine, its in itertools.combinations(np.unique(counts, axis=0), 2):
         assert {*np.unique(mine - its)} <= {0, 1} or {*np.unique(mine - its)} <= {-1, 0}
 
@@ -143,24 +143,24 @@ def test_a_person_moves_all_counts_one_way_by_at_most_one(weight):
 
 @pytest.mark.parametrize("bits", [2, 3])
 def test_a_person_moves_the_sum_as_far_as_a_row_does(bits):
-    persons = [np.array(block, dtype=np.float64) for block in small_blocks((-9, -4, -1, 0, 3, 8), 3)]
-    sums = SumsByNorm(RowBound(1.0, bits, person_weight="persons"), 2).update(blocks_of(persons))
-    of_rungs = [person_by_hand(rows, bits) for rows in persons]
+    privacy_units = [np.array(block, dtype=np.float64) for block in small_blocks((-9, -4, -1, 0, 3, 8), 3)]
+    sums = SumsByNorm(RowBound(1.0, bits, unit_weight="equal"), 2).update(blocks_of(privacy_units))
+    of_candidates = [unit_by_hand(rows, bits) for rows in privacy_units]
     for norm in (1.0, 2.0**bits):
-        each = [weighed(integers, rung, norm, bits) for integers, rung in of_rungs]
+        each = [weighed(integers, candidate, norm, bits) for integers, candidate in of_candidates]
         assert max(sum(entry**2 for entry in own) for own in each) == 16**bits
         assert sums.within(norm).tolist() == [sum(column) for column in zip(*each, strict=True)]
-    for rows, own in list(zip(persons, each, strict=True))[::20]:
+    for rows, own in list(zip(privacy_units, each, strict=True))[::20]:
         alone = SumsByNorm(sums.bound, 2).update(blocks_of([rows]))
         assert alone.within(norm).tolist() == own
 
 
 def test_sums_are_of_averages():
-    persons = [rows for rows in visits() if np.abs(rows).max() < 2]
-    sums = SumsByNorm(RowBound(1.0, 20, person_weight="persons"), 5).update(blocks_of(persons))
-    assert np.allclose(sums.within(8.0) * 8.0 / 4**20, sum(rows.mean(axis=0) for rows in persons), atol=1e-3)
+    privacy_units = [rows for rows in visits() if np.abs(rows).max() < 2]
+    sums = SumsByNorm(RowBound(1.0, 20, unit_weight="equal"), 5).update(blocks_of(privacy_units))
+    assert np.allclose(sums.within(8.0) * 8.0 / 4**20, sum(rows.mean(axis=0) for rows in privacy_units), atol=1e-3)
     long = [np.array([[1e300, 0.0, 0.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0, 0.0]])]
-    beyond = SumsByNorm(RowBound(1.0, 4, person_weight="persons"), 5).update(blocks_of(long))
+    beyond = SumsByNorm(RowBound(1.0, 4, unit_weight="equal"), 5).update(blocks_of(long))
     assert beyond.within(1.0).tolist() == beyond.within(2.0**30).tolist() == [16 * 16, 0, 0, 0, 0]
     assert beyond.within(2.0**31).tolist() == [8 * 16, 0, 0, 0, 0]
 
@@ -172,7 +172,7 @@ def test_sums_are_of_averages():
 def test_mapped_rows_of_a_person_keep_the_limit(weight):
     for seed, norm in itertools.product(range(5), (0.02, 0.3, 2.0)):
         generator = np.random.default_rng(seed)
-        before = RowBound(2.0, 6, person_weight=weight)
+        before = RowBound(2.0, 6, unit_weight=weight)
         bound = mapped_bound(before, integer_map(generator.normal(size=(5, 5)) / 3), norm)
         batch = blocks_of(visits(seed))
         rows, _ = bound.quantize_units(Units(batch.rows, batch.starts))
@@ -180,7 +180,7 @@ def test_mapped_rows_of_a_person_keep_the_limit(weight):
 
 
 def test_a_map_that_changes_nothing_changes_nothing():
-    plain = RowBound(2.0, person_weight="persons")
+    plain = RowBound(2.0, unit_weight="equal")
     same = mapped_bound(plain, integer_map(np.eye(5)), 2.0)
     batch = blocks_of(visits())
     assert np.array_equal(SecondMoments(plain, 5).update(batch).gram, SecondMoments(same, 5).update(batch).gram)
@@ -212,10 +212,10 @@ def test_neighbouring_identifiers_choose_independently():
 
 def test_rows_of_one_hash_are_told_apart_by_their_entries(monkeypatch):
     monkeypatch.setattr(chosen_module, "_row_hashes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
-    persons, generator = keyed(visits()), np.random.default_rng(3)
-    wanted = told(ChosenRows(5).update(batch_of(persons)))[0]
+    privacy_units, generator = keyed(visits()), np.random.default_rng(3)
+    wanted = told(ChosenRows(5).update(batch_of(privacy_units)))[0]
     for _ in range(5):
-        mixed = [(generator.permutation(rows), key) for rows, key in persons]
+        mixed = [(generator.permutation(rows), key) for rows, key in privacy_units]
         assert np.array_equal(told(ChosenRows(5).update(batch_of(mixed)))[0], wanted)
 
 
@@ -231,26 +231,26 @@ def test_a_person_in_two_parts_is_refused():
         list((ChosenRows(5).update(batch) + ChosenRows(5).update(batch)).batches())
 
 
-@pytest.mark.parametrize("rows", ["pairs", "signs"])
+@pytest.mark.parametrize("rows", ["spatial_sign", "kendall"])
 def test_a_replaced_person_changes_its_own_comparisons_alone(rows):
     generator = np.random.default_rng(8)
-    norm = 1.0 if rows == "pairs" else math.sqrt(5)
-    bound = RowBound(norm, 6, rows=rows, comparisons=4, person_weight="persons")
-    persons = keyed(visits())
+    norm = 1.0 if rows == "spatial_sign" else math.sqrt(5)
+    bound = RowBound(norm, 6, statistic=rows, comparisons=4, unit_weight="equal")
+    privacy_units = keyed(visits())
 
-    def gram(persons):
-        ring, moments = MixedRing(bound), SecondMoments(bound, 5)
-        for batch in ChosenRows(5).update(batch_of(persons)).batches():
-            moments.update_from(ring.push(batch))
-        moments.update_from(ring.closing())
-        assert moments.n_samples == len(persons)
+    def gram(privacy_units):
+        differences_buffer, moments = MixedDifferences(bound), SecondMoments(bound, 5)
+        for batch in ChosenRows(5).update(batch_of(privacy_units)).batches():
+            moments.update_from(differences_buffer.push(batch))
+        moments.update_from(differences_buffer.closing())
+        assert moments.n_samples == len(privacy_units)
         return moments.gram
 
-    before = gram(persons)
-    assert np.trace(before) <= len(persons) * bound.limit_squared // 2
+    before = gram(privacy_units)
+    assert np.trace(before) <= len(privacy_units) * bound.limit_squared // 2
     for place in (0, 20, 59):
-        others = list(persons)
-        others[place] = (generator.normal(size=(12, 5)), persons[place][1])
+        others = list(privacy_units)
+        others[place] = (generator.normal(size=(12, 5)), privacy_units[place][1])
         change = np.linalg.eigvalsh((gram(others) - before).astype(np.float64))
         assert np.clip(change, 0, None).sum() <= bound.limit_squared
         assert np.clip(-change, 0, None).sum() <= bound.limit_squared

@@ -15,7 +15,7 @@ from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.guarantee import Numerics
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
 from eigenveil.theory.plan import smallest_meeting
@@ -26,17 +26,17 @@ from helpers import assert_one_sentence, refused
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}
 
 
-def plan(*, n_rows, n_features, n_components, epsilon=1.0, delta=0.0, relation="replace", **more):
+def plan(*, n_rows, n_features, n_components, epsilon=1.0, delta=0.0, adjacency="replace_one", **more):
     """Return the forecast of fits with a public norm bound, about the origin."""
-    public = {"norm_bound": 1.0, "center": False, "epsilon": epsilon, "delta": delta, "relation": relation}
+    public = {"norm_bound": 1.0, "center": False, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     return forecast(PrivatePCA(n_components, **public), n_features, n_rows, **more)
 
 
 def one(name, *, n_rows=2000, n_features=6, n_components=2, **more):
-    """Return the forecast of one law, with the one that any plan has."""
+    """Return the forecast of one mechanism, with the one that any plan has."""
     more = {"repeats": 10, **more}
-    laws = {name, "matrix_laplace"}
-    return plan(n_rows=n_rows, n_features=n_features, n_components=n_components, laws=laws, **more)[name]
+    mechanisms = {name, "matrix_laplace"}
+    return plan(n_rows=n_rows, n_features=n_features, n_components=n_components, mechanisms=mechanisms, **more)[name]
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +76,12 @@ def test_spectra_are_shapes_with_the_stated_energy():
         {"n_components": 7},
         {"epsilon": 0.0},
         {"delta": 1.0},
-        {"relation": "sideways"},
+        {"adjacency": "sideways"},
         {"target_loss": 0.0},
         {"target_loss": 1.0},
         {"repeats": 1},
         {"seed": -1},
-        {"laws": ["tea"]},
+        {"mechanisms": ["tea"]},
         {"n_components": 0.9},
     ],
     ids=lambda bad: f"{next(iter(bad))}={next(iter(bad.values()))}",
@@ -94,10 +94,14 @@ def test_bad_input_is_one_sentence(bad):
 # Forecasts.
 
 
-def test_every_law_is_forecast_or_left_out_with_a_reason(pure, approximate):
+def test_every_mechanism_is_forecast_or_left_out_with_a_reason(pure, approximate):
     for answer in (pure, approximate):
-        assert {found.law for found in answer.forecasts} | set(answer.left_out) == set(LAWS)
-    assert set(pure.left_out) == {"gaussian", "mod_sulq", "wishart"} == {n for n in LAWS if LAWS[n].needs_delta}
+        assert {found.mechanism for found in answer.forecasts} | set(answer.left_out) == set(MECHANISMS)
+    assert (
+        set(pure.left_out)
+        == {"gaussian", "mod_sulq", "wishart"}
+        == {n for n in MECHANISMS if MECHANISMS[n].needs_delta}
+    )
     assert all("delta above 0" in reason for reason in pure.left_out.values())
     assert not approximate.left_out
     assert 0 < pure["none"].mean < 1e-3  # what clipping alone takes
@@ -116,7 +120,7 @@ def test_the_random_baseline_has_its_known_mean():
 def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
     for answer in (pure, approximate, plan(**{**SMALL, "n_rows": 12, "n_components": 1})):
         eligible = [found for found in answer.forecasts if found.as_asked]
-        assert answer.recommended == min(eligible, key=lambda found: found.mean).law
+        assert answer.recommended == min(eligible, key=lambda found: found.mean).mechanism
         means = [found.mean for found in answer.forecasts]
         assert means == sorted(means)
         for found in answer.forecasts:
@@ -125,7 +129,7 @@ def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
                 assert found.guarantee.numerics is not Numerics.EMPIRICAL
                 assert found.guarantee.claimed is None
             else:
-                assert found.law in ("none", "random_projection", "ppca", "mod_sulq")
+                assert found.mechanism in ("none", "random_projection", "ppca", "mod_sulq")
                 assert found.note
     # One direction has an exact sampler, which may be recommended.
     assert one("ppca", n_components=1, repeats=2).as_asked
@@ -134,8 +138,8 @@ def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
 def test_auto_is_what_the_fit_takes(pure, approximate):
     for answer, delta in ((pure, 0.0), (approximate, 1e-6)):
         asked = PrivatePCA(2, epsilon=1.0, delta=delta, norm_bound=1.0, center=False)
-        assert answer.auto == asked.plan(6, 2000).law(2000).name
-    assert pure.taken.law == pure.auto
+        assert answer.auto == asked.plan(6, 2000).mechanism(2000).name
+    assert pure.taken.mechanism == pure.auto
 
 
 def test_a_hopeless_plan_says_so(pure):
@@ -168,7 +172,7 @@ def test_more_rows_than_are_made_up_have_the_same_noise_at_a_larger_epsilon(name
     assert abs(whole.mean - fewer.mean) < room
     assert fewer.guarantee == whole.guarantee
     # The control: without the larger epsilon the noise is four times as large.
-    monkeypatch.setattr(forecasting, "_epsilon_factor", lambda law, times: 1.0)
+    monkeypatch.setattr(forecasting, "_epsilon_factor", lambda mechanism, times: 1.0)
     assert one(name, **public).mean > fewer.mean + room
 
 
@@ -243,7 +247,7 @@ def test_a_search_ends_at_the_smallest_number_that_meets_the_target(start, power
 
 def test_rows_and_epsilon_needed_meet_the_target_and_not_much_less_does():
     target = 0.02
-    answer = plan(**{**SMALL, "repeats": 30}, laws=["matrix_laplace"])
+    answer = plan(**{**SMALL, "repeats": 30}, mechanisms=["matrix_laplace"])
     rows, epsilon = answer.rows_for(target), answer.epsilon_for(target)
     for better, worse in (
         (answer.at(rows, 1.0), answer.at(int(0.6 * rows), 1.0)),
@@ -254,7 +258,7 @@ def test_rows_and_epsilon_needed_meet_the_target_and_not_much_less_does():
     assert float(f"{rows:.2g}") == rows
 
 
-def test_a_plan_with_a_target_answers_for_every_law_that_may_be_used(pure):
+def test_a_plan_with_a_target_answers_for_every_mechanism_that_may_be_used(pure):
     for found in pure.forecasts:
         assert (found.rows_needed is not None) == found.as_asked
     best = pure[pure.recommended]
@@ -266,7 +270,7 @@ def test_a_plan_with_a_target_answers_for_every_law_that_may_be_used(pure):
 
 
 def test_what_is_out_of_reach_is_none():
-    answer = plan(n_rows=3, n_features=6, n_components=2, epsilon=1.0, repeats=2, laws=["eigenvector_sampling"])
+    answer = plan(n_rows=3, n_features=6, n_components=2, epsilon=1.0, repeats=2, mechanisms=["eigenvector_sampling"])
     assert answer.epsilon_for(1e-9) is None
 
 
@@ -286,10 +290,10 @@ def test_the_table_and_the_json_hold_everything(pure):
     assert max(map(len, text.splitlines())) <= 140
     fields = json.loads(json.dumps(pure.to_dict(), allow_nan=False))
     assert fields["recommended"] == "matrix_laplace"
-    assert {forecast["law"] for forecast in fields["forecasts"]} | set(fields["left_out"]) == set(LAWS)
+    assert {forecast["mechanism"] for forecast in fields["forecasts"]} | set(fields["left_out"]) == set(MECHANISMS)
 
 
-def test_the_figure_shows_every_law():
+def test_the_figure_shows_every_mechanism():
     pytest.importorskip("matplotlib")
     answer = plan(
         **{**SMALL, "repeats": 2, "n_components": 1}, target_loss=0.01
@@ -298,7 +302,7 @@ def test_the_figure_shows_every_law():
     losses, _, reports, _ = figure.axes  # against the rows, and beside each the same against epsilon
     labels = " ".join(text.get_text() for text in losses.get_legend().get_texts())
     for found in answer.forecasts:
-        assert (found.law in labels) == (found.law != "none")
+        assert (found.mechanism in labels) == (found.mechanism != "none")
     assert "target 0.01" in labels
     assert [axes.get_xlabel() for axes in figure.axes[2:]] == ["rows", "epsilon"]
     reported = reports.get_lines()[0]
@@ -355,24 +359,24 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
 
 def test_the_command_prepares_rows_as_a_fit_would():
     told = {
-        "nothing": ("--rule", "pairs"),
+        "nothing": ("--rule", "spatial_sign"),
         "public": ("--public", "norm"),
-        "signs": ("--standardize",),
+        "kendall": ("--standardize",),
         "unit": ("--rule", "unit", "--no-center"),
-        "private": ("--rule", "clip"),
+        "private": ("--rule", "clipped"),
     }
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
     how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
     for name, words in {
         "nothing": "directions between rows",
         "public": "a public bound with a constant",
-        "signs": "signs of differences",
+        "kendall": "signs of differences",
         "unit": "length 1",
         "private": "found privately",
     }.items():
         assert words in how[name]
     here = prepared["public"]["against_epsilon"][2]
-    assert here["law"] == prepared["public"]["auto"]
+    assert here["mechanism"] == prepared["public"]["auto"]
     assert here["components"][0]["half_width"] > 0
     losses = [entry["mean"] for entry in prepared["public"]["against_rows"]]
     assert losses[0] > losses[2] > losses[4]
@@ -398,7 +402,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
         invoke("--spectrum", spectrum, fails=InvalidParameterError)
     invoke("--schema", tmp_path / "schema.yaml", fails=InvalidParameterError)  # beside --features
     invoke("-k", "0.9", fails=InvalidParameterError)
-    invoke("--rule", "clip", "--rows", 20, fails=EigenveilError)  # too few to find a bound
+    invoke("--rule", "clipped", "--rows", 20, fails=EigenveilError)  # too few to find a bound
     invoke("--plot", tmp_path / "plan.docx", fails=InvalidParameterError)
     # Without matplotlib it is that which is missing, and said first.
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)

@@ -107,7 +107,9 @@ def test_a_subspace_has_no_eigenvalues_to_plot(release):
 
 
 def test_without_known_components_there_are_no_loadings_to_plot():
-    foreign = with_origin(drawn("eigenvector_sampling", bound=RowBound(8.0, constant=8.0)), law="a law of tomorrow")
+    foreign = with_origin(
+        drawn("eigenvector_sampling", bound=RowBound(8.0, constant=8.0)), mechanism="a mechanism of tomorrow"
+    )
     with refused(InvalidDataError):
         plots.loadings(foreign)
 

@@ -15,7 +15,7 @@ from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_e
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, split
-from eigenveil.guarantee import Relation
+from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess import preconditioning
@@ -46,7 +46,7 @@ def test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared(share):
     assert portion.count_sd(128) == pytest.approx(math.sqrt(7) / (mu * math.sqrt(share)), rel=1e-6)
 
 
-def test_a_law_at_a_share_has_its_noise_and_speaks_for_the_whole_budget():
+def test_a_mechanism_at_a_share_has_its_noise_and_speaks_for_the_whole_budget():
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=5)
     part = at_share(whole, Fraction(1, 4))
     assert part.noise_scale() == pytest.approx(2 * whole.noise_scale(), rel=1e-9)
@@ -59,7 +59,12 @@ def test_a_law_at_a_share_has_its_noise_and_speaks_for_the_whole_budget():
 
 @pytest.mark.parametrize(
     "options",
-    [{"share": 0.0}, {"share": 1.5}, {"share": 0.5, "relation": "add_remove"}, {"share": 0.5, "calibration": "paper"}],
+    [
+        {"share": 0.0},
+        {"share": 1.5},
+        {"share": 0.5, "adjacency": "add_or_remove_one"},
+        {"share": 0.5, "calibration": "paper"},
+    ],
 )
 def test_a_share_that_makes_no_sense_is_refused(options):
     with pytest.raises(InvalidParameterError):
@@ -72,9 +77,9 @@ def test_no_more_than_all_of_a_budget_is_given():
     for share in (Fraction(1, 3), Fraction(0), Fraction(-1)):
         with pytest.raises(ValueError, match="spent"):
             budget.take(share)
-    assert budget.law(budget.left).share == 0.25
+    assert budget.mechanism(budget.left).share == 0.25
     with pytest.raises(ValueError, match="spent"):
-        budget.law(Fraction(1, 100))
+        budget.mechanism(Fraction(1, 100))
 
 
 class Recorder:
@@ -98,12 +103,14 @@ class Recorder:
             self.parts.extend(["count"] * size)
             return count_noises(portion, size, generator)
 
-        def record_matrix(law, gram, grid, n_rows, generator):
-            # By the definition of the law: rows of squared norm up to the grid move the matrix by sqrt(2) of it.
-            self.costs.append(float(frobenius_squared(Relation.REPLACE)) / law.noise_scale() ** 2)
-            self.excess.append(discrete_gaussian_excess(law.epsilon, law.n_numbers, law.off_diagonal_sd * grid))
+        def record_matrix(mechanism, gram, grid, n_rows, generator):
+            # By the definition of the mechanism: rows of squared norm up to the grid move the matrix by sqrt(2) of it.
+            self.costs.append(float(frobenius_squared(Adjacency.REPLACE_ONE)) / mechanism.noise_scale() ** 2)
+            self.excess.append(
+                discrete_gaussian_excess(mechanism.epsilon, mechanism.n_numbers, mechanism.off_diagonal_sd * grid)
+            )
             self.parts.append("matrix")
-            return draw(law, gram, grid, n_rows, generator)
+            return draw(mechanism, gram, grid, n_rows, generator)
 
         monkeypatch.setattr(Portion, "measured", record_numbers)
         monkeypatch.setattr(Portion, "count_noises", record_counts)
@@ -162,12 +169,12 @@ def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "n_features", "chosen", "left"),
-    [("clip", STEEP.shape[1], ("norm_bound",), 0.9), ("auto", 4, ("bounds", "norm_bound"), 0.6)],
+    [("clipped", STEEP.shape[1], ("norm_bound",), 0.9), ("auto", 4, ("bounds", "norm_bound"), 0.6)],
 )
 def test_a_private_bound_is_paid_beside_the_gaussian_budget(monkeypatch, rows, n_features, chosen, left):
     recorder = Recorder(monkeypatch)
     table = STEEP[:, :n_features]
-    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, rows=rows).fit(table)
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, statistic=rows).fit(table)
     assert model.release_.origin.chosen_privately == chosen
     mu = naive_mu(left * EPSILON, DELTA * (1 - DISCRETE_SHARE))
     assert sum(recorder.costs) == pytest.approx(mu**2, rel=1e-6)
@@ -176,16 +183,16 @@ def test_a_private_bound_is_paid_beside_the_gaussian_budget(monkeypatch, rows, n
 
 def test_averages_of_two_releases_are_exact_integers_of_one_share():
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=2)
-    laws = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
+    mechanisms = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
     values = [
         {"matrix": np.array([[5, -1], [-1, 7]]), "trace": np.array(3)},
         {"matrix": np.array([[2, 4], [4, 0]]), "trace": np.array(1)},
     ]
-    law, integers, divisor = averaged(list(zip(laws, values, strict=True)))
+    mechanism, integers, divisor = averaged(list(zip(mechanisms, values, strict=True)))
     assert divisor == 49  # 5 : 44
     assert integers["matrix"].tolist() == [[5 * 5 + 44 * 2, -5 + 44 * 4], [-5 + 44 * 4, 35]]
     assert int(integers["trace"]) == 15 + 44
-    assert law.share == 0.98
+    assert mechanism.share == 0.98
 
 
 @given(
@@ -195,24 +202,30 @@ def test_averages_of_two_releases_are_exact_integers_of_one_share():
 @example(Fraction(91, 1000), Fraction(839, 1000))  # the shares of a centred fit whose second bound was not looked for
 def test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise(first, second):
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
-    laws = [at_share(whole, share) for share in (first, second)]
+    mechanisms = [at_share(whole, share) for share in (first, second)]
     total = split._ROOM - 1  # of the rows of a fit, all as long as they may be
-    law, integers, divisor = averaged([(law, {"trace": np.array(total)}) for law in laws])
+    mechanism, integers, divisor = averaged([(mechanism, {"trace": np.array(total)}) for mechanism in mechanisms])
     assert int(integers["trace"]) == divisor * total  # nothing is cut off
     weights = [
-        int(averaged([(law, {"trace": np.array(one)}) for law, one in zip(laws, ones, strict=True)])[1]["trace"])
+        int(
+            averaged([(mechanism, {"trace": np.array(one)}) for mechanism, one in zip(mechanisms, ones, strict=True)])[
+                1
+            ]["trace"]
+        )
         for ones in ((1, 0), (0, 1))
     ]
     assert sum(weights) == divisor
-    variance = sum((weight * law.noise_scale() / divisor) ** 2 for weight, law in zip(weights, laws, strict=True))
-    assert law.noise_scale() == pytest.approx(math.sqrt(variance), rel=1e-9)
-    assert 0.997 * (first + second) <= exact(law.share) <= first + second
+    variance = sum(
+        (weight * mechanism.noise_scale() / divisor) ** 2 for weight, mechanism in zip(weights, mechanisms, strict=True)
+    )
+    assert mechanism.noise_scale() == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert 0.997 * (first + second) <= exact(mechanism.share) <= first + second
 
 
 def test_averages_of_extreme_releases_do_not_overflow():
     whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
-    laws = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
-    _, integers, _ = averaged([(law, {"matrix": np.array([[2**62]])}) for law in laws])
+    mechanisms = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
+    _, integers, _ = averaged([(mechanism, {"matrix": np.array([[2**62]])}) for mechanism in mechanisms])
     assert 2**60 < integers["matrix"][0, 0] <= 2**62
 
 

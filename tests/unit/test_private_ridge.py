@@ -22,7 +22,7 @@ def ridge(**parameters):
 
 
 def rows_needed(d, epsilon):
-    """Where the noise on the mean is a ninth of half the range, from the law's variance written out."""
+    """Where the noise on the mean is a ninth of half the range, from the mechanism's variance written out."""
     wide = d + 1  # with the constant
     p = wide * (wide + 1) / 2
     off_diagonal_sd = math.sqrt((wide + 1) * (2 * p + 1) / (p + 2)) / epsilon
@@ -66,7 +66,7 @@ def test_the_limit_is_a_ninth_of_half_the_range_and_less_for_many_features(d, ep
 
 def test_a_private_number_of_rows_is_not_refused():
     with pytest.warns(NoiseWarning):
-        ridge(relation="add_remove", epsilon=0.1, random_state=0).fit(X, Y)
+        ridge(adjacency="add_or_remove_one", epsilon=0.1, random_state=0).fit(X, Y)
 
 
 def test_the_median_fit_of_a_small_hard_table_is_no_worse_than_the_mean(recwarn):
@@ -107,7 +107,7 @@ def test_noise_on_a_mean_that_was_measured_first_is_part_of_the_warning():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, size=(20_000, 3))
     rows[:, 2] = 0.6 * rows[:, 0] + 0.4 * rows[:, 1]
-    model = PrivateRidge(epsilon=2.0, delta=1e-6, law="gaussian", bounds=(-1, 1), random_state=0)
+    model = PrivateRidge(epsilon=2.0, delta=1e-6, mechanism="gaussian", bounds=(-1, 1), random_state=0)
     model.fit(rows[:, :2], rows[:, 2])
     release, variance = model.release_, rows[:, 2].var()
     assert not release.origin.centred

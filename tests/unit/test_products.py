@@ -79,7 +79,7 @@ def ulps(found, exact):
 
 
 def test_exp_and_log_are_good_to_four_units():
-    """Of NumPy, which decides coins, and of math, which makes the weights of the balanced law."""
+    """Of NumPy, which decides coins, and of math, which makes the weights of the balanced mechanism."""
     generator = np.random.default_rng(2)
     powers = -np.concatenate([generator.uniform(0, 45, 3000), generator.exponential(1e-3, 1000)])
     arguments = np.concatenate([generator.random(3000), 1 - generator.exponential(1e-6, 1000)])

@@ -1,4 +1,4 @@
-"""The secure generator: never the same stream twice, and the right laws; the seeded one: always the same."""
+"""The secure generator: never the same stream twice, and the right mechanisms; the seeded one: always the same."""
 
 import copy
 import os
@@ -108,16 +108,16 @@ def test_a_seed_always_gives_the_same_stream():
     assert not is_secure(seeded_generator(7))
 
 
-LAWS = {
+MECHANISMS = {
     "normal": (lambda generator, n: generator.normal(size=n), scipy.stats.norm.cdf),
     "uniform": (lambda generator, n: generator.random(n), scipy.stats.uniform.cdf),
     "exponential": (lambda generator, n: generator.exponential(size=n), scipy.stats.expon.cdf),
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_secure_draws_have_their_law_and_a_change_of_scale_is_seen(law):
-    draw, cdf = LAWS[law]
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_secure_draws_have_their_distribution_and_a_change_of_scale_is_seen(mechanism):
+    draw, cdf = MECHANISMS[mechanism]
     sample = draw(secure_generator(), N)
     assert scipy.stats.kstest(sample, cdf).pvalue > ALPHA
     assert scipy.stats.kstest(sample * (1 + PERTURB), cdf).pvalue < ALPHA

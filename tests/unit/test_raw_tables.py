@@ -59,10 +59,10 @@ def lost(truth, components):
     [
         {"standardize": True},
         {"standardize": True, "bounds": RANGES},
-        {"standardize": True, "rows": "signs"},
+        {"standardize": True, "statistic": "kendall"},
         {},
         {"bounds": RANGES},
-        {"rows": "pairs"},
+        {"statistic": "spatial_sign"},
     ],
     ids=str,
 )
@@ -76,7 +76,7 @@ def test_the_target_is_that_of_scikit_learn(options, delta, n):
 
 def test_control_the_old_defaults_are_far_from_it():
     X = raw(2_000).to_numpy()
-    old = PrivatePCA(2, epsilon=5.0, rows="clip", center=False, random_state=1).fit(X)
+    old = PrivatePCA(2, epsilon=5.0, statistic="clipped", center=False, random_state=1).fit(X)
     assert lost(np.corrcoef(X.T), old.components_) > 0.2
 
 
@@ -114,9 +114,9 @@ SCHEMA = Schema(tuple(map(Column, raw(1), ["number"] * 4, zip(*RANGES, strict=Tr
         {"bounds": RANGES},
         {"schema": SCHEMA},
         {"bounds": RANGES, "norm_bound": 2.0},
-        {"bounds": RANGES, "delta": 1e-6, "law": "gaussian", "epsilon": 20.0},
-        {"bounds": RANGES, "relation": "add_remove"},
-        {"bounds": RANGES, "law": "eigenvector_sampling", "n_components": 1},
+        {"bounds": RANGES, "delta": 1e-6, "mechanism": "gaussian", "epsilon": 20.0},
+        {"bounds": RANGES, "adjacency": "add_or_remove_one"},
+        {"bounds": RANGES, "mechanism": "eigenvector_sampling", "n_components": 1},
     ],
     ids=lambda options: ", ".join(options),
 )
@@ -149,11 +149,11 @@ def test_what_was_asked_to_be_scaled_or_is_about_the_origin():
     scaled = PrivatePCA(2, epsilon=1e4, schema=scales(*half), norm_bound=200.0).fit(X)
     assert not scaled.release_.origin.request.own_units
     assert np.allclose(scaled.scale_, 1 / half)
-    for law in ("ppca", "matrix_laplace"):
-        origin = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, law=law).fit(X)
+    for mechanism in ("ppca", "matrix_laplace"):
+        origin = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, mechanism=mechanism).fit(X)
         assert lost(np.cov((X - middle).T), origin.components_) < 0.01
         assert origin.norm_bound_ == pytest.approx(np.linalg.norm(half))
-    mapped = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, norm_bound=2.0, law="ppca").fit(X)
+    mapped = PrivatePCA(1, epsilon=1e4, bounds=RANGES, center=False, norm_bound=2.0, mechanism="ppca").fit(X)
     assert lost(np.cov(((X - middle) / half).T), mapped.components_) < 0.01
     sparse = PrivateSparsePCA(1, epsilon=1e4, bounds=RANGES).fit(X)
     assert abs(sparse.components_[0, 3]) == pytest.approx(1, abs=1e-3)
@@ -163,12 +163,12 @@ def test_what_was_asked_to_be_scaled_or_is_about_the_origin():
 def test_ranges_are_evened_half_way():
     """The noise is least so, in own units: less than of rows that are mapped to [-1, 1], or not scaled at all."""
     X, bounds = raw(3_000).to_numpy()[:, :2], ([0.0, 1.0], [90_000.0, 2.4])
-    half, law = np.array([45_000.0, 0.7]), {"law": "matrix_laplace", "random_state": 1}
-    release = PrivatePCA(1, bounds=bounds, **law).fit(X).release_
-    assert release.origin.rows.norm**2 == pytest.approx(half.sum() + half.mean() / 16, rel=1e-4)
+    half, mechanism = np.array([45_000.0, 0.7]), {"mechanism": "matrix_laplace", "random_state": 1}
+    release = PrivatePCA(1, bounds=bounds, **mechanism).fit(X).release_
+    assert release.origin.row_rule.norm**2 == pytest.approx(half.sum() + half.mean() / 16, rel=1e-4)
     assert np.allclose(release.row_scale, [half[0] ** -0.5, (half.mean() / 16) ** 0.5 / half[1]])
-    unscaled = PrivatePCA(1, norm_bound=float(np.linalg.norm(half)), **law).fit(X - X.mean(axis=0)).release_
-    mapped = PrivatePCA(1, bounds=bounds, norm_bound=2**0.5, **law).fit(X).release_
+    unscaled = PrivatePCA(1, norm_bound=float(np.linalg.norm(half)), **mechanism).fit(X - X.mean(axis=0)).release_
+    mapped = PrivatePCA(1, bounds=bounds, norm_bound=2**0.5, **mechanism).fit(X).release_
     assert np.allclose(mapped.row_scale, 1 / half)
 
     def noise(one):
@@ -246,7 +246,7 @@ def test_a_schema_without_ranges_is_as_none(model, n):
     schema = Schema.from_frame_types(frame)
     plain, declared = (clone(model).set_params(schema=one, random_state=1).fit(frame) for one in (None, schema))
     assert declared.release_.origin.schema == schema
-    assert declared.release_.origin.rows == plain.release_.origin.rows
+    assert declared.release_.origin.row_rule == plain.release_.origin.row_rule
     assert declared.release_.origin.chosen_privately == plain.release_.origin.chosen_privately
     assert np.array_equal(declared.release_.integers["matrix"], plain.release_.integers["matrix"])
 
@@ -256,14 +256,19 @@ def test_a_schema_that_sizes_some_columns_is_refused_before_the_spend(tmp_path):
     frame = raw(4_000).assign(member=True)
     sized = Column("income", range=(0, 90_000)), Column("height", scale=0.1), Column("member", "boolean")
     some = Schema((*sized, Column("year")))
-    for model in (PrivateCovariance(), PrivatePCA(2), PrivatePCA(2, rows="clip"), PrivateRidge(target="income")):
+    for model in (
+        PrivateCovariance(),
+        PrivatePCA(2),
+        PrivatePCA(2, statistic="clipped"),
+        PrivateRidge(target="income"),
+    ):
         model.set_params(schema=some, ledger=ledger)
         for attempt in (lambda model=model: model.fit(frame), lambda model=model: model.plan(4)):
             with refused(InvalidParameterError) as caught:
                 attempt()
             assert "none for the column 'year'" in str(caught.value)
     assert ledger.entries() == []
-    assert PrivatePCA(2, schema=some, standardize=True).plan(4).preparation.rows == "signs"
+    assert PrivatePCA(2, schema=some, standardize=True).plan(4).preparation.statistic == "kendall"
     assert PrivatePCA(2, schema=some, norm_bound=3.0).plan(4).choices == {}
     assert list(PrivateCovariance(schema=Schema(sized)).plan(3).choices) == ["norm_bound"]
     assert list(PrivateCovariance(schema=Schema((*sized[2:], Column("year")))).plan(2).choices) == [
@@ -427,12 +432,12 @@ def test_a_prediction_goes_no_farther_out_than_the_fit():
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_rows_that_come_once_are_planned_for_one_pass():
     frame = raw(6_000)
-    for options in ({}, {"bounds": RANGES, "delta": 1e-6, "law": "gaussian"}, {"standardize": True}):
+    for options in ({}, {"bounds": RANGES, "delta": 1e-6, "mechanism": "gaussian"}, {"standardize": True}):
         once = PrivatePCA(2, epsilon=9.0, random_state=2, **options).fit(iter([frame[:2_500], frame[2_500:]]))
         assert once.n_samples_ == 6_000
         assert once.release_.origin.chosen_privately == ()
         assert "mean" not in once.release_.integers
-    model = PrivatePCA(2, bounds=RANGES, delta=1e-6, law="gaussian")
+    model = PrivatePCA(2, bounds=RANGES, delta=1e-6, mechanism="gaussian")
     with refused(InvalidParameterError) as caught:
         model.fit(iter([frame]), plan=model.plan(4))
     assert "once" in str(caught.value)
@@ -457,4 +462,4 @@ def test_projections_are_refused_before_the_spend_where_no_units_are_told(tmp_pa
     model.set_params(epsilon=9.0, ledger=None, random_state=1)
     assert model.fit_transform(many).std(axis=0).max() < 2
     assert np.allclose(model.fit_transform(tmp_path / "many.csv"), model.fit_transform(many))
-    assert model.fit(frame).law_  # which promises no projections
+    assert model.fit(frame).mechanism_  # which promises no projections

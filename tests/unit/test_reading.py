@@ -19,7 +19,7 @@ from eigenveil import (
     release,
 )
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.tables.schema import Column
 
@@ -40,21 +40,23 @@ MODELS = {
     "pca of a share": PrivatePCA(0.9, epsilon=5.0, norm_bound=20.0),
     "pca, all": PrivatePCA(epsilon=5.0, delta=1e-6, norm_bound=20.0),
     "centred pca, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, center=True),
-    "scaled pairs": PrivatePCA(2, epsilon=5.0, rows="pairs", schema=SIZES),
-    "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="eigenvector_sampling"),
-    "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, law="random_projection"),
-    "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, center=False, law="ppca"),
-    "add or remove": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, relation="add_remove"),
+    "scaled pairs": PrivatePCA(2, epsilon=5.0, statistic="spatial_sign", schema=SIZES),
+    "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, mechanism="eigenvector_sampling"),
+    "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, mechanism="random_projection"),
+    "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, center=False, mechanism="ppca"),
+    "add or remove": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, adjacency="add_or_remove_one"),
     "about the origin": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False),
-    "private bound": PrivatePCA(2, epsilon=5.0, rows="clip"),
+    "private bound": PrivatePCA(2, epsilon=5.0, statistic="clipped"),
     "correlations, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, standardize=True),
-    "correlations, mean first": PrivatePCA(2, epsilon=5.0, delta=1e-6, bounds=RANGES, standardize=True, law="gaussian"),
-    "correlations, add or remove": PrivatePCA(2, bounds=RANGES, standardize=True, relation="add_remove"),
+    "correlations, mean first": PrivatePCA(
+        2, epsilon=5.0, delta=1e-6, bounds=RANGES, standardize=True, mechanism="gaussian"
+    ),
+    "correlations, add or remove": PrivatePCA(2, bounds=RANGES, standardize=True, adjacency="add_or_remove_one"),
     "sparse correlations": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, standardize=True, penalty=0.01),
     "covariance of correlations": PrivateCovariance(epsilon=5.0, bounds=RANGES, standardize=True),
     "sparse": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, center=True, penalty=0.01, max_iter=300),
     "covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True),
-    "sampled covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True, law="eigenvector_sampling"),
+    "sampled covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True, mechanism="eigenvector_sampling"),
     "ridge": PrivateRidge(target=0, epsilon=5.0, bounds=RANGES, center=True),
 }
 ALSO = {
@@ -99,7 +101,7 @@ def test_the_file_has_everything_that_fit_knew(name, tmp_path):
             there = value(loaded, word)
             assert here == there if attribute == "guarantee_" else same(here, there), attribute
     assert loaded.origin.estimator == type(model).__name__
-    assert loaded.origin.law == model.law_
+    assert loaded.origin.mechanism == model.mechanism_
     assert loaded.feature_names == NAMES
     if hasattr(model, "transform"):
         projected = model.transform(pd.DataFrame(table(10), columns=NAMES))
@@ -108,14 +110,14 @@ def test_the_file_has_everything_that_fit_knew(name, tmp_path):
         assert np.allclose(model.inverse_transform(projected), loaded.inverse_transform(projected), rtol=1e-12)
 
 
-@pytest.mark.parametrize("law", ["matrix_laplace", "gaussian", "laplace", "eigenvector_sampling", "none"])
-def test_a_centred_release_is_about_the_mean_whatever_the_law(law):
+@pytest.mark.parametrize("mechanism", ["matrix_laplace", "gaussian", "laplace", "eigenvector_sampling", "none"])
+def test_a_centred_release_is_about_the_mean_whatever_the_mechanism(mechanism):
     """Version 0.1 was wrong by the constant's share for sampled directions: 0.80 of the mean and of the variance."""
     X = np.random.default_rng(0).normal(size=(200_000, 4)) * [0.3, 0.1, 0.1, 0.05] + [1.0, 0.5, 0.0, 0.0]
     options = {"epsilon": 100.0, "delta": 0.0}
-    if LAWS[law].needs_delta:
+    if MECHANISMS[mechanism].needs_delta:
         options = {"epsilon": 8.0, "delta": 1e-6}
-    model = PrivateCovariance(norm_bound=3.0, center=True, law=law, random_state=0, **options).fit(X)
+    model = PrivateCovariance(norm_bound=3.0, center=True, mechanism=mechanism, random_state=0, **options).fit(X)
     assert np.allclose(model.location_, X.mean(axis=0), atol=0.01)
     assert np.allclose(np.diag(model.covariance_), X.var(axis=0), atol=0.004)
     assert np.allclose(model.release_.mean, X.mean(axis=0), atol=0.01)
@@ -148,17 +150,17 @@ def test_a_regression_is_in_the_units_of_the_features():
     assert some.coef[0] == pytest.approx(0.01, rel=0.05)
 
 
-@pytest.mark.parametrize("law", ["eigenvector_sampling", "none"])
-def test_a_regression_that_cannot_be_had_is_one_sentence_and_the_release_is_kept(law):
+@pytest.mark.parametrize("mechanism", ["eigenvector_sampling", "none"])
+def test_a_regression_that_cannot_be_had_is_one_sentence_and_the_release_is_kept(mechanism):
     """Version 0.1 raised an empty AssertionError after the spend."""
-    model = PrivateCovariance(epsilon=10.0, norm_bound=20.0, law=law).fit(table(500))
-    with pytest.raises(InvalidParameterError, match="choose a law that adds noise"):
+    model = PrivateCovariance(epsilon=10.0, norm_bound=20.0, mechanism=mechanism).fit(table(500))
+    with pytest.raises(InvalidParameterError, match="choose a mechanism that adds noise"):
         model.regress(2)
     assert model.covariance_.shape == (4, 4)
 
 
 def test_pairs_keep_their_scale(tmp_path):
-    model = PrivatePCA(4, epsilon=200.0, rows="pairs", schema=SIZES).fit(table(50_000))
+    model = PrivatePCA(4, epsilon=200.0, statistic="spatial_sign", schema=SIZES).fit(table(50_000))
     loaded = load_release(model.release_.save(tmp_path / "pairs.npz"))
     assert np.array_equal(loaded.scale, 1 / np.asarray(SIZES.sizes))
     assert np.array_equal(model.scale_, loaded.scale)
@@ -168,23 +170,23 @@ def test_pairs_keep_their_scale(tmp_path):
 
 
 def test_moments_made_of_pairs_cannot_be_relabelled(tmp_path):
-    model = PrivatePCA(1, rows="pairs", law="matrix_laplace").partial_fit(table(1001))
-    model.set_params(rows="clip", relation="add_remove", norm_bound=1.0)
-    with pytest.raises(InvalidParameterError, match="pairs"):
+    model = PrivatePCA(1, statistic="spatial_sign", mechanism="matrix_laplace").partial_fit(table(1001))
+    model.set_params(statistic="clipped", adjacency="add_or_remove_one", norm_bound=1.0)
+    with pytest.raises(InvalidParameterError, match="spatial_sign"):
         model.fit_moments()
-    model = PrivatePCA(1, rows="pairs", law="matrix_laplace").partial_fit(table(1001))
-    model.set_params(rows="clip", norm_bound=1.0).fit_moments()
-    assert model.release_.origin.rows.rows == "pairs"
+    model = PrivatePCA(1, statistic="spatial_sign", mechanism="matrix_laplace").partial_fit(table(1001))
+    model.set_params(statistic="clipped", norm_bound=1.0).fit_moments()
+    assert model.release_.origin.row_rule.statistic == "spatial_sign"
     assert model.n_samples_ == 1001
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
+def test_one_mechanism_one_decomposition_one_release_a_fit(monkeypatch):
     from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
     from eigenveil.releases import matrix, spectrum
     from eigenveil.releases.record import Release
 
-    seen = {"law": 0, "decomposition": 0, "release": 0}
+    seen = {"mechanism": 0, "decomposition": 0, "release": 0}
 
     def counted(name, function):
         def run(*arguments, **options):
@@ -193,7 +195,7 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(MatrixLaplace, "__init__", counted("law", MatrixLaplace.__init__))
+    monkeypatch.setattr(MatrixLaplace, "__init__", counted("mechanism", MatrixLaplace.__init__))
     monkeypatch.setattr(Release, "__post_init__", counted("release", Release.__post_init__))
     for module in (matrix, spectrum):
         monkeypatch.setattr(module, "sorted_eigh", counted("decomposition", module.sorted_eigh))
@@ -202,29 +204,29 @@ def test_one_law_one_decomposition_one_release_a_fit(monkeypatch):
     model.fit(table(300), plan=plan)
     assert model.explained_variance_ is not None
     assert model.covariance_ is not None
-    assert seen.pop("law") <= 1  # none, where a fit before was of the same public parameters
+    assert seen.pop("mechanism") <= 1  # none, where a fit before was of the same public parameters
     assert seen == {"decomposition": 1, "release": 1}
 
 
 def test_swamped_components_warn_at_the_line_that_asked(tmp_path):
-    law = LAWS["matrix_laplace"](epsilon=0.01, n_features=4)
-    drawn = release(law, SecondMoments(RowBound(20.0), 4).update(table(50)), generator=seeded_generator(0))
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=0.01, n_features=4)
+    drawn = release(mechanism, SecondMoments(RowBound(20.0), 4).update(table(50)), generator=seeded_generator(0))
     for owner in (drawn, load_release(drawn.save(tmp_path / "r.npz"))):
         with pytest.warns(NoiseWarning, match="swamps the signal") as caught:
             owner.components  # noqa: B018
         assert caught[0].filename == __file__
 
 
-def test_an_unknown_law_still_shows_its_matrix(tmp_path):
+def test_an_unknown_distribution_still_shows_its_matrix(tmp_path):
     from dataclasses import replace
 
     from eigenveil import Release
 
-    drawn = release(LAWS["laplace"](epsilon=5.0, n_features=4), SecondMoments(RowBound(20.0), 4).update(table()))
-    odd = Release(drawn.integers, drawn.unit, drawn.guarantee, replace(drawn.origin, law="of_tomorrow"))
+    drawn = release(MECHANISMS["laplace"](epsilon=5.0, n_features=4), SecondMoments(RowBound(20.0), 4).update(table()))
+    odd = Release(drawn.integers, drawn.unit, drawn.guarantee, replace(drawn.origin, mechanism="of_tomorrow"))
     loaded = load_release(odd.save(tmp_path / "r.npz"))
-    assert loaded.law is None
-    assert not loaded.has_noise_law
+    assert loaded.mechanism is None
+    assert not loaded.has_known_noise
     assert np.array_equal(loaded.scaled_matrix, drawn.scaled_matrix)
     assert loaded.components.shape == (4, 4)
 

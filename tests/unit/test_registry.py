@@ -54,9 +54,9 @@ def releases(monkeypatch):
     columns = tuple(Column(str(i), range=(-20, 20)) for i in range(6))
     declared = Schema(columns, declared_by="the custodian", declared_on="2026-01-31")
     yield PrivateCovariance(epsilon=2.0, schema=declared).fit(table()).release_
-    yield PrivatePCA(2, epsilon=1.0, delta=1e-6, rows="clip").fit(table()).release_
-    yield PrivatePCA(2, rows="signs").fit(table()).release_
-    yield drawn("eigenvector_sampling", relation="add_remove")
+    yield PrivatePCA(2, epsilon=1.0, delta=1e-6, statistic="clipped").fit(table()).release_
+    yield PrivatePCA(2, statistic="kendall").fit(table()).release_
+    yield drawn("eigenvector_sampling", adjacency="add_or_remove_one")
     yield drawn("none")
     yield drawn(seed=1)
     yield local_release(monkeypatch)

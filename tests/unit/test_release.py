@@ -10,14 +10,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from eigenveil import Guarantee, PrivatePCA, Relation, Release, load_release
+from eigenveil import Guarantee, PrivatePCA, Adjacency, Release, load_release
 from eigenveil.errors import InvalidParameterError, ReleaseFileError
 from eigenveil.guarantee import Numerics
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.releases.file import release_bytes
 from eigenveil.releases.origin import Origin
 
-PARAMETERS = {"epsilon": 1.0, "n_features": 4, "n_components": 2, "relation": "add_remove"}
+PARAMETERS = {"epsilon": 1.0, "n_features": 4, "n_components": 2, "adjacency": "add_or_remove_one"}
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def release():
     guarantee = Guarantee(
         math.inf,
         1e-6,
-        Relation.ADD_REMOVE,
+        Adjacency.ADD_OR_REMOVE_ONE,
         Numerics.EMPIRICAL,
         rho=0.25,
-        caveats=("A caveat.",),
+        assumptions=("A assumption.",),
         reproducible=True,
     )
     half = np.random.default_rng(0).integers(-(2**60), 2**60, size=(4, 4))
@@ -128,7 +128,7 @@ def test_control_a_header_rewritten_without_a_change_is_read(release, tmp_path):
         (lambda header: header.pop("unit"), "follow the format"),
         (lambda header: header["unit"].pop("matrix"), "follow the format"),
         (lambda header: header["guarantee"].update(epsilon="-1"), "follow the format"),
-        (lambda header: header["guarantee"].update(relation="sideways"), "follow the format"),
+        (lambda header: header["guarantee"].update(adjacency="sideways"), "follow the format"),
         (lambda header: header["origin"].update(rows={"norm": -1.0}), "follow the format"),
         (lambda header: header["origin"].update(request={"kind": "wish"}), "follow the format"),
         (lambda header: header["origin"].update(request=7), "follow the format"),

@@ -16,12 +16,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, PrivacyLedger, Relation, Release, RowBound
+from eigenveil import Guarantee, PrivacyLedger, Adjacency, Release, RowBound
 from eigenveil.cli.report import report
 from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
 from eigenveil.guarantee import Numerics, chance, odds_factor
-from eigenveil.moments.comparisons import Ring
+from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
 from eigenveil.report.facts import read
@@ -44,14 +44,14 @@ def local() -> Release:
         return local_release(patch)
 
 
-def on_ring(bound: RowBound, rows: np.ndarray) -> np.ndarray:
-    ring = Ring(bound)
-    return np.concatenate([*ring.push(rows), *ring.closing()])
+def compares_neighbours(bound: RowBound, rows: np.ndarray) -> np.ndarray:
+    differences_buffer = NeighbourDifferences(bound)
+    return np.concatenate([*differences_buffer.push(rows), *differences_buffer.closing()])
 
 
 CENTRED = RowBound(8.0, constant=8.0)
-PAIRS = RowBound(1.0, rows="pairs", comparisons=8)
-SIGNS = RowBound(6**0.5, rows="signs", comparisons=8)
+PAIRS = RowBound(1.0, statistic="spatial_sign", comparisons=8)
+SIGNS = RowBound(6**0.5, statistic="kendall", comparisons=8)
 KINDS = {
     "gaussian": lambda: drawn("gaussian", epsilon=2.0, n_components=3),
     "centred": lambda: drawn("matrix_laplace", bound=CENTRED, request=ComponentsRequest(2), estimator="PrivatePCA"),
@@ -61,9 +61,13 @@ KINDS = {
         guarantee=Guarantee(4.0, parts=(Guarantee(0.4), Guarantee(0.4), Guarantee(3.2))),
         chosen_privately=("bounds", "norm_bound"),
     ),
-    "pairs": lambda: drawn("matrix_laplace", on_ring(PAIRS, table()), bound=PAIRS, epsilon=8.0, n_components=2),
-    "signs": lambda: drawn("matrix_laplace", on_ring(SIGNS, table()), bound=SIGNS, epsilon=8.0, n_components=6),
-    "add_remove": lambda: drawn("matrix_laplace", relation="add_remove", n_components=2),
+    "spatial_sign": lambda: drawn(
+        "matrix_laplace", compares_neighbours(PAIRS, table()), bound=PAIRS, epsilon=8.0, n_components=2
+    ),
+    "kendall": lambda: drawn(
+        "matrix_laplace", compares_neighbours(SIGNS, table()), bound=SIGNS, epsilon=8.0, n_components=6
+    ),
+    "add_or_remove_one": lambda: drawn("matrix_laplace", adjacency="add_or_remove_one", n_components=2),
     "swamped": lambda: swamped(),
     "subspace": lambda: drawn("ppca", n_components=2),
     "sampled": lambda: drawn("eigenvector_sampling", n_components=2),
@@ -216,9 +220,9 @@ def raw_values_in(page: str) -> frozenset[str]:
 
 @pytest.fixture(scope="module")
 def recognisable_releases(tmp_path_factory) -> list[tuple[Release, PrivacyLedger | None]]:
-    def release(law: str, constant: float | None = None, **options) -> Release:
+    def release(mechanism: str, constant: float | None = None, **options) -> Release:
         bound = RowBound(3e8, constant=constant)
-        return drawn(law, RECOGNISABLE, bound=bound, names=NAMES[:5], seed=3, **options)
+        return drawn(mechanism, RECOGNISABLE, bound=bound, names=NAMES[:5], seed=3, **options)
 
     found = [
         (release("matrix_laplace", epsilon=50.0, n_components=3), None),
@@ -273,8 +277,8 @@ def test_hostile_names_stay_text(tmp_path):
     ledger.spend(Guarantee(1.0), HOSTILE)
     release = by_hand(
         {"matrix": np.eye(3)},
-        Guarantee(1.0, caveats=(HOSTILE,), parts=(Guarantee(0.5), Guarantee(0.5))),
-        law=HOSTILE,
+        Guarantee(1.0, assumptions=(HOSTILE,), parts=(Guarantee(0.5), Guarantee(0.5))),
+        mechanism=HOSTILE,
         feature_names=(HOSTILE, "b", "c"),
         estimator=HOSTILE,
         created=HOSTILE,
@@ -314,10 +318,10 @@ def test_the_guarantee_is_told_in_odds(pages):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_page_names_the_law_and_the_unit_of_privacy(kind, releases, pages):
+def test_the_page_names_the_mechanism_and_the_unit_of_privacy(kind, releases, pages):
     page = Page(pages[kind])
     told = dict(zip(page.under("dt"), page.under("dd"), strict=True))
-    assert told["Law"] == releases[kind].origin.law
+    assert told["Mechanism"] == releases[kind].origin.mechanism
     local = releases[kind].origin.model == "local"
     assert told["Unit of privacy"] == ("one report, which is all of one person" if local else "one row")
     assert "Weights" not in told
@@ -335,11 +339,13 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "released without any protection" in words("none")
     assert "Not private" not in words("gaussian")
     wishart = words("wishart")
-    assert "The paper behind this law states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
+    assert (
+        "The paper behind this mechanism states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
+    )
     assert "The published Wishart mechanism is not pure" in wishart
     assert "convergence is checked by tests and not proved" in words("subspace")
-    assert "whether one person's data are included" in words("add_remove")
-    assert "(noisy)" in words("add_remove")
+    assert "whether one person's data are included" in words("add_or_remove_one")
+    assert "(noisy)" in words("add_or_remove_one")
     assert "The noise swamps the signal" in words("swamped")
     assert "holds against the server too" in words("local")
     assert "weak promise" in words("one feature")
@@ -398,10 +404,10 @@ def test_beliefs_move_by_the_factor_of_their_odds(prior, epsilon):
     assert high == pytest.approx(odds / (odds + math.exp(-epsilon)), rel=1e-9)
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("numerics", Numerics)
-def test_notebooks_show_the_guarantee_in_words(relation, numerics):
-    guarantee = Guarantee(1.0, 1e-6, relation, numerics, caveats=("a < b",))
+def test_notebooks_show_the_guarantee_in_words(adjacency, numerics):
+    guarantee = Guarantee(1.0, 1e-6, adjacency, numerics, assumptions=("a < b",))
     shown = Page(guarantee._repr_html_()).text
     assert str(guarantee) in shown
     assert "2.72" in shown

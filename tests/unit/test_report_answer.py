@@ -261,7 +261,7 @@ def test_a_score_map_is_drawn_and_accounted_for(with_map):
     assert "(its score map)" in page
     assert "Spent so far: epsilon = 7" in page
     assert 'id="scores"' not in render_report(path)
-    reach = cloud.law.level(1)
+    reach = cloud.mechanism.level(1)
     top = float(cloud.noisy_counts[np.unravel_index(np.argmax(cloud.counts), cloud.counts.shape)])
     assert f">{with_error(top, (top - reach, top + reach))}</span>" in page
 

@@ -1,4 +1,4 @@
-"""What is shown is what the release reads of itself, whichever law made it and whatever was asked for."""
+"""What is shown is what the release reads of itself, whichever mechanism made it and whatever was asked for."""
 
 import re
 
@@ -8,9 +8,9 @@ import pytest
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
 from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
-from eigenveil.guarantee import Numerics, Relation
-from eigenveil.mechanisms import LAWS, AdditiveLaw
-from eigenveil.mechanisms.sampled import SamplingLaw, integer_directions
+from eigenveil.guarantee import Numerics, Adjacency
+from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
+from eigenveil.mechanisms.sampled import SamplingMechanism, integer_directions
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
@@ -67,34 +67,34 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     assert (LEGEND in page) == (ends is not None)
     lost = release.may_be_noise
     assert (f"({MAY_BE_NOISE})" in page) == (lost is not None and bool(lost.any()))
-    if release.has_noise_law:
+    if release.has_known_noise:
         assert shown.level == release.noise_level() + release.without_signal
         assert number(shown.level) in page
 
 
 CASES = [
-    (name, relation, bound)
-    for name, law in LAWS.items()
-    for relation in Relation
+    (name, adjacency, bound)
+    for name, mechanism in MECHANISMS.items()
+    for adjacency in Adjacency
     for bound in (RowBound(8.0), CENTRED)
-    if bound.constant is None or law.releases != "subspace"
+    if bound.constant is None or mechanism.releases != "subspace"
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "relation", "bound"),
+    ("name", "adjacency", "bound"),
     [
         pytest.param(
             *case,
             id=f"{case[0]}-{case[1].value}-{case[2].constant and 'centred'}",
-            # Each relation and each kind of rows with every law, and not both with both.
-            marks=() if (case[1] is Relation.REPLACE) == (case[2] is CENTRED) else pytest.mark.heavy,
+            # Each relation and each kind of rows with every mechanism, and not both with both.
+            marks=() if (case[1] is Adjacency.REPLACE_ONE) == (case[2] is CENTRED) else pytest.mark.heavy,
         )
         for case in CASES
     ],
 )
-def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp_path):
-    release = drawn(name, bound=bound, relation=relation, n_components=2)
+def test_every_mechanism_is_shown_by_what_its_release_tells(name, adjacency, bound, tmp_path):
+    release = drawn(name, bound=bound, adjacency=adjacency, n_components=2)
     shown = read(release)
     assert_same_numbers(release, shown)
     page = render_report(release)
@@ -107,7 +107,7 @@ def test_every_law_is_shown_by_what_its_release_tells(name, relation, bound, tmp
     assert any("about the origin" in note for note in shown.notes) == (release.has_matrix and bound.constant is None)
 
 
-@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if "paper" in law.calibrations])
+@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if "paper" in mechanism.calibrations])
 def test_the_constants_of_papers_are_shown_too(name):
     options = {"allow_unsound": True} if name == "wishart" else {}
     release = drawn(name, calibration="paper", n_components=1, **options)
@@ -115,18 +115,18 @@ def test_the_constants_of_papers_are_shown_too(name):
     assert "<dt>Calibration</dt><dd>paper</dd>" in render_report(release)
 
 
-# Laws that the report has never heard of.
+# Mechanisms that the report has never heard of.
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_an_unknown_law_still_gives_a_page(name):
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_an_unknown_distribution_still_gives_a_page(name):
     release = drawn(name, n_components=2)
-    foreign = with_origin(release, law="a law of tomorrow")
+    foreign = with_origin(release, mechanism="a mechanism of tomorrow")
     page, shown = text_of(render_report(foreign)), read(foreign)
-    assert "a law of tomorrow" in page
+    assert "a mechanism of tomorrow" in page
     assert "not known here" in shown.notes[0]
     assert (shown.level, shown.angles, shown.intervals) == (None, None, None)
-    # Integers have the same meaning whatever the law.
+    # Integers have the same meaning whatever the mechanism.
     assert ("matrix" in release.integers) == (shown.variances is not None)
     assert shown.components.shape == (2, 6)
     assert str(foreign.guarantee) in page
@@ -134,9 +134,9 @@ def test_an_unknown_law_still_gives_a_page(name):
 
 
 @pytest.mark.parametrize("request_", [ComponentsRequest(0.5), SparseRequest(1)], ids=["share", "sparse"])
-def test_where_an_unknown_law_leaves_no_components_the_rest_is_shown(request_):
+def test_where_an_unknown_distribution_leaves_no_components_the_rest_is_shown(request_):
     sampled = drawn("eigenvector_sampling", bound=CENTRED, request=request_)
-    foreign = with_origin(sampled, law="a law of tomorrow")
+    foreign = with_origin(sampled, mechanism="a mechanism of tomorrow")
     page, shown = render_report(foreign), read(foreign)
     assert shown.components.shape == (0, 6)
     assert "cannot tell components" in page
@@ -145,15 +145,15 @@ def test_where_an_unknown_law_leaves_no_components_the_rest_is_shown(request_):
 
 
 def test_sparse_components_need_the_noise_or_a_penalty():
-    release = with_origin(drawn("gaussian", request=SparseRequest(1)), law="a law of tomorrow")
+    release = with_origin(drawn("gaussian", request=SparseRequest(1)), mechanism="a mechanism of tomorrow")
     assert read(release).components.shape == (0, 6)
     assert "scree-title" in render_report(release)
-    release = with_origin(drawn("gaussian", request=SparseRequest(1, penalty=0.1)), law="a law of tomorrow")
+    release = with_origin(drawn("gaussian", request=SparseRequest(1, penalty=0.1)), mechanism="a mechanism of tomorrow")
     assert read(release).components.shape == (1, 6)
 
 
-class Uniform(AdditiveLaw):
-    """A law made up here: flat noise, private in no sense, which is not the report's to judge."""
+class Uniform(AdditiveMechanism):
+    """A mechanism made up here: flat noise, private in no sense, which is not the report's to judge."""
 
     name = "made_up_noise"
     numerics = Numerics.IDEALIZED
@@ -161,7 +161,7 @@ class Uniform(AdditiveLaw):
     use_when = "never"
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, 0.0, self.relation, self.numerics)
+        return Guarantee(self.epsilon, 0.0, self.adjacency, self.numerics)
 
     def noise_scale(self) -> float:
         return 20 / self.epsilon
@@ -183,8 +183,8 @@ class Uniform(AdditiveLaw):
         return False
 
 
-class Axes(SamplingLaw):
-    """A law made up here that releases axes, as a subspace or in an order."""
+class Axes(SamplingMechanism):
+    """A mechanism made up here that releases axes, as a subspace or in an order."""
 
     name = "made_up_axes"
     releases = "subspace"
@@ -194,15 +194,15 @@ class Axes(SamplingLaw):
     strength = 0.0
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(0.0, 0.0, self.relation, self.numerics)
+        return Guarantee(0.0, 0.0, self.adjacency, self.numerics)
 
     def draw(self, gram, grid, n_rows, generator):
         return {"directions": integer_directions(np.eye(self.n_components, self.n_features))}
 
 
-def test_a_new_law_is_shown_from_the_facts_that_it_declares(monkeypatch):
-    for law in (Uniform, Axes):
-        monkeypatch.setitem(LAWS, law.name, law)
+def test_a_new_mechanism_is_shown_from_the_facts_that_it_declares(monkeypatch):
+    for mechanism in (Uniform, Axes):
+        monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
     release = drawn(Uniform.name, n_components=2)
     shown = read(release)
     assert_same_numbers(release, shown)
@@ -215,7 +215,7 @@ def test_a_new_law_is_shown_from_the_facts_that_it_declares(monkeypatch):
     assert any("no order of importance" in note for note in shown.notes)
     monkeypatch.setattr(Axes, "ordered", True)
     assert not any("no order of importance" in note for note in read(axes).notes)
-    assert all(law.name in render_report(one) for law, one in ((Uniform, release), (Axes, axes)))
+    assert all(mechanism.name in render_report(one) for mechanism, one in ((Uniform, release), (Axes, axes)))
 
 
 # What was asked for.
@@ -274,8 +274,8 @@ def test_of_many_coefficients_those_that_move_the_prediction_are_shown():
     assert f"Shown are the {SHOWN_FEATURES} that move the prediction most" in render_report(release)
 
 
-def test_a_regression_by_an_unknown_law_is_left_out():
-    release = with_origin(drawn("gaussian", request=RegressionRequest(1)), law="a law of tomorrow")
+def test_a_regression_by_an_unknown_distribution_is_left_out():
+    release = with_origin(drawn("gaussian", request=RegressionRequest(1)), mechanism="a mechanism of tomorrow")
     assert read(release).regression is None
     assert 'id="regression"' not in render_report(release)
 
@@ -296,7 +296,7 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
     assert "the sum of many reports" in page
 
 
-def test_a_local_law_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
+def test_a_local_mechanism_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
     monkeypatch.setattr(PlainReports, "noise_sd", lambda self, n_rows: None)
     shown = read(local_release(monkeypatch))
     assert shown.level is None
@@ -307,11 +307,13 @@ def test_a_local_law_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
-@pytest.mark.parametrize("law", ["gaussian", "matrix_laplace"])
-def test_the_numbers_are_those_of_the_estimator(law):
+@pytest.mark.parametrize("mechanism", ["gaussian", "matrix_laplace"])
+def test_the_numbers_are_those_of_the_estimator(mechanism):
     from eigenveil import PrivatePCA
 
-    pca = PrivatePCA(3, epsilon=2.0, delta=1e-6 if LAWS[law].needs_delta else 0.0, norm_bound=8.0, law=law)
+    pca = PrivatePCA(
+        3, epsilon=2.0, delta=1e-6 if MECHANISMS[mechanism].needs_delta else 0.0, norm_bound=8.0, mechanism=mechanism
+    )
     release = quietly(lambda: pca.fit(table())).release_  # the third component of two is noise
     shown = read(release)
     assert_same_numbers(release, shown)

@@ -93,7 +93,9 @@ def test_coefficients_vanish_as_the_noise_grows():
     # The same release, told that its noise is a thousand times larger: it must then believe nothing.
     release = truth + draw(np.random.default_rng(0))
     large = gaussian(d, sd_for(truth, 1000.0))
-    sizes = [np.linalg.norm(ridge_from_covariance(release, 0, noise_draw=law).coef) for law in (draw, large)]
+    sizes = [
+        np.linalg.norm(ridge_from_covariance(release, 0, noise_draw=mechanism).coef) for mechanism in (draw, large)
+    ]
     assert sizes[1] < 0.05 * sizes[0]
     assert ridge_from_covariance(release, 0, noise_draw=large).r2 == 0
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators.base import CollectsInParts
-from eigenveil.estimators.fit import with_ring_closed
-from eigenveil.moments.comparisons import COMPARISONS, Ring
+from eigenveil.estimators.fit import with_last_differences
+from eigenveil.moments.comparisons import COMPARISONS, NeighbourDifferences
 from eigenveil.moments.row_rule import RowRule
 from helpers import moments_on, refused
 
-KINDS = ("pairs", "signs")
+KINDS = ("spatial_sign", "kendall")
 
 
 def bound(kind, d, k=COMPARISONS, bits=16, scale=None):
-    return RowBound(1.0 if kind == "pairs" else d**0.5, bits=bits, rows=kind, comparisons=k, scale=scale)
+    return RowBound(1.0 if kind == "spatial_sign" else d**0.5, bits=bits, statistic=kind, comparisons=k, scale=scale)
 
 
 def naive_partners(n, h):
@@ -32,7 +32,7 @@ def naive_partners(n, h):
 
 def naive_comparison(rule, x, y):
     """One integer row, in Python integers: rows are small whole numbers here."""
-    if rule.rows == "signs":
+    if rule.statistic == "kendall":
         unit = math.isqrt(4**rule.bits // len(x))
         return [unit * ((a > b) - (a < b)) for a, b in zip(x, y, strict=True)]
     difference = [a - b for a, b in zip(x, y, strict=True)]
@@ -56,7 +56,7 @@ def naive_gram(rule, rows):
 
 
 def ring_moments(rule, rows, cuts=()):
-    return moments_on(Ring(rule), rule, rows, cuts)
+    return moments_on(NeighbourDifferences(rule), rule, rows, cuts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,25 +96,25 @@ def test_cuts_between_batches_change_nothing(n, cuts, kind, k):
 @pytest.mark.parametrize("kind", KINDS)
 def test_closing_leaves_the_ring_open(kind):
     rows = np.random.default_rng(0).normal(size=(20, 3))
-    ring = Ring(bound(kind, 3))
-    list(ring.push(rows[:11]))
-    branch = ring.branch()
-    first = [part.tolist() for part in ring.closing()]
+    differences_buffer = NeighbourDifferences(bound(kind, 3))
+    list(differences_buffer.push(rows[:11]))
+    branch = differences_buffer.branch()
+    first = [part.tolist() for part in differences_buffer.closing()]
     list(branch.push(rows[11:]))
-    assert [part.tolist() for part in ring.closing()] == first  # neither closing nor a branch moves it
-    assert sum(part.shape[0] for part in ring.push(rows[11:])) == 9 * 4
+    assert [part.tolist() for part in differences_buffer.closing()] == first  # neither closing nor a branch moves it
+    assert sum(part.shape[0] for part in differences_buffer.push(rows[11:])) == 9 * 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_a_refused_release_leaves_the_ring_open_for_more_rows(kind):
     rows = np.random.default_rng(1).normal(size=(57, 3))
-    model = PrivateCovariance(rows=kind, epsilon=5.0, random_state=3)
-    whole = PrivateCovariance(rows=kind, epsilon=5.0, random_state=3).fit(rows)
+    model = PrivateCovariance(statistic=kind, epsilon=5.0, random_state=3)
+    whole = PrivateCovariance(statistic=kind, epsilon=5.0, random_state=3).fit(rows)
     model.partial_fit(rows[:3]).partial_fit(rows[3:30])
     with pytest.raises(InvalidParameterError):
-        model.set_params(law="nonsense").fit_moments()
-    model.set_params(law="auto").partial_fit(rows[30:]).fit_moments()
+        model.set_params(mechanism="nonsense").fit_moments()
+    model.set_params(mechanism="auto").partial_fit(rows[30:]).fit_moments()
     assert np.array_equal(model.release_.integers["matrix"], whole.release_.integers["matrix"])
     assert model.n_samples_ == whole.n_samples_ == 57
 
@@ -123,30 +123,30 @@ def test_a_refused_release_leaves_the_ring_open_for_more_rows(kind):
 def test_one_row_is_refused_and_two_are_enough(kind):
     rows = np.array([[1.0, 2.0], [2.0, 4.0]])
     with refused(InvalidDataError):
-        PrivateCovariance(rows=kind).fit(rows[:1])
+        PrivateCovariance(statistic=kind).fit(rows[:1])
     with refused(InvalidDataError):
-        PrivateCovariance(rows=kind).partial_fit(rows[:1]).fit_moments()
+        PrivateCovariance(statistic=kind).partial_fit(rows[:1]).fit_moments()
     gram = ring_moments(bound(kind, 2), rows)
     mean = gram.gram * gram.bound.unit_squared / gram.n_samples
-    assert np.allclose(mean, [[0.2, 0.4], [0.4, 0.8]] if kind == "pairs" else np.ones((2, 2)), atol=1e-4)
+    assert np.allclose(mean, [[0.2, 0.4], [0.4, 0.8]] if kind == "spatial_sign" else np.ones((2, 2)), atol=1e-4)
 
 
 def test_signs_are_exact_comparisons_of_numbers_of_any_size():
     """No subtraction: neither 1e308 overflows nor the smallest difference is lost."""
     tiny = 5e-324
     rows = np.array([[1e308, 1.0, 0.0], [-1e308, np.nextafter(1.0, 2.0), tiny], [1.7e308, 1.0, -tiny]])
-    ring = Ring(bound("signs", 3, 2))
-    (streamed,) = ring.push(rows)
+    differences_buffer = NeighbourDifferences(bound("kendall", 3, 2))
+    (streamed,) = differences_buffer.push(rows)
     assert streamed.tolist() == [[-1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]
-    moments = ring_moments(bound("signs", 3, 2), rows)
+    moments = ring_moments(bound("kendall", 3, 2), rows)
     unit = math.isqrt(4**16 // 3)
     assert moments.gram[0, 0] == 2 * unit**2 + unit**2
     assert moments.gram[1, 1] == 2 * unit**2  # one tie
 
 
 def test_directions_of_numbers_of_any_size():
-    ring = Ring(bound("pairs", 2, 2))
-    (streamed,) = ring.push(np.array([[1.5e308, 0.0], [-1.5e308, 1e308], [3e-320, 0.0], [0.0, 4e-320]]))
+    differences_buffer = NeighbourDifferences(bound("spatial_sign", 2, 2))
+    (streamed,) = differences_buffer.push(np.array([[1.5e308, 0.0], [-1.5e308, 1e308], [3e-320, 0.0], [0.0, 4e-320]]))
     assert np.allclose(streamed[0], [-3 / 10**0.5, 1 / 10**0.5])
     assert np.allclose(streamed[2], [-0.6, 0.8], atol=1e-3)
 
@@ -156,19 +156,19 @@ def test_directions_of_numbers_of_any_size():
 def test_no_number_is_refused_and_adds_nothing(kind, bad):
     rows = np.random.default_rng(0).normal(size=(9, 2))
     rule = bound(kind, 2)
-    ring = Ring(rule)
-    before = [part.tolist() for part in ring.push(rows)]
+    differences_buffer = NeighbourDifferences(rule)
+    before = [part.tolist() for part in differences_buffer.push(rows)]
     with refused(InvalidDataError):
-        ring.push(np.array([[bad, 1.0]]))
-    fresh = Ring(rule)
+        differences_buffer.push(np.array([[bad, 1.0]]))
+    fresh = NeighbourDifferences(rule)
     assert [part.tolist() for part in fresh.push(rows)] == before
-    assert [part.tolist() for part in ring.closing()] == [part.tolist() for part in fresh.closing()]
+    assert [part.tolist() for part in differences_buffer.closing()] == [part.tolist() for part in fresh.closing()]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 784, 10_000])
 @pytest.mark.parametrize("bits", [8, 16, 24])
 def test_a_sign_is_the_largest_integer_that_fits(d, bits):
-    rule = bound("signs", d, bits=bits)
+    rule = bound("kendall", d, bits=bits)
     unit = int(rule.grid_factor)
     assert d * unit**2 <= 4**bits < d * (unit + 1) ** 2
     signs = np.random.default_rng(d).choice([-1.0, 0.0, 1.0], size=(5, d))
@@ -180,13 +180,13 @@ def test_a_sign_is_the_largest_integer_that_fits(d, bits):
 @pytest.mark.parametrize(
     "options",
     [
-        {"norm": 1.0, "rows": "pairs"},  # disjoint: for older files alone
-        {"norm": 1.0, "rows": "pairs", "comparisons": 3},
+        {"norm": 1.0, "statistic": "spatial_sign"},  # disjoint: for older files alone
+        {"norm": 1.0, "statistic": "spatial_sign", "comparisons": 3},
         {"norm": 1.0, "comparisons": 8},
-        {"norm": 2.0, "rows": "signs"},
-        {"norm": 2.0, "rows": "signs", "comparisons": 8, "scale": (1.0,) * 4},
-        {"norm": 2.0, "rows": "signs", "comparisons": 8, "constant": 1.0},
-        {"norm": 2.0, "rows": "pairs", "comparisons": 8},
+        {"norm": 2.0, "statistic": "kendall"},
+        {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "scale": (1.0,) * 4},
+        {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "constant": 1.0},
+        {"norm": 2.0, "statistic": "spatial_sign", "comparisons": 8},
     ],
 )
 def test_rules_that_make_no_sense_are_refused(options):
@@ -196,19 +196,23 @@ def test_rules_that_make_no_sense_are_refused(options):
 
 def test_a_rule_of_an_older_file_is_one_of_disjoint_pairs():
     older = {"norm": 1.0, "bits": 16, "shift": None, "scale": None, "on_invalid": "error", "constant": None}
-    rule = RowRule(**older, rows="pairs")
+    rule = RowRule(**older, statistic="spatial_sign")
     assert (rule.limit_squared, rule.unit_squared, rule.reach_squared) == (4**16, 4.0**-16, 1.0)
-    ring = RowRule(**older, rows="pairs", comparisons=8)
-    assert (ring.limit_squared, ring.row_limit_squared, ring.reach_squared) == (8 * 4**16, 4**16, 2.0)
+    differences_buffer = RowRule(**older, statistic="spatial_sign", comparisons=8)
+    assert (
+        differences_buffer.limit_squared,
+        differences_buffer.row_limit_squared,
+        differences_buffer.reach_squared,
+    ) == (8 * 4**16, 4**16, 2.0)
 
 
 def test_signs_bounded_for_another_width_are_refused():
     with refused(InvalidParameterError):
-        SecondMoments(bound("signs", 3), 4)
+        SecondMoments(bound("kendall", 3), 4)
 
 
 def test_capacity_counts_comparisons():
-    moments = SecondMoments(RowBound(1.0, bits=24, rows="pairs", comparisons=8), 2)
+    moments = SecondMoments(RowBound(1.0, bits=24, statistic="spatial_sign", comparisons=8), 2)
     moments.check_capacity(2**14 - 1)
     with refused(CapacityError):
         moments.check_capacity(2**14)
@@ -219,19 +223,24 @@ def test_regressions_refuse_comparisons(kind):
     moments = ring_moments(bound(kind, 3), np.random.default_rng(0).normal(size=(30, 3)))
     with refused(InvalidParameterError):
         PrivateRidge(norm_bound=1.0).fit_moments(moments)
-    model = PrivateCovariance(rows=kind, epsilon=100.0).fit(np.random.default_rng(0).normal(size=(300, 3)))
+    model = PrivateCovariance(statistic=kind, epsilon=100.0).fit(np.random.default_rng(0).normal(size=(300, 3)))
     with refused(InvalidParameterError):
         model.regress(0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fewer_choices_of_a_law_change_with_half_the_rows(kind):
-    """A comparison takes two rows, so n rows are worth n/2 of norm 1 to a law, whatever k is."""
-    ring, clipped = PrivatePCA(1, rows=kind).plan(50), PrivatePCA(1, norm_bound=1.0, center=False).plan(50)
-    if kind == "signs":
-        assert [law.name for _, law in ring.laws] == ["matrix_laplace"]  # a correlation needs the matrix
+def test_fewer_choices_of_a_mechanism_change_with_half_the_rows(kind):
+    """A comparison takes two rows, so n rows are worth n/2 of norm 1 to a mechanism, whatever k is."""
+    differences_buffer, clipped = (
+        PrivatePCA(1, statistic=kind).plan(50),
+        PrivatePCA(1, norm_bound=1.0, center=False).plan(50),
+    )
+    if kind == "kendall":
+        assert [mechanism.name for _, mechanism in differences_buffer.mechanisms] == [
+            "matrix_laplace"
+        ]  # a correlation needs the matrix
     else:
-        assert ring.laws[1][0] == 2 * clipped.laws[1][0]
+        assert differences_buffer.mechanisms[1][0] == 2 * clipped.mechanisms[1][0]
 
 
 @pytest.mark.parametrize("k", [2, 8])
@@ -241,7 +250,7 @@ def test_sampling_efficiency_at_no_correlation(k):
     n, d = 300, 60
     variances = []
     for _ in range(6):
-        moments = ring_moments(bound("signs", d, k), rng.normal(size=(n, d)))
+        moments = ring_moments(bound("kendall", d, k), rng.normal(size=(n, d)))
         tau = moments.gram * (moments.bound.unit_squared / n)
         variances.append(n * np.mean(np.sin(math.pi / 2 * tau[np.triu_indices(d, 1)]) ** 2))
     efficiency = 1 / np.mean(variances)
@@ -256,7 +265,7 @@ def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
     parts = [np.random.default_rng(seed).normal(size=(6, 2)) for seed in range(3)]
 
     def collected(chosen, interrupted_at=None):
-        model, lines = PrivatePCA(1, rows="signs"), 0
+        model, lines = PrivatePCA(1, statistic="kendall"), 0
 
         def trace(frame, event, _):
             nonlocal lines
@@ -279,7 +288,7 @@ def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
                     sys.settrace(before)
             else:
                 model.partial_fit(part)
-        return with_ring_closed(model._collected, model._ring), lines
+        return with_last_differences(model._collected, model._differences_buffer), lines
 
     (whole, lines), (without, _) = collected(parts), collected([parts[0], parts[2]])
     assert lines > 10

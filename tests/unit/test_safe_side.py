@@ -6,12 +6,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Relation
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency
 from eigenveil.accounting.calibration import DISCRETE_SHARE, exact, float_above, share_below
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import BudgetError
 from eigenveil.guarantee import Guarantee
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 
 GENERATOR = np.random.default_rng(20)
 EPSILONS = [0.1, 0.3, 0.7, 1.0, 1.1, *np.exp(GENERATOR.uniform(-7, 3.4, 200)).tolist()]
@@ -29,22 +29,22 @@ def test_a_share_is_below_whichever_way_it_is_read():
     assert nearest_was_above > 100  # the control
 
 
-@pytest.mark.parametrize("relation", list(Relation))
-def test_matrix_and_count_of_a_pure_law_cost_epsilon_at_most(relation):
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_matrix_and_count_of_a_pure_mechanism_cost_epsilon_at_most(adjacency):
     for epsilon in EPSILONS:
-        law = LAWS["laplace"](epsilon=epsilon, n_features=3, relation=relation)
-        spent = law._sensitivity() / Fraction(law.noise_scale())
-        if relation is Relation.ADD_REMOVE:  # the scale that `draw_count` hands to its sampler
-            spent += 1 / Fraction(float_above(1 / (exact(epsilon) - law.matrix_epsilon)))
+        mechanism = MECHANISMS["laplace"](epsilon=epsilon, n_features=3, adjacency=adjacency)
+        spent = mechanism._sensitivity() / Fraction(mechanism.noise_scale())
+        if adjacency is Adjacency.ADD_OR_REMOVE_ONE:  # the scale that `draw_count` hands to its sampler
+            spent += 1 / Fraction(float_above(1 / (exact(epsilon) - mechanism.matrix_epsilon)))
         assert exact(epsilon) * (1 - Fraction(1, 2**48)) <= spent <= exact(epsilon)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
-def test_frobenius_noise_costs_epsilon_at_most(relation):
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_frobenius_noise_costs_epsilon_at_most(adjacency):
     for epsilon in EPSILONS:
-        law = LAWS["frobenius"](epsilon=epsilon, n_features=3, relation=relation)
-        spent_squared = frobenius_squared(relation) / Fraction(law.noise_scale()) ** 2
-        assert law.matrix_epsilon**2 * (1 - Fraction(1, 2**46)) <= spent_squared <= law.matrix_epsilon**2
+        mechanism = MECHANISMS["frobenius"](epsilon=epsilon, n_features=3, adjacency=adjacency)
+        spent_squared = frobenius_squared(adjacency) / Fraction(mechanism.noise_scale()) ** 2
+        assert mechanism.matrix_epsilon**2 * (1 - Fraction(1, 2**46)) <= spent_squared <= mechanism.matrix_epsilon**2
 
 
 def true_delta(mu, epsilon):
@@ -57,8 +57,8 @@ def true_delta(mu, epsilon):
 def test_gaussian_noise_has_the_delta_it_says_at_the_decimal_epsilon(delta):
     with mpmath.workdps(60):
         for epsilon in EPSILONS[::8]:
-            law = LAWS["gaussian"](epsilon=epsilon, delta=delta, n_features=3)
-            mu = mpmath.sqrt(2) / mpmath.mpf(law.noise_scale())
+            mechanism = MECHANISMS["gaussian"](epsilon=epsilon, delta=delta, n_features=3)
+            mu = mpmath.sqrt(2) / mpmath.mpf(mechanism.noise_scale())
             share = mpmath.mpf(str(delta)) * (1 - mpmath.mpf(str(DISCRETE_SHARE)))
             found = true_delta(mu, mpmath.mpf(repr(epsilon)))
             assert share * (1 - mpmath.mpf("1e-6")) <= found <= share
@@ -67,12 +67,17 @@ def test_gaussian_noise_has_the_delta_it_says_at_the_decimal_epsilon(delta):
 
 @pytest.mark.parametrize(
     "model",
-    [PrivatePCA(1), PrivatePCA(1, rows="clip"), PrivateCovariance(), PrivatePCA(2, standardize=True, rows="clip")],
+    [
+        PrivatePCA(1),
+        PrivatePCA(1, statistic="clipped"),
+        PrivateCovariance(),
+        PrivatePCA(2, standardize=True, statistic="clipped"),
+    ],
 )
 def test_the_parts_of_a_plan_cost_epsilon_at_most(model):
     for epsilon in EPSILONS[:60]:
         plan = model.set_params(epsilon=epsilon).plan(5, n_rows=10**9)
-        parts = [part.epsilon for part in plan.choices.values()] + [plan.law(10**9).epsilon]
+        parts = [part.epsilon for part in plan.choices.values()] + [plan.mechanism(10**9).epsilon]
         total = sum(map(exact, parts))
         assert exact(epsilon) * (1 - Fraction(1, 2**48)) <= total <= exact(epsilon)
         assert exact(plan.guarantee.epsilon) >= total

@@ -166,7 +166,7 @@ def test_a_table_and_a_period_are_told_and_a_schema_without_them_is_written_as_b
         (column(kind="date", unit="fortnight"), "units"),
         (column(kind="date", missing="soon"), "ISO dates"),
         ({"version": 1, "columns": {" ": {}}}, "needs a name"),
-        ({"version": 1, "columns": {"a": {"kind": "person"}, "b": {"kind": "person"}}}, "more than one"),
+        ({"version": 1, "columns": {"a": {"kind": "privacy_unit"}, "b": {"kind": "privacy_unit"}}}, "more than one"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence(content, told):
@@ -282,7 +282,7 @@ def test_a_draft_loads_and_says_what_to_do_with_columns_that_it_leaves_out(tmp_p
     assert list(left_out) == ["city", "grade", "span", "patient_id"]
     assert all("# not used" in left_out[name] and "categories" in left_out[name] for name in ("city", "grade", "span"))
     assert "# an identifier" in left_out["patient_id"]
-    assert "kind: person" in left_out["patient_id"]
+    assert "kind: privacy_unit" in left_out["patient_id"]
 
 
 @pytest.mark.parametrize("name", ["id", "userId", "customer", "Person-Nr", "e_mail", "index"])

@@ -204,13 +204,13 @@ def test_the_release_holds_the_schema_and_the_report_shows_it(tmp_path):
 
 def test_without_all_ranges_sizes_are_public_and_the_norm_is_found():
     schema = Schema((Column("age", scale=40), Column("mass", range=(0, 200), missing="middle")))
-    model = PrivatePCA(1, epsilon=10.0, schema=schema, rows="clip", random_state=0).fit(RAW)
+    model = PrivatePCA(1, epsilon=10.0, schema=schema, statistic="clipped", random_state=0).fit(RAW)
     assert model.release_.origin.chosen_privately == ("norm_bound",)
     assert model.scale_.tolist() == [1 / 40, 1 / 100]
     pairs = PrivatePCA(1, epsilon=10.0, schema=schema, random_state=0).fit(RAW)
-    assert pairs.release_.origin.rows.rows == "pairs"
-    assert pairs.release_.origin.rows.scale == (1 / 40, 1 / 100)
-    assert PrivatePCA(1, schema=SCHEMA, rows="pairs", random_state=0).fit(RAW).norm_bound_ == 1
+    assert pairs.release_.origin.row_rule.statistic == "spatial_sign"
+    assert pairs.release_.origin.row_rule.scale == (1 / 40, 1 / 100)
+    assert PrivatePCA(1, schema=SCHEMA, statistic="spatial_sign", random_state=0).fit(RAW).norm_bound_ == 1
 
 
 def test_partial_fits_and_clones():
@@ -337,7 +337,7 @@ def test_an_array_that_a_schema_does_not_fit_is_refused(tmp_path):
             PrivatePCA(1, schema=Schema((*schema.columns, other))).fit(rows)
     # Which column tells persons apart must not be left to the order.
     with refused(InvalidDataError):
-        PrivatePCA(1, schema=scales(1.0, 1.0, 1.0), person=2).fit(rows)
+        PrivatePCA(1, schema=scales(1.0, 1.0, 1.0), privacy_unit=2).fit(rows)
 
 
 # Ranges by name

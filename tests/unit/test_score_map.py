@@ -19,8 +19,8 @@ from eigenveil import (
 )
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, ReleaseFileError
 from eigenveil.estimators.score_map import plan_scores
-from eigenveil.guarantee import Relation, Unit
-from eigenveil.mechanisms.choices import CountLaw, count_law
+from eigenveil.guarantee import Adjacency, Unit
+from eigenveil.mechanisms.choices import CountMechanism, count_mechanism
 from eigenveil.moments.counts import ScoreCounts
 from eigenveil.moments.units import Blocks
 from eigenveil.postprocess.histogram import projected_counts
@@ -145,8 +145,8 @@ def test_a_person_counts_once_by_the_average_row():
     middle = rng.normal(size=(300, 2)) * [3, 1]
     rows = middle[ids] + 0.1 * rng.normal(size=(1500, 2))
     frame = pd.DataFrame(rows, columns=["a", "b"]).assign(who=ids).sample(frac=1, random_state=0)
-    release = PrivatePCA(2, epsilon=50.0, bounds=(-12, 12), person="who").fit(frame).release_
-    cloud = score_map(frame, release, epsilon=EXACT, person="who", bins=6)
+    release = PrivatePCA(2, epsilon=50.0, bounds=(-12, 12), privacy_unit="who").fit(frame).release_
+    cloud = score_map(frame, release, epsilon=EXACT, privacy_unit="who", bins=6)
     assert cloud.integers.sum() == 300 == cloud.n_units
     assert cloud.guarantee.unit is Unit.PERSON
     averages = frame.groupby("who")[["a", "b"]].mean().to_numpy()
@@ -155,9 +155,9 @@ def test_a_person_counts_once_by_the_average_row():
         score_map(frame[["a", "b"]], release, epsilon=1.0)
     with refused(InvalidDataError):  # a person in two batches would count twice
         block = Blocks(np.zeros((1, 2)), np.array([0]), np.array([[1, 2]], dtype=np.uint64))
-        ScoreCounts(cloud.grid, by_person=True).update(block).update(block)
+        ScoreCounts(cloud.grid, by_unit=True).update(block).update(block)
     with refused(InvalidDataError):
-        ScoreCounts(cloud.grid, by_person=True).update(np.zeros((1, 2)))
+        ScoreCounts(cloud.grid, by_unit=True).update(np.zeros((1, 2)))
     with refused(InvalidDataError):
         ScoreCounts(cloud.grid).update(block)
 
@@ -167,14 +167,14 @@ def test_the_ledger_is_charged_before_anything_is_drawn(release, tmp_path, monke
     cloud = score_map(rows_of(), release, epsilon=1.0, ledger=ledger)
     assert cloud.ledger_entry == ledger.entries()[-1].entry
     assert ledger.spent == (1.0, 0.0)
-    monkeypatch.setattr(CountLaw, "draw", lambda *_: pytest.fail("drawn although refused"))
+    monkeypatch.setattr(CountMechanism, "draw", lambda *_: pytest.fail("drawn although refused"))
     with refused(BudgetError):
         score_map(rows_of(), release, epsilon=1.0, ledger=ledger)
 
     def dies(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CountLaw, "draw", dies)
+    monkeypatch.setattr(CountMechanism, "draw", dies)
     with pytest.raises(KeyboardInterrupt):
         score_map(rows_of(), release, epsilon=0.25, ledger=ledger)
     assert ledger.spent == (1.25, 0.0)
@@ -184,12 +184,12 @@ def test_guarantees(release):
     rows = rows_of()
     assert score_map(rows, release, epsilon=0.7).guarantee.epsilon == 0.7
     assert score_map(rows, release, epsilon=1.0, delta=1e-6).guarantee.delta == 0  # Laplace noise is smaller
-    gaussian = score_map(rows, release, epsilon=1.0, delta=1e-6, law="gaussian")
+    gaussian = score_map(rows, release, epsilon=1.0, delta=1e-6, mechanism="gaussian")
     assert gaussian.guarantee.delta == 1e-6
     assert gaussian.guarantee.rho > 0
     assert gaussian.n_units == 3000
-    added = score_map(rows, release, epsilon=1.0, relation="add_remove")
-    assert added.guarantee.relation is Relation.ADD_REMOVE
+    added = score_map(rows, release, epsilon=1.0, adjacency="add_or_remove_one")
+    assert added.guarantee.adjacency is Adjacency.ADD_OR_REMOVE_ONE
     assert added.n_units is None
     assert added.noise_sd < score_map(rows, release, epsilon=1.0).noise_sd
     assert not score_map(rows, release, epsilon=1.0, random_state=3).guarantee.is_private
@@ -197,7 +197,7 @@ def test_guarantees(release):
 
 def test_what_cannot_be_drawn_is_refused_before_a_row_is_read(release):
     class Unread:
-        n_features, feature_names, n_rows_hint, by_person = 3, None, None, False
+        n_features, feature_names, n_rows_hint, by_unit = 3, None, None, False
 
         def batches(self, **_):
             pytest.fail("a row was read")
@@ -212,8 +212,8 @@ def test_what_cannot_be_drawn_is_refused_before_a_row_is_read(release):
         {"epsilon": 1.0, "frame": (1, 2)},
         {"epsilon": 1.0, "frame": ((1, 0), (0, 1))},
         {"epsilon": 1.0, "frame": ((0, np.inf), (0, 1))},
-        {"epsilon": 1.0, "law": "gaussian"},
-        {"epsilon": 1.0, "law": "normal"},
+        {"epsilon": 1.0, "mechanism": "gaussian"},
+        {"epsilon": 1.0, "mechanism": "normal"},
         {"epsilon": 1.0, "groups": "nothing"},
         {"epsilon": 1.0, "delta": 1.0},
         {"epsilon": 1e-300},
@@ -227,9 +227,9 @@ def test_what_cannot_be_drawn_is_refused_before_a_row_is_read(release):
         score_map(np.zeros((0, 3)), release, epsilon=1.0)
     with refused(InvalidDataError, "nan"):
         score_map(np.full((5, 3), np.nan), release, epsilon=1.0)
-    signs = PrivatePCA(2, rows="signs").fit(rows_of()).release_
-    pairs = PrivatePCA(2, rows="pairs").fit(rows_of()).release_
-    subspace = PrivatePCA(2, law="random_projection", norm_bound=9.0, center=False).fit(rows_of()).release_
+    signs = PrivatePCA(2, statistic="kendall").fit(rows_of()).release_
+    pairs = PrivatePCA(2, statistic="spatial_sign").fit(rows_of()).release_
+    subspace = PrivatePCA(2, mechanism="random_projection", norm_bound=9.0, center=False).fit(rows_of()).release_
     for other in (signs, pairs, subspace):
         with refused(EigenveilError):
             score_map(rows_of(), other, epsilon=1.0)
@@ -244,11 +244,11 @@ def test_a_covariance_release_draws_its_own_components():
 
 
 def test_the_file_tells_everything_and_a_changed_bit_is_found(release, tmp_path):
-    cloud = score_map(rows_of(), release, epsilon=1.0, delta=1e-6, law="gaussian", bins=5)
+    cloud = score_map(rows_of(), release, epsilon=1.0, delta=1e-6, mechanism="gaussian", bins=5)
     path = cloud.save(tmp_path / "scores.npz")
     again = load_score_map(path)
     np.testing.assert_array_equal(again.integers, cloud.integers)
-    assert (again.grid, again.law, again.guarantee) == (cloud.grid, cloud.law, cloud.guarantee)
+    assert (again.grid, again.mechanism, again.guarantee) == (cloud.grid, cloud.mechanism, cloud.guarantee)
     assert again.n_units == cloud.n_units
     with refused(ReleaseFileError):
         load_release(path)
@@ -276,7 +276,7 @@ def test_more_rows_and_more_budget_give_more_cells(release):
     cells = [plan_scores(release, epsilon=epsilon).grid.bins[0] for epsilon in (0.05, 0.5, 5.0)]
     assert cells == sorted(cells)
     assert cells[0] < cells[-1]
-    assert count_law(1.0, 1e-6, Relation.REPLACE).kind == "laplace"
+    assert count_mechanism(1.0, 1e-6, Adjacency.REPLACE_ONE).kind == "laplace"
 
 
 def test_a_picture_tells_the_noise(release):
@@ -324,8 +324,8 @@ def test_the_command_line(tmp_path, monkeypatch):
         lambda header: header["grid"].update(unit=-1.0),
         lambda header: header["grid"].update(weights=[[1], [1]]),
         lambda header: header["grid"].pop("axes"),
-        lambda header: header["law"].update(epsilon=-1.0),
-        lambda header: header["law"].update(kind="none"),
+        lambda header: header["mechanism"].update(epsilon=-1.0),
+        lambda header: header["mechanism"].update(kind="none"),
         lambda header: header.update(format=2),
         lambda header: header.update(guarantee={}),
     ],

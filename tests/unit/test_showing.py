@@ -16,7 +16,7 @@ from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, lo
 from eigenveil.cli import app
 from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
 from made_releases import drawn, quietly
 
@@ -66,12 +66,12 @@ def test_an_interval_that_does_not_hold_its_value_is_told_by_its_ends():
 # Shares.
 
 
-def covered(law, moments, repeats, with_total=True):
+def covered(mechanism, moments, repeats, with_total=True):
     """Return how often intervals of the first share, and of two together, hold the truth along what was released."""
     truth = moments.gram / moments.gram.trace()
     held = np.zeros(2)
     for _ in range(repeats):
-        one = release(law, moments)
+        one = release(mechanism, moments)
         along = np.einsum("ki,ij,kj->k", one.components, truth, one.components)
         ends = [one.explained_variance_ratio_interval[0], one.captured_variance_ratio_interval]
         if not with_total:
@@ -85,10 +85,10 @@ def covered(law, moments, repeats, with_total=True):
 def test_intervals_of_shares_know_the_error_of_the_total(name):
     rows = np.random.default_rng(0).normal(size=(400, 6)) * [1.0, 0.8, 0.1, 0.1, 0.1, 0.1]
     moments = SecondMoments(RowBound(4.0), 6).update(rows)
-    budget = {"epsilon": 1.0, "delta": 1e-6 if LAWS[name].needs_delta else 0.0}
-    law = LAWS[name](**budget, n_features=6, n_components=2)
+    budget = {"epsilon": 1.0, "delta": 1e-6 if MECHANISMS[name].needs_delta else 0.0}
+    mechanism = MECHANISMS[name](**budget, n_features=6, n_components=2)
     repeats = 150
-    share, together = covered(law, moments, repeats)
+    share, together = covered(mechanism, moments, repeats)
     least = 0.95 - 4 * (0.05 * 0.95 / repeats) ** 0.5
     assert share >= least
     assert together >= least
@@ -100,9 +100,9 @@ def test_control_a_share_of_a_total_without_error_is_not_held():
     rows = np.zeros((1000, 40))
     rows[:, 0] = 1.0
     moments = SecondMoments(RowBound(2.0), 40).update(rows)
-    law = LAWS["frobenius"](epsilon=4.0, n_features=40, n_components=1)
-    assert covered(law, moments, 60)[0] >= 0.75
-    assert covered(law, moments, 60, with_total=False)[0] < 0.55
+    mechanism = MECHANISMS["frobenius"](epsilon=4.0, n_features=40, n_components=1)
+    assert covered(mechanism, moments, 60)[0] >= 0.75
+    assert covered(mechanism, moments, 60, with_total=False)[0] < 0.55
 
 
 # What may be noise.
@@ -110,8 +110,8 @@ def test_control_a_share_of_a_total_without_error_is_not_held():
 
 def test_noise_is_marked_and_a_small_share_is_not():
     moments = SecondMoments(RowBound(1.0), 4).update(np.zeros((500, 4)))
-    law = LAWS["matrix_laplace"](epsilon=1.0, n_features=4, n_components=2)
-    marked = sum(quietly(lambda: release(law, moments).may_be_noise).all() for _ in range(30))
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=4, n_components=2)
+    marked = sum(quietly(lambda: release(mechanism, moments).may_be_noise).all() for _ in range(30))
     assert marked >= 20  # nearly all of 30: one in twenty may seem to be more than noise
     iris = PrivatePCA(4, epsilon=1e4, norm_bound=12.0).fit(load_iris().data)
     assert not iris.may_be_noise_.any()
@@ -190,7 +190,7 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
     assert told["r2_interval"] == as_told(fit.r2_interval)
     assert told["determined"] == fit.determined
     assert told["intercept_error"] == as_told(fit.intercept_error)
-    told = json.loads(invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--accept-inexact", "--json"))
+    told = json.loads(invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--accept-inexact", "--json"))
     assert told["explained_variance_interval"] is None
     assert "directions alone" in told["no_interval"]
 
@@ -219,7 +219,7 @@ def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
 
 
 def test_a_subspace_says_why_nothing_has_an_error(folder):
-    text = invoke("pca", *FIT, "-k", 1, "--no-center", "--law", "ppca", "--accept-inexact")
+    text = invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--accept-inexact")
     assert LEGEND not in text
     assert "directions alone" in text
 

@@ -34,7 +34,7 @@ def matrix_laplace(d, sd):
     return draw
 
 
-LAWS = {"gaussian": gaussian, "matrix_laplace": matrix_laplace}
+MECHANISMS = {"gaussian": gaussian, "matrix_laplace": matrix_laplace}
 
 
 def released(values, draw, generator):
@@ -50,28 +50,30 @@ def sd_for(values, ratio):
     return ratio * values[0] / (2 * np.sqrt(values.size))
 
 
-def relative_errors(spectrum, law, d, ratio, runs, factor=1.0):
+def relative_errors(spectrum, mechanism, d, ratio, runs, factor=1.0):
     values = SPECTRA[spectrum](d)
     sd = sd_for(values, ratio)
     generator = np.random.default_rng([d, runs, round(1000 * ratio)])
     errors = []
     for _ in range(runs):
-        truth, release = released(values, LAWS[law](d, sd), generator)
-        estimate = shrink(release, LAWS[law](d, factor * sd)).covariance
+        truth, release = released(values, MECHANISMS[mechanism](d, sd), generator)
+        estimate = shrink(release, MECHANISMS[mechanism](d, factor * sd)).covariance
         errors.append([np.linalg.norm(estimate - truth), np.linalg.norm(release - truth)])
     shrunk, raw = np.array(errors).T
     differences = (shrunk - raw) / raw.mean()
     return differences.mean(), differences.std(ddof=1) / np.sqrt(runs)
 
 
-def coverage(spectrum, law, d, ratio, runs, factor=1.0):
+def coverage(spectrum, mechanism, d, ratio, runs, factor=1.0):
     values = SPECTRA[spectrum](d)
     sd = sd_for(values, ratio)
     generator = np.random.default_rng([d, runs, round(1000 * ratio)])
     hits = np.zeros(3)
     for _ in range(runs):
-        _, release = released(values, LAWS[law](d, sd), generator)
-        low, high = eigenvalue_intervals(release, LAWS[law](d, factor * sd), n_components=3, generator=generator).T
+        _, release = released(values, MECHANISMS[mechanism](d, sd), generator)
+        low, high = eigenvalue_intervals(
+            release, MECHANISMS[mechanism](d, factor * sd), n_components=3, generator=generator
+        ).T
         hits += (low <= values[:3] + 1e-12) & (values[:3] <= high + 1e-12)
     return hits / runs
 
@@ -176,7 +178,7 @@ def test_pure_noise_is_taken_for_noise():
     assert np.linalg.norm(result.covariance) < 0.3 * np.linalg.norm(draw(np.random.default_rng(4)))
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize(
     ("d", "ratio"),
@@ -189,8 +191,8 @@ def test_pure_noise_is_taken_for_noise():
         pytest.param(30, 0.1, marks=pytest.mark.heavy),
     ],
 )
-def test_error_is_never_more_than_one_percent_above_the_raw_release(law, spectrum, d, ratio):
-    mean, error = relative_errors(spectrum, law, d, ratio, 10)
+def test_error_is_never_more_than_one_percent_above_the_raw_release(mechanism, spectrum, d, ratio):
+    mean, error = relative_errors(spectrum, mechanism, d, ratio, 10)
     assert mean <= 0.01 + 4 * error
 
 
@@ -205,10 +207,10 @@ def test_control_a_wrong_noise_scale_spoils_the_estimate():
     assert mean - 4 * error > 0.01
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("spectrum", "ratio"), [("power", 0.01), ("tied", 0.3)])  # all of them in long runs
-def test_intervals_cover(law, spectrum, ratio):
-    assert coverage(spectrum, law, 6, ratio, 40).min() >= 0.95 - slack(40)
+def test_intervals_cover(mechanism, spectrum, ratio):
+    assert coverage(spectrum, mechanism, 6, ratio, 40).min() >= 0.95 - slack(40)
 
 
 def test_control_a_wrong_noise_scale_loses_coverage():
@@ -216,21 +218,21 @@ def test_control_a_wrong_noise_scale_loses_coverage():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("d", [3, 8, 30])
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 3.0])
-def test_intervals_cover_in_long_runs(law, spectrum, d, ratio):
-    assert coverage(spectrum, law, d, ratio, 1000).min() >= 0.95 - slack(1000)
+def test_intervals_cover_in_long_runs(mechanism, spectrum, d, ratio):
+    assert coverage(spectrum, mechanism, d, ratio, 1000).min() >= 0.95 - slack(1000)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("d", [2, 3, 4, 5, 8, 20])
 @pytest.mark.parametrize("ratio", [0.003, 0.03, 0.1, 0.3, 1.0, 3.0])
-def test_error_in_long_runs(law, spectrum, d, ratio):
-    mean, error = relative_errors(spectrum, law, d, ratio, 300)
+def test_error_in_long_runs(mechanism, spectrum, d, ratio):
+    mean, error = relative_errors(spectrum, mechanism, d, ratio, 300)
     assert mean <= 0.01 + 2 * error
 
 

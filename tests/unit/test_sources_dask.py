@@ -109,7 +109,7 @@ def test_missing_values_follow_the_bound():
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("options", [{"norm_bound": 2.0}, {}, {"standardize": True}], ids=str)
 def test_fit_draws_the_release_of_the_array_in_memory(options):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", **options)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
     assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
@@ -139,15 +139,15 @@ def test_partial_fit_collects_no_rows_of_an_engine_by_a_bound_that_nobody_gave(s
 
 def test_pairs_are_refused_before_anything_is_spent(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger.db", epsilon=2.0, delta=0.0, data_set="study")
-    pca = PrivatePCA(2, rows="pairs", ledger=ledger)
+    pca = PrivatePCA(2, statistic="spatial_sign", ledger=ledger)
     for data in (da.from_array(ROWS, chunks=(100, 5)), dd.from_pandas(FRAME, npartitions=2)):
         with refused(InvalidDataError) as caught:
             pca.fit(data)
-        assert "rows='pairs'" in str(caught.value)
+        assert "statistic='spatial_sign'" in str(caught.value)
     assert ledger.spent == (0.0, 0.0)
     # By default rows are clipped where there is no public order to compare them in.
     auto = PrivatePCA(2).fit(da.from_array(ROWS, chunks=(100, 5))).release_.origin
-    assert (auto.rows.rows, auto.chosen_privately) == ("clip", ("norm_bound",))
+    assert (auto.rows.statistic, auto.chosen_privately) == ("clipped", ("norm_bound",))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_nothing_is_lost_or_counted_twice_where_a_worker_is_killed(client, tmp_p
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_fit_on_a_cluster_and_an_error_of_a_worker(client):
     frame = dd.from_pandas(FRAME, npartitions=4)
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", standardize=True)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", standardize=True)
     assert (pca.fit(frame).components_ == pca.fit(ROWS).components_).all()
     holes = FRAME.assign(age=FRAME.age.mask(FRAME.index == 333, np.inf), mass=SENTINEL)
     with refused(InvalidDataError, SENTINEL) as caught:

@@ -22,10 +22,10 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.tables import base, delimited, json_lines, privacy_units
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
-from eigenveil.tables.privacy_units import PersonTable, Spill
+from eigenveil.tables.privacy_units import UnitTable, Spill
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence, refused
-from persons_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, persons_of
+from units_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, privacy_units_of
 
 CLUSTERED = FRAME.sort_values("id", key=lambda ids: (ids * 7919) % 1009, kind="stable").reset_index(drop=True)
 SENTINEL = "Sentinel-987654321"
@@ -93,25 +93,25 @@ HELD = {
 
 @pytest.mark.parametrize("name", HELD)
 def test_held_data_give_whole_persons(name):
-    data, person = HELD[name]
-    source = open_table(data, person=person)
-    assert source.by_person
+    data, privacy_unit = HELD[name]
+    source = open_table(data, privacy_unit=privacy_unit)
+    assert source.by_unit
     assert source.n_features == D
     assert source.n_rows_hint is None  # the number of rows is private
     first = list(source.batches())
     if "sparse" not in name:
         assert len(first) > 5
-    assert persons_of(first) == persons_of(source.batches()) == REFERENCE
+    assert privacy_units_of(first) == privacy_units_of(source.batches()) == REFERENCE
 
 
 @pytest.mark.parametrize("suffix", FILES)
 @pytest.mark.parametrize("frame", [FRAME, CLUSTERED], ids=["scattered", "clustered"])
 @pytest.mark.parametrize("memory", [SMALL, 2**30])
 def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
-    source = open_table(written(tmp_path, suffix, frame), person="id", memory=memory)
+    source = open_table(written(tmp_path, suffix, frame), privacy_unit="id", memory=memory)
     assert source.feature_names == tuple(NAMES)
     for _ in range(2):
-        assert persons_of(source.batches()) == REFERENCE
+        assert privacy_units_of(source.batches()) == REFERENCE
     kept = source._spill
     assert (kept is None) == (frame is CLUSTERED)
     assert kept is None or kept.on_disk == (memory == SMALL)
@@ -119,9 +119,9 @@ def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
 
 def test_npy_files_and_chosen_columns(tmp_path):
     path = written(tmp_path, ".npy")
-    assert persons_of(open_table(path, person=1).batches()) == REFERENCE
-    chosen = open_table(path, [3, 0], person=1)
-    assert persons_of(chosen.batches()) == by_hand(IDS, ROWS[:, [2, 0]])
+    assert privacy_units_of(open_table(path, privacy_unit=1).batches()) == REFERENCE
+    chosen = open_table(path, [3, 0], privacy_unit=1)
+    assert privacy_units_of(chosen.batches()) == by_hand(IDS, ROWS[:, [2, 0]])
 
 
 def test_persons_go_on_from_part_to_part(tmp_path):
@@ -129,10 +129,10 @@ def test_persons_go_on_from_part_to_part(tmp_path):
     for part, cut in enumerate(np.array_split(np.arange(N), 3)):
         (tmp_path / str(part)).mkdir()
         paths.append(written(tmp_path / str(part), [".csv", ".parquet", ".jsonl"][part], CLUSTERED.iloc[cut]))
-    source = open_table(paths, person="id")
-    assert persons_of(source.batches()) == REFERENCE
+    source = open_table(paths, privacy_unit="id")
+    assert privacy_units_of(source.batches()) == REFERENCE
     assert source._spill is None
-    assert persons_of(open_table(paths[::-1], person="id", memory=SMALL).batches()) == REFERENCE
+    assert privacy_units_of(open_table(paths[::-1], privacy_unit="id", memory=SMALL).batches()) == REFERENCE
 
 
 @pytest.mark.parametrize("memory", [SMALL, 2**30])
@@ -140,45 +140,48 @@ def test_streams_that_come_once_can_be_read_again(memory):
     chunks = (FRAME.iloc[start : start + 400] for start in range(0, N, 400))
     reader = pa.table(FRAME).to_reader(max_chunksize=333)
     arrays = (FRAME.to_numpy()[start : start + 77] for start in range(0, N, 77))
-    for data, person in ((chunks, "id"), (reader, "id"), (arrays, 1)):
-        source = open_table(data, person=person, memory=memory)
+    for data, privacy_unit in ((chunks, "id"), (reader, "id"), (arrays, 1)):
+        source = open_table(data, privacy_unit=privacy_unit, memory=memory)
         assert not source.reads_once
         for _ in range(2):
-            assert persons_of(source.batches()) == REFERENCE
+            assert privacy_units_of(source.batches()) == REFERENCE
         assert source._spill.on_disk == (memory == SMALL)
 
 
 def test_encoded_rows_are_grouped_too(tmp_path):
     frame = FRAME.assign(sex=np.where(FRAME["age"] > 0, "F", "M"))
-    schema = Schema((Column("id", "person"), Column("age"), Column("sex", "category", categories=("F", "M"))))
+    schema = Schema((Column("id", "privacy_unit"), Column("age"), Column("sex", "category", categories=("F", "M"))))
     rows = np.column_stack([FRAME["age"], FRAME["age"] > 0, FRAME["age"] <= 0])
     for data in (frame, written(tmp_path, ".csv", frame), pl.DataFrame(frame)):
         source = open_table(data, schema=schema)
-        assert source.by_person
+        assert source.by_unit
         assert source.feature_names == ("age", "sex=F", "sex=M")
-        assert persons_of(source.batches()) == by_hand(IDS, rows)
-    plain = open_table(frame, schema=schema, person=False)
-    assert not plain.by_person
+        assert privacy_units_of(source.batches()) == by_hand(IDS, rows)
+    plain = open_table(frame, schema=schema, privacy_unit=False)
+    assert not plain.by_unit
     assert np.array_equal(np.vstack(list(plain.batches())), rows)
 
 
 def test_a_frame_larger_than_the_memory_is_not_copied_whole(monkeypatch):
-    source = open_table(FRAME, person="id")
+    source = open_table(FRAME, privacy_unit="id")
     source._memory = 8 * N
-    assert persons_of(source.batches()) == REFERENCE
+    assert privacy_units_of(source.batches()) == REFERENCE
     assert source._sorted is None
-    source = open_table(FRAME, person="id")
-    assert persons_of(source.batches()) == REFERENCE
+    source = open_table(FRAME, privacy_unit="id")
+    assert privacy_units_of(source.batches()) == REFERENCE
     assert source._sorted is not None
 
 
 def test_rows_of_a_person_keep_their_order(tmp_path):
-    for data, person in ((ROWS, IDS), (FRAME, "id"), (written(tmp_path, ".parquet"), "id")):
+    for data, privacy_unit in ((ROWS, IDS), (FRAME, "id"), (written(tmp_path, ".parquet"), "id")):
         seen = np.vstack(
-            [block.rows[: block.sizes[0]] for block in open_table(data, person=person, memory=SMALL).batches()]
+            [
+                block.rows[: block.sizes[0]]
+                for block in open_table(data, privacy_unit=privacy_unit, memory=SMALL).batches()
+            ]
         )
         places = {tuple(row): place for place, row in enumerate(ROWS.tolist())}
-        for block in open_table(data, person=person, memory=SMALL).batches():
+        for block in open_table(data, privacy_unit=privacy_unit, memory=SMALL).batches():
             order = [places[tuple(row)] for row in block.rows.tolist()]
             for start, size in zip(block.starts, block.sizes, strict=True):
                 assert order[start : start + size] == sorted(order[start : start + size])
@@ -206,16 +209,16 @@ def open_files(directory):
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
 def test_the_file_has_no_name_and_is_gone_with_its_table(spools, tmp_path):
     path = written(tmp_path, ".parquet")
-    source = open_table(path, person="id", memory=SMALL)
+    source = open_table(path, privacy_unit="id", memory=SMALL)
     batches = source.batches()
     next(batches)
     assert open_files(spools) == 1
     assert not list(spools.iterdir())
-    assert persons_of(source.batches()) == REFERENCE  # a second pass beside the first
+    assert privacy_units_of(source.batches()) == REFERENCE  # a second pass beside the first
     del source, batches
     gc.collect()
     assert open_files(spools) == 0
-    source = open_table(path, person="id", memory=SMALL)
+    source = open_table(path, privacy_unit="id", memory=SMALL)
     list(source.batches())
     source.close()
     assert open_files(spools) == 0
@@ -227,11 +230,11 @@ def test_the_file_has_no_name_and_is_gone_with_its_table(spools, tmp_path):
 def test_the_file_is_gone_after_an_error(spools, tmp_path):
     broken = FRAME.astype({"id": object})
     broken.loc[N - 1, "id"] = None
-    source = open_table(written(tmp_path, ".csv", broken), person="id", memory=SMALL)
+    source = open_table(written(tmp_path, ".csv", broken), privacy_unit="id", memory=SMALL)
     with refused(InvalidDataError):
         list(source.batches())
     chunks = (broken.iloc[start : start + 400] for start in range(0, N, 400))
-    stream = open_table(chunks, person="id", memory=SMALL)
+    stream = open_table(chunks, privacy_unit="id", memory=SMALL)
     with refused(InvalidDataError) as info:
         list(stream.batches())
     assert info.tb  # which holds what was going on, and no file
@@ -244,10 +247,10 @@ def test_parts_that_are_too_large_are_parted_again(monkeypatch, tmp_path):
     few = FRAME[FRAME["id"] != 7]
     ids, rows = few["id"].to_numpy(), few[NAMES].to_numpy()
     monkeypatch.setitem(Spill.add.__globals__, "_BITS", 1)
-    source = open_table(written(tmp_path, ".parquet", few), person="id", memory=SMALL)
+    source = open_table(written(tmp_path, ".parquet", few), privacy_unit="id", memory=SMALL)
     source._memory = 15_000
     for _ in range(2):
-        assert persons_of(source.batches()) == by_hand(ids, rows)
+        assert privacy_units_of(source.batches()) == by_hand(ids, rows)
 
     def depth(part):
         return 1 + max(map(depth, part.parts or []), default=0)
@@ -257,7 +260,7 @@ def test_parts_that_are_too_large_are_parted_again(monkeypatch, tmp_path):
 
 def test_one_person_larger_than_the_memory_is_refused(monkeypatch, tmp_path):
     for frame in (FRAME, CLUSTERED):
-        source = open_table(written(tmp_path, ".parquet", frame), person="id")
+        source = open_table(written(tmp_path, ".parquet", frame), privacy_unit="id")
         source._memory = 250 * 8 // 2
         for _ in range(2):
             with refused(InvalidDataError) as info:
@@ -266,7 +269,7 @@ def test_one_person_larger_than_the_memory_is_refused(monkeypatch, tmp_path):
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path):
-    source = open_table(written(tmp_path, ".parquet"), person="id", memory=SMALL)
+    source = open_table(written(tmp_path, ".parquet"), privacy_unit="id", memory=SMALL)
 
     class Full:
         def seek(self, *_):
@@ -283,7 +286,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path)
         with refused(InvalidDataError, SENTINEL) as info:
             list(source.batches())
     assert "TMPDIR" in str(info.value)
-    assert persons_of(source.batches()) == REFERENCE
+    assert privacy_units_of(source.batches()) == REFERENCE
 
 
 # Clustered files
@@ -295,7 +298,7 @@ def test_a_clustered_file_streams_in_flat_memory(monkeypatch, tmp_path):
     original = privacy_units._split
     monkeypatch.setattr(privacy_units, "_split", lambda *given: (read.append(1), original(*given))[1])
     monkeypatch.setattr(privacy_units, "Spill", None)
-    source = open_table(written(tmp_path, ".parquet", CLUSTERED), person="id")
+    source = open_table(written(tmp_path, ".parquet", CLUSTERED), privacy_unit="id")
     largest = int(np.bincount(IDS).max())
     batches = source.batches()
     next(batches)
@@ -312,15 +315,15 @@ def test_a_person_who_comes_back_late_is_not_counted_twice(tmp_path):
     frame.loc[N - 1, "id"] = frame.loc[0, "id"]
     expected = by_hand(frame["id"], frame[NAMES].to_numpy())
     for suffix in (".csv", ".parquet"):
-        source = open_table(written(tmp_path, suffix, frame), person="id")
-        assert persons_of(source.batches()) == expected
+        source = open_table(written(tmp_path, suffix, frame), privacy_unit="id")
+        assert privacy_units_of(source.batches()) == expected
         assert source._spill is not None
 
 
 def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):
     path = written(tmp_path, ".csv", CLUSTERED)
-    source = open_table(path, person="id")
-    assert persons_of(source.batches()) == REFERENCE
+    source = open_table(path, privacy_unit="id")
+    assert privacy_units_of(source.batches()) == REFERENCE
     frame = CLUSTERED.copy()
     frame.loc[N - 1, "id"] = frame.loc[0, "id"]
     written(tmp_path, ".csv", frame)
@@ -425,7 +428,9 @@ def test_files_with_text_and_with_bytes_go_on_with_the_same_persons(tmp_path):
     for name, kind in (("before", pa.string()), ("after", pa.binary())):
         ids = pa.array(["ann", "Zoë"]).cast(kind)
         pq.write_table(pa.table({"id": ids, "age": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
-    found = persons_of(open_table([tmp_path / "before.parquet", tmp_path / "after.parquet"], person="id").batches())
+    found = privacy_units_of(
+        open_table([tmp_path / "before.parquet", tmp_path / "after.parquet"], privacy_unit="id").batches()
+    )
     assert found == by_hand(["ann", "Zoë"] * 2, np.array([[1.0], [2.0]] * 2))
     codes, keys = keys_of(["b", " a", "a ", "b", "c"])
     assert codes.tolist() == [0, 1, 1, 0, 2]
@@ -436,7 +441,7 @@ def test_a_file_with_gaps_in_its_identifiers_once_goes_on_with_the_same_persons(
     # pandas writes 7.0 where another row of the column had none.
     (tmp_path / "before.csv").write_text("id,age\n7,1.0\n8,2.0\n")
     (tmp_path / "after.csv").write_text("id,age\n7.0,3.0\n9.0,4.0\n")
-    found = persons_of(open_table([tmp_path / "before.csv", tmp_path / "after.csv"], person="id").batches())
+    found = privacy_units_of(open_table([tmp_path / "before.csv", tmp_path / "after.csv"], privacy_unit="id").batches())
     assert found == by_hand([7, 8, 7, 9], np.array([[1.0], [2.0], [3.0], [4.0]]))
 
 
@@ -444,7 +449,7 @@ def test_a_file_with_gaps_in_its_identifiers_once_goes_on_with_the_same_persons(
 def test_what_is_no_identifier_is_one_sentence(values):
     ids = as_given(values)
     with refused(InvalidDataError) as info:
-        list(open_table(np.zeros((len(values), 2)), person=values).batches())
+        list(open_table(np.zeros((len(values), 2)), privacy_unit=values).batches())
     assert ("no identifier" in str(info.value)) == any(values is one for one in MISSING)
     assert len(ids) == len(values)
 
@@ -454,7 +459,7 @@ def test_a_missing_identifier_of_a_file_is_one_sentence(tmp_path, suffix):
     frame = FRAME.assign(id=[f"{SENTINEL}{identifier}" for identifier in IDS])
     frame.loc[N // 2, "id"] = None
     with refused(InvalidDataError, SENTINEL) as info:
-        list(open_table(written(tmp_path, suffix, frame), person="id").batches())
+        list(open_table(written(tmp_path, suffix, frame), privacy_unit="id").batches())
     assert "'id'" in str(info.value)
 
 
@@ -462,7 +467,7 @@ def test_digits_of_long_identifiers_are_kept(tmp_path):
     ids = [2**62 + one for one in range(5)] * 2
     frame = pd.DataFrame({"id": ids, "age": np.arange(10.0)})
     for suffix in (".csv", ".jsonl", ".parquet"):
-        found = persons_of(open_table(written(tmp_path, suffix, frame), person="id").batches())
+        found = privacy_units_of(open_table(written(tmp_path, suffix, frame), privacy_unit="id").batches())
         assert found == by_hand(ids, frame[["age"]].to_numpy())
 
 
@@ -472,23 +477,23 @@ def test_digits_of_long_identifiers_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("data", "options"),
     [
-        (FRAME, {"person": "nobody"}),
-        (FRAME, {"person": "id", "columns": ["age", "id"]}),
-        (FRAME, {"person": True}),
-        (FRAME, {"person": IDS[:-1]}),
-        (FRAME, {"person": ROWS}),
-        (FRAME, {"person": FRAME}),
-        (FRAME, {"person": 3.5}),
-        (ROWS, {"person": 3}),
-        (ROWS[:, :1], {"person": 0}),
-        (FRAME, {"person": "id", "memory": 10}),
-        (FRAME, {"person": "id", "memory": 1e9}),
-        (iter([FRAME]), {"person": IDS}),
-        (pl.DataFrame(FRAME).lazy(), {"person": IDS}),
-        (FRAME, {"person": "age", "schema": Schema((Column("id", "person"), Column("age")))}),
-        (FRAME, {"person": "age", "schema": Schema((Column("height"), Column("age")))}),
-        (FRAME, {"person": IDS, "schema": Schema((Column("id", "person"), Column("age")))}),
-        (open_table(FRAME, person="id"), {"person": "id"}),
+        (FRAME, {"privacy_unit": "nobody"}),
+        (FRAME, {"privacy_unit": "id", "columns": ["age", "id"]}),
+        (FRAME, {"privacy_unit": True}),
+        (FRAME, {"privacy_unit": IDS[:-1]}),
+        (FRAME, {"privacy_unit": ROWS}),
+        (FRAME, {"privacy_unit": FRAME}),
+        (FRAME, {"privacy_unit": 3.5}),
+        (ROWS, {"privacy_unit": 3}),
+        (ROWS[:, :1], {"privacy_unit": 0}),
+        (FRAME, {"privacy_unit": "id", "memory": 10}),
+        (FRAME, {"privacy_unit": "id", "memory": 1e9}),
+        (iter([FRAME]), {"privacy_unit": IDS}),
+        (pl.DataFrame(FRAME).lazy(), {"privacy_unit": IDS}),
+        (FRAME, {"privacy_unit": "age", "schema": Schema((Column("id", "privacy_unit"), Column("age")))}),
+        (FRAME, {"privacy_unit": "age", "schema": Schema((Column("height"), Column("age")))}),
+        (FRAME, {"privacy_unit": IDS, "schema": Schema((Column("id", "privacy_unit"), Column("age")))}),
+        (open_table(FRAME, privacy_unit="id"), {"privacy_unit": "id"}),
     ],
 )
 def test_what_cannot_tell_persons_apart_is_refused_when_it_is_opened(data, options):
@@ -498,24 +503,24 @@ def test_what_cannot_tell_persons_apart_is_refused_when_it_is_opened(data, optio
 
 def test_identifiers_beside_a_file_are_refused(tmp_path):
     with refused(InvalidParameterError):
-        open_table(written(tmp_path, ".csv"), person=IDS)
+        open_table(written(tmp_path, ".csv"), privacy_unit=IDS)
 
 
 def test_a_table_without_persons_is_as_before():
     source = open_table(FRAME[NAMES])
-    assert not source.by_person
-    assert not isinstance(source, PersonTable)
+    assert not source.by_unit
+    assert not isinstance(source, UnitTable)
     assert np.array_equal(np.vstack(list(source.batches())), ROWS)
 
 
 def test_an_empty_table_has_no_batches(tmp_path):
-    assert not list(open_table(FRAME[:0], person="id").batches())
-    assert not list(open_table(written(tmp_path, ".parquet", FRAME[:0]), person="id").batches())
-    assert not list(open_table(iter([FRAME[:0]]), person="id").batches())
+    assert not list(open_table(FRAME[:0], privacy_unit="id").batches())
+    assert not list(open_table(written(tmp_path, ".parquet", FRAME[:0]), privacy_unit="id").batches())
+    assert not list(open_table(iter([FRAME[:0]]), privacy_unit="id").batches())
 
 
 def test_the_control_sees_a_person_in_two_batches():
-    block = next(open_table(ROWS[:5], person=[1, 1, 2, 2, 2]).batches())
+    block = next(open_table(ROWS[:5], privacy_unit=[1, 1, 2, 2, 2]).batches())
     with pytest.raises(AssertionError):
-        persons_of([block, block])
+        privacy_units_of([block, block])
     assert_one_sentence(InvalidDataError(privacy_units.TOO_MANY_ROWS))

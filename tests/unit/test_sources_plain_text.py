@@ -97,7 +97,7 @@ def test_files_of_text_are_read_plainly_where_pyarrow_is_not(tmp_path):
         ("table.jsonl", {}),
         ("table.feather", {}),
         ("table.csv.zst", {}),
-        ("table.csv", {"person": "a"}),
+        ("table.csv", {"privacy_unit": "a"}),
         ("table.csv", {"categories": {"a": ["x"]}}),
     ],
 )
@@ -117,6 +117,6 @@ def test_a_fit_needs_no_pyarrow(tmp_path):
         "fits = [PrivatePCA(1, epsilon=9.0, bounds=(0, 7), random_state=3).fit(data)\n"
         "        for data in ('table.csv', table, table.to_numpy(float))]\n"
         "assert len({fit.release_.integers['matrix'].tobytes() for fit in fits}) == 1\n"
-        "PrivatePCA(1, epsilon=9.0, bounds=(0, 7)).fit(table, person=np.arange(400) // 2)\n"
+        "PrivatePCA(1, epsilon=9.0, bounds=(0, 7)).fit(table, privacy_unit=np.arange(400) // 2)\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import persons_by_hand
+import units_by_hand
 from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EngineError, InvalidDataError
 from eigenveil.moments import RowBound
@@ -56,7 +56,7 @@ def spark(tmp_path_factory):
         for name, value in options.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
-        session.sparkContext.addPyFile(persons_by_hand.__file__)  # whose statistic the workers collect
+        session.sparkContext.addPyFile(units_by_hand.__file__)  # whose statistic the workers collect
         yield session
         session.stop()
 
@@ -182,7 +182,7 @@ def test_the_width_of_assembled_vectors_needs_no_look_at_the_rows(spark, frame, 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("options", [{}, {"standardize": True}], ids=str)
 def test_fit_draws_the_release_of_the_array_in_memory(frame, options):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, rows="clip", **options)
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", **options)
     expected = pca.fit(ROWS).release_
     release = pca.fit(frame.repartition(3)).release_
     assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
@@ -252,8 +252,8 @@ def test_vectors_of_two_lengths_and_no_rows_are_refused(spark, frame):
 def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger.db", epsilon=2.0, delta=0.0, data_set="study")
     with refused(InvalidDataError) as caught:
-        PrivatePCA(2, rows="pairs", ledger=ledger).fit(frame)
-    assert "rows='pairs'" in str(caught.value)
+        PrivatePCA(2, statistic="spatial_sign", ledger=ledger).fit(frame)
+    assert "statistic='spatial_sign'" in str(caught.value)
     assert ledger.spent == (0.0, 0.0)
 
 
@@ -322,34 +322,36 @@ def test_arrays_decode_missing_entries_and_missing_arrays():
 
 def test_persons_are_whole_wherever_their_rows_lie(spark):
     """Blanks around identifiers, which to Spark are others, and vectors beside numbers."""
-    rows = persons_by_hand.ROWS
-    ids = [f"{identifier}" + "\t" * (place % 2) for place, identifier in enumerate(persons_by_hand.IDS)]
+    rows = units_by_hand.ROWS
+    ids = [f"{identifier}" + "\t" * (place % 2) for place, identifier in enumerate(units_by_hand.IDS)]
     cells = [(one, float(row[0]), row[1:].tolist()) for one, row in zip(ids, rows, strict=True)]
     frame = spark.createDataFrame(cells, "`the.id` string, age double, others array<double>").repartition(5)
-    source = open_table(frame, person="the.id")
-    assert source.by_person
+    source = open_table(frame, privacy_unit="the.id")
+    assert source.by_unit
     assert source.feature_names == ("age", "others[0]", "others[1]")
-    assert collect(source, persons_by_hand.Persons).found == persons_by_hand.REFERENCE
+    assert collect(source, units_by_hand.PrivacyUnits).found == units_by_hand.REFERENCE
 
 
 def test_a_missing_identifier_is_one_sentence(frame):
-    source = open_table(frame.selectExpr("height", "nullif(height, height) as id"), person="id")
+    source = open_table(frame.selectExpr("height", "nullif(height, height) as id"), privacy_unit="id")
     with refused(InvalidDataError) as caught:
-        collect(source, persons_by_hand.Persons)
+        collect(source, units_by_hand.PrivacyUnits)
     assert "'id'" in str(caught.value)
 
 
 def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
     (tmp_path / "a.csv").write_text("a,the`id\n1.5,007\n2.5,7\n3.5,007\n")
-    collection = open_with_engine([tmp_path / "a.csv"], "spark", ["a", "the`id"], person="the`id")
-    found = collect(open_table(collection, ["a"], person="the`id"), persons_by_hand.Persons).found
-    assert found == persons_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
+    collection = open_with_engine([tmp_path / "a.csv"], "spark", ["a", "the`id"], privacy_unit="the`id")
+    found = collect(open_table(collection, ["a"], privacy_unit="the`id"), units_by_hand.PrivacyUnits).found
+    assert found == units_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
 
 
 def test_rows_that_are_not_sorted_by_person_are_refused():
     keys = [bytes(15) + bytes([place]) for place in (2, 3, 2)]
-    batches = [(pa.RecordBatch.from_pydict({"person": keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)]
-    assert sum(block.n_persons for block in blocks_of(batches[:2], "The column")) == 2
+    batches = [
+        (pa.RecordBatch.from_pydict({"privacy_unit": keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)
+    ]
+    assert sum(block.n_privacy_units for block in blocks_of(batches[:2], "The column")) == 2
     with refused(InvalidDataError):
         list(blocks_of(batches, "The column"))
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, Relation, gate
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, Adjacency, gate
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
 from eigenveil.estimators.inputs import opened
 from eigenveil.estimators.plan import Features, prepared
 from eigenveil.estimators.split import NORM_SEARCHES
-from eigenveil.guarantee import ORDER_CAVEAT
-from eigenveil.mechanisms import LAWS, choose_law
+from eigenveil.guarantee import ORDER_ASSUMPTION
+from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.moments.second_moments import SecondMoments
 from helpers import scales
 
@@ -24,34 +24,36 @@ pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 ROWS = np.random.default_rng(2).normal(size=(300, 5))
 MODELS = [
     PrivatePCA(1),
-    PrivatePCA(1, rows="clip", center=False),
+    PrivatePCA(1, statistic="clipped", center=False),
     PrivatePCA(2, norm_bound=2.0),
     PrivatePCA(2, norm_bound=2.0, center=False),
     PrivatePCA(0.8, epsilon=30.0, standardize=True),
-    PrivatePCA(0.8, epsilon=30.0, standardize=True, rows="clip"),
+    PrivatePCA(0.8, epsilon=30.0, standardize=True, statistic="clipped"),
     PrivatePCA(2, norm_bound=2.0, delta=1e-6),
-    PrivatePCA(2, delta=1e-6, relation="add_remove"),
-    PrivatePCA(2, rows="pairs"),
-    PrivatePCA(2, rows="signs"),
-    PrivatePCA(2, bounds=(-4, 4), center=True, law="laplace"),
+    PrivatePCA(2, delta=1e-6, adjacency="add_or_remove_one"),
+    PrivatePCA(2, statistic="spatial_sign"),
+    PrivatePCA(2, statistic="kendall"),
+    PrivatePCA(2, bounds=(-4, 4), center=True, mechanism="laplace"),
     PrivateCovariance(epsilon=10.0, delta=1e-9, standardize=True),
-    PrivateCovariance(epsilon=10.0, delta=1e-9, rows="clip"),
+    PrivateCovariance(epsilon=10.0, delta=1e-9, statistic="clipped"),
     PrivateSparsePCA(1, norm_bound=2.0),
-    PrivateRidge(target=4, norm_bound=2.0, law="gaussian", delta=1e-6, law_options={"calibration": "paper"}),
+    PrivateRidge(
+        target=4, norm_bound=2.0, mechanism="gaussian", delta=1e-6, mechanism_options={"calibration": "paper"}
+    ),
 ]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_fit_spends_what_the_plan_says(model, tmp_path):
     ledger = PrivacyLedger.create(
-        tmp_path / "ledger", epsilon=100.0, delta=1e-3, relation=model.relation, data_set="study"
+        tmp_path / "ledger", epsilon=100.0, delta=1e-3, adjacency=model.adjacency, data_set="study"
     )
     plan = model.plan(5).at(300)
-    law = plan.law(300)
+    mechanism = plan.mechanism(300)
     fitted = model.set_params(ledger=ledger).fit(ROWS)
     model.set_params(ledger=None)
-    assert fitted.law_ == law.name
-    assert fitted.guarantee_ == plan.guarantee_of(law) == plan.guarantees[law.name]
+    assert fitted.mechanism_ == mechanism.name
+    assert fitted.guarantee_ == plan.guarantee_of(mechanism) == plan.guarantees[mechanism.name]
     assert [entry.guarantee for entry in ledger.entries()] == [fitted.guarantee_]
     # The matrix has what a mean that is first and its bounds leave; less where a map was tried, as the noise has it.
     parts = plan.stages_for(300)
@@ -62,7 +64,7 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     drawn = dict(fitted.release_.origin.parameters)
     share = drawn.pop("share", 1.0)
     assert any(share == pytest.approx(one, rel=2e-3) for one in shares)  # as near as weights of averages come
-    assert drawn == {name: value for name, value in law.parameters().items() if name != "share"}
+    assert drawn == {name: value for name, value in mechanism.parameters().items() if name != "share"}
     assert fitted.release_.origin.chosen_privately == tuple(sorted(plan.choices))
 
 
@@ -70,8 +72,8 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
 def test_the_parts_add_up_to_the_budget(model):
     plan = model.plan(5)
     for part_of in (plan, plan.at(0), plan.at(10**9)):
-        for _, law in part_of.laws:
-            parts = sum(exact(part.epsilon) for part in part_of.choices.values()) + exact(law.epsilon)
+        for _, mechanism in part_of.mechanisms:
+            parts = sum(exact(part.epsilon) for part in part_of.choices.values()) + exact(mechanism.epsilon)
             assert parts <= exact(model.epsilon)
             assert float(parts) == pytest.approx(model.epsilon, rel=1e-15)
     assert all(promise.epsilon <= plan.guarantee.epsilon for promise in plan.guarantees.values())
@@ -80,7 +82,7 @@ def test_the_parts_add_up_to_the_budget(model):
 def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
     for standardize in (False, True):
         options = {"epsilon": 2.0, "standardize": standardize}
-        choices = PrivatePCA(2, rows="clip", **options).plan(5).choices
+        choices = PrivatePCA(2, statistic="clipped", **options).plan(5).choices
         assert {name: part.epsilon for name, part in choices.items()} == {"norm_bound": 0.2}
         assert PrivatePCA(2, norm_bound=1.0, **options).plan(5).choices == {}
         plan = PrivatePCA(2, **options).plan(5)
@@ -88,63 +90,67 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
         below, few = plan.few
         assert below == (5 if standardize else 2) * 100 * 3 * 5 / 0.6
         assert few.choices == {}
-        assert few.preparation.rows == ("signs" if standardize else "pairs")
+        assert few.preparation.statistic == ("kendall" if standardize else "spatial_sign")
         assert plan.at(below - 1) is few
-        assert plan.at(below).preparation.rows == "clip"
+        assert plan.at(below).preparation.statistic == "clipped"
 
 
 @pytest.mark.parametrize(
     ("model", "rows"),
     [
-        (PrivatePCA(1), "pairs"),
-        (PrivatePCA(1, standardize=True), "signs"),
-        (PrivatePCA(1, schema=scales(*[2.0] * 5)), "pairs"),
-        (PrivatePCA(1, norm_bound=2.0), "clip"),
-        (PrivatePCA(1, bounds=(0, 1), standardize=True), "clip"),
+        (PrivatePCA(1), "spatial_sign"),
+        (PrivatePCA(1, standardize=True), "kendall"),
+        (PrivatePCA(1, schema=scales(*[2.0] * 5)), "spatial_sign"),
+        (PrivatePCA(1, norm_bound=2.0), "clipped"),
+        (PrivatePCA(1, bounds=(0, 1), standardize=True), "clipped"),
         (PrivatePCA(1, center=False), "unit"),
-        (PrivatePCA(1, relation="add_remove"), "clip"),
-        (PrivateSparsePCA(1), "pairs"),
-        (PrivateCovariance(standardize=True), "signs"),
-        (PrivateCovariance(), "clip"),
-        (PrivateCovariance(center=False), "clip"),
-        (PrivateRidge(target=0), "clip"),
+        (PrivatePCA(1, adjacency="add_or_remove_one"), "clipped"),
+        (PrivateSparsePCA(1), "spatial_sign"),
+        (PrivateCovariance(standardize=True), "kendall"),
+        (PrivateCovariance(), "clipped"),
+        (PrivateCovariance(center=False), "clipped"),
+        (PrivateRidge(target=0), "clipped"),
     ],
     ids=repr,
 )
 def test_rows_by_what_is_public(model, rows):
     few = model.plan(5).at(0)
-    assert few.preparation.rows == rows
+    assert few.preparation.statistic == rows
     ranges = isinstance(model, PrivateCovariance | PrivateRidge) and model.center and not model.standardize
     assert bool(few.preparation.ranges) == ranges
 
 
 @pytest.mark.parametrize("epsilon", [0.07, 1.0])
-def test_the_law_changes_where_auto_changes_it(epsilon):
+def test_the_mechanism_changes_where_auto_changes_it(epsilon):
     plan = PrivatePCA(1, epsilon=epsilon, norm_bound=1.0, center=False).plan(20)
-    (start, few), (crossing, many) = plan.laws
+    (start, few), (crossing, many) = plan.mechanisms
     assert start == 0
     assert crossing == pytest.approx(8 * 20 / epsilon, abs=1)
-    for n_rows, law in ((crossing - 1, few), (crossing, many), (10**9, many)):
-        assert plan.law(n_rows) is law
-        assert law.name == choose_law(n_rows=n_rows, n_features=20, n_components=1, epsilon=epsilon)
+    for n_rows, mechanism in ((crossing - 1, few), (crossing, many), (10**9, many)):
+        assert plan.mechanism(n_rows) is mechanism
+        assert mechanism.name == choose_mechanism(n_rows=n_rows, n_features=20, n_components=1, epsilon=epsilon)
     known = PrivatePCA(1, epsilon=epsilon, norm_bound=1.0, center=False).plan(20, n_rows=crossing)
-    assert [law.name for _, law in known.laws] == [many.name]
-    assert len(PrivatePCA(3, epsilon=epsilon, norm_bound=1.0).plan(20).laws) == 1
+    assert [mechanism.name for _, mechanism in known.mechanisms] == [many.name]
+    assert len(PrivatePCA(3, epsilon=epsilon, norm_bound=1.0).plan(20).mechanisms) == 1
 
 
-COMPARED = [PrivatePCA(1), PrivatePCA(1, standardize=True), PrivatePCA(1, rows="pairs", law="gaussian", delta=1e-6)]
+COMPARED = [
+    PrivatePCA(1),
+    PrivatePCA(1, standardize=True),
+    PrivatePCA(1, statistic="spatial_sign", mechanism="gaussian", delta=1e-6),
+]
 
 
 @pytest.mark.parametrize("model", COMPARED, ids=repr)
 def test_the_guarantee_of_compared_rows_says_that_order_matters(model, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=1e-3, data_set="study")
     model = clone(model).set_params(ledger=ledger)
-    assert model.plan(5).guarantee.caveats.count(ORDER_CAVEAT) == 1
+    assert model.plan(5).guarantee.assumptions.count(ORDER_ASSUMPTION) == 1
     for promise in (model.fit(ROWS).guarantee_, model.partial_fit(ROWS).fit_moments().guarantee_):
-        assert promise.caveats.count(ORDER_CAVEAT) == 1
-    assert [entry.guarantee.caveats.count(ORDER_CAVEAT) for entry in ledger.entries()] == [1, 1]
-    drawn = gate.release(LAWS["laplace"](epsilon=1.0, n_features=5), whole_moments_of(model))
-    assert drawn.guarantee.caveats == (ORDER_CAVEAT,)
+        assert promise.assumptions.count(ORDER_ASSUMPTION) == 1
+    assert [entry.guarantee.assumptions.count(ORDER_ASSUMPTION) for entry in ledger.entries()] == [1, 1]
+    drawn = gate.release(MECHANISMS["laplace"](epsilon=1.0, n_features=5), whole_moments_of(model))
+    assert drawn.guarantee.assumptions == (ORDER_ASSUMPTION,)
 
 
 def whole_moments_of(model):
@@ -156,41 +162,41 @@ def whole_moments_of(model):
 def test_ranges_that_are_found_by_comparing_rows_say_so_too():
     model = PrivateCovariance(epsilon=20.0)
     assert model.plan(5).choices.keys() == {"bounds", "norm_bound"}
-    assert model.fit(ROWS).guarantee_.caveats == (ORDER_CAVEAT,)
-    assert ORDER_CAVEAT in PrivatePCA(1).plan(5, 10**6).guarantee.caveats
+    assert model.fit(ROWS).guarantee_.assumptions == (ORDER_ASSUMPTION,)
+    assert ORDER_ASSUMPTION in PrivatePCA(1).plan(5, 10**6).guarantee.assumptions
 
 
 @pytest.mark.parametrize(
-    "more", [{"norm_bound": 2.0}, {"bounds": (-4, 4)}, {"rows": "clip"}, {"relation": "add_remove"}]
+    "more", [{"norm_bound": 2.0}, {"bounds": (-4, 4)}, {"statistic": "clipped"}, {"adjacency": "add_or_remove_one"}]
 )
 def test_clipped_rows_may_come_in_any_order(more):
     model = PrivatePCA(1, epsilon=10.0, **more)
-    assert ORDER_CAVEAT not in model.plan(5).guarantee.caveats
-    assert ORDER_CAVEAT not in model.fit(ROWS).guarantee_.caveats
+    assert ORDER_ASSUMPTION not in model.plan(5).guarantee.assumptions
+    assert ORDER_ASSUMPTION not in model.fit(ROWS).guarantee_.assumptions
 
 
 def test_a_private_number_of_rows_decides_nothing():
-    assert len(PrivatePCA(1, norm_bound=1.0, relation="add_remove").plan(20).laws) == 1
+    assert len(PrivatePCA(1, norm_bound=1.0, adjacency="add_or_remove_one").plan(20).mechanisms) == 1
 
 
 def test_fit_executes_the_plan_that_it_is_given():
     model = PrivatePCA(1, norm_bound=1.0, center=False)
     plan = model.plan(5, n_rows=10)
-    assert [law.name for _, law in plan.laws] == ["ppca"]
-    assert model.fit(ROWS, plan=plan).law_ == "ppca"
-    assert model.fit(ROWS).law_ == "matrix_laplace"
+    assert [mechanism.name for _, mechanism in plan.mechanisms] == ["ppca"]
+    assert model.fit(ROWS, plan=plan).mechanism_ == "ppca"
+    assert model.fit(ROWS).mechanism_ == "matrix_laplace"
     with pytest.raises(InvalidParameterError, match="another plan"):
         model.fit(ROWS[:, :4], plan=plan)
 
 
-@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"pairs", "signs", "unit"}), (90_000, {"clip"})])
+@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "unit"}), (90_000, {"clipped"})])
 def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows, kinds):
     rows = np.random.default_rng(3).normal(size=(n_rows, 5))
     for model in (PrivatePCA(2), PrivatePCA(2, standardize=True), PrivatePCA(2, epsilon=0.5, center=False)):
         model.set_params(random_state=1)
         plan = model.plan(5, n_rows=n_rows)
         assert plan.few is None
-        assert plan.preparation.rows in kinds
+        assert plan.preparation.statistic in kinds
         planned, whole = (clone(model).fit(rows, plan=given).release_ for given in (plan, None))
         assert np.array_equal(planned.integers["matrix"], whole.integers["matrix"])
 
@@ -211,24 +217,24 @@ def test_a_plan_reads_no_rows_and_makes_no_moments(monkeypatch):
     [
         (PrivatePCA(6), InvalidParameterError),
         (PrivatePCA(1.5), InvalidParameterError),
-        (PrivatePCA(2, law="nonsense"), InvalidParameterError),
-        (PrivatePCA(2, law="laplace", delta=1e-6), InvalidParameterError),
-        (PrivatePCA(2, law="gaussian"), InvalidParameterError),
-        (PrivatePCA(0.5, law="ppca"), InvalidParameterError),
-        (PrivatePCA(2, law="ppca", norm_bound=1.0), InvalidParameterError),
-        (PrivatePCA(2, rows="pairs", relation="add_remove"), InvalidParameterError),
-        (PrivatePCA(2, rows="pairs", center=False), InvalidParameterError),
-        (PrivatePCA(2, rows="unit"), InvalidParameterError),
+        (PrivatePCA(2, mechanism="nonsense"), InvalidParameterError),
+        (PrivatePCA(2, mechanism="laplace", delta=1e-6), InvalidParameterError),
+        (PrivatePCA(2, mechanism="gaussian"), InvalidParameterError),
+        (PrivatePCA(0.5, mechanism="ppca"), InvalidParameterError),
+        (PrivatePCA(2, mechanism="ppca", norm_bound=1.0), InvalidParameterError),
+        (PrivatePCA(2, statistic="spatial_sign", adjacency="add_or_remove_one"), InvalidParameterError),
+        (PrivatePCA(2, statistic="spatial_sign", center=False), InvalidParameterError),
+        (PrivatePCA(2, statistic="normalized"), InvalidParameterError),
         (PrivatePCA(2, standardize=True, center=False), InvalidParameterError),
-        (PrivatePCA(2, standardize=True, rows="pairs"), InvalidParameterError),
-        (PrivatePCA(2, rows="signs", relation="add_remove"), InvalidParameterError),
-        (PrivatePCA(1, rows="signs", law="ppca"), InvalidParameterError),
-        (PrivatePCA(1, rows="pairs", law="wishart", delta=1e-6), InvalidParameterError),
+        (PrivatePCA(2, standardize=True, statistic="spatial_sign"), InvalidParameterError),
+        (PrivatePCA(2, statistic="kendall", adjacency="add_or_remove_one"), InvalidParameterError),
+        (PrivatePCA(1, statistic="kendall", mechanism="ppca"), InvalidParameterError),
+        (PrivatePCA(1, statistic="spatial_sign", mechanism="wishart", delta=1e-6), InvalidParameterError),
         (PrivatePCA(2, epsilon=1e-12), CapacityError),
-        (PrivateCovariance(law="random_projection"), InvalidParameterError),
-        (PrivateSparsePCA(1, law="eigenvector_sampling"), InvalidParameterError),
+        (PrivateCovariance(mechanism="random_projection"), InvalidParameterError),
+        (PrivateSparsePCA(1, mechanism="eigenvector_sampling"), InvalidParameterError),
         (PrivateSparsePCA(1, penalty=-1.0), InvalidParameterError),
-        (PrivateRidge(law="none"), InvalidParameterError),
+        (PrivateRidge(mechanism="none"), InvalidParameterError),
         (PrivateRidge(target=7), InvalidParameterError),
         (PrivateRidge(-1.0), InvalidParameterError),
     ],
@@ -240,12 +246,12 @@ def test_what_can_be_refused_without_rows_is_refused_by_the_plan(model, error):
     assert str(caught.value).endswith(".")
 
 
-def test_a_new_law_is_planned_and_fitted_by_its_facts(monkeypatch):
-    class Newcomer(LAWS["laplace"]):
+def test_a_new_mechanism_is_planned_and_fitted_by_its_facts(monkeypatch):
+    class Newcomer(MECHANISMS["laplace"]):
         name = "newcomer"
 
-    monkeypatch.setitem(LAWS, "newcomer", Newcomer)
-    model = PrivatePCA(2, norm_bound=1.0, law="newcomer").fit(ROWS)
-    assert model.law_ == "newcomer"
-    assert model.release_.has_noise_law
-    assert model.guarantee_.relation is Relation.REPLACE
+    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
+    model = PrivatePCA(2, norm_bound=1.0, mechanism="newcomer").fit(ROWS)
+    assert model.mechanism_ == "newcomer"
+    assert model.release_.has_known_noise
+    assert model.guarantee_.adjacency is Adjacency.REPLACE_ONE

@@ -23,7 +23,7 @@ D = 20
 STEEP = GENERATOR.normal(size=(5000, D)) * np.arange(1, D + 1) ** -1.5
 MOVED = STEEP + 3.0
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
-PLAIN = {**BUDGET, "rows": "clip", "center": False}
+PLAIN = {**BUDGET, "statistic": "clipped", "center": False}
 
 
 def stages_of(model, n_rows, d=D):
@@ -36,15 +36,15 @@ def stages_of(model, n_rows, d=D):
 def test_the_mean_is_measured_first_from_the_rows_of_the_rule_on():
     model = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0)
     plan = model.plan(D)
-    law = plan.laws[-1][1]
+    mechanism = plan.mechanisms[-1][1]
     for least, share in MEAN_SHARES:
-        rows = next(n for n in range(1, 10**6) if n * law.total_mu() / D**0.5 >= least)
+        rows = next(n for n in range(1, 10**6) if n * mechanism.total_mu() / D**0.5 >= least)
         assert stages_of(model, rows).mean == share
         assert stages_of(model, rows - 1).mean != share
     few = MEAN_SHARES[0][0] - 1
     assert stages_of(model, few).mean == 0
-    assert plan.law(few).n_features == D + 1  # the constant
-    assert plan.law(10**6).n_features == D
+    assert plan.mechanism(few).n_features == D + 1  # the constant
+    assert plan.mechanism(10**6).n_features == D
     assert model.plan(D, 10**6).stages == plan.stages
 
 
@@ -52,9 +52,9 @@ def test_the_mean_is_measured_first_from_the_rows_of_the_rule_on():
     "parameters",
     [
         {"delta": 0.0},
-        {"relation": "add_remove"},
-        {"law": "gaussian", "law_options": {"calibration": "paper"}},
-        {"law": "mod_sulq"},
+        {"adjacency": "add_or_remove_one"},
+        {"mechanism": "gaussian", "mechanism_options": {"calibration": "paper"}},
+        {"mechanism": "mod_sulq"},
         {"stages": 1},
         {"norm_bound": 1e12},
     ],
@@ -63,14 +63,14 @@ def test_elsewhere_the_constant_stays(parameters):
     model = PrivateCovariance(**{"norm_bound": 3.0, "epsilon": 1.0, "delta": 1e-6, "center": True} | parameters)
     plan = model.plan(D)
     assert not plan.measures_mean
-    assert plan.law(10**7).n_features == D + 1
+    assert plan.mechanism(10**7).n_features == D + 1
     assert plan.stages_for(10**7) == Stages()
 
 
 def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_without_a_mean():
     for d, first in ((2, False), (4, False), (5, True), (8, True), (20, True)):
         plan = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0).plan(d)
-        few, many = plan.law(1), plan.law(10**7)
+        few, many = plan.mechanism(1), plan.mechanism(10**7)
         assert plan.measures_mean == first == (many.n_features == d)
         gaussian = Gaussian(epsilon=1.0, delta=1e-6, n_features=d)
         assert first == (gaussian.off_diagonal_sd / 0.91**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
@@ -78,15 +78,15 @@ def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_witho
 
 def test_a_second_stage_is_tried_where_rows_are_wide_enough():
     model = PrivatePCA(2, **PLAIN)
-    narrow = PrivatePCA(1, **PLAIN, law="gaussian")
+    narrow = PrivatePCA(1, **PLAIN, mechanism="gaussian")
     assert stages_of(narrow, 10**5, 2).first == 0
     assert stages_of(narrow, 10**5, 3).first > 0
     assert stages_of(model, 10**5, 4).first == 0  # where matrix_laplace is quieter, which cannot be divided
     assert stages_of(model, 10**5, 2000).first > 0
     assert stages_of(model, 10**5, 2001).first == 0
-    assert stages_of(PrivatePCA(2, **PLAIN, stages=2, law="gaussian"), 10**5, 2).first > 0
+    assert stages_of(PrivatePCA(2, **PLAIN, stages=2, mechanism="gaussian"), 10**5, 2).first > 0
     assert stages_of(PrivatePCA(2, **PLAIN, stages=1), 10**5).first == 0
-    assert stages_of(PrivatePCA(2, **BUDGET, rows="pairs"), 10**5).first == 0
+    assert stages_of(PrivatePCA(2, **BUDGET, statistic="spatial_sign"), 10**5).first == 0
     assert stages_of(PrivateSparsePCA(2, **PLAIN), 10**5).first == 0  # its penalty wants noise alike everywhere
     assert stages_of(model, 10**8).first == 0  # weighed sums would not fit
     for model in (
@@ -102,7 +102,7 @@ def test_a_second_stage_is_tried_where_rows_are_wide_enough():
 def test_two_stages_of_rows_of_which_nothing_is_public_clip_them():
     for rows in (5000, 10**6):  # where rows would be compared, and where their ranges would be found
         plan = PrivatePCA(2, **BUDGET, stages=2).plan(D, rows)
-        assert plan.preparation.rows == "clip"
+        assert plan.preparation.statistic == "clipped"
         assert plan.stages_for(rows).first > 0
 
 
@@ -130,9 +130,9 @@ def test_stages_are_read_as_text_too():
     "parameters",
     [
         {"delta": 0.0},
-        {"relation": "add_remove"},
-        {"rows": "pairs"},
-        {"law": "matrix_laplace", "delta": 0.0},
+        {"adjacency": "add_or_remove_one"},
+        {"statistic": "spatial_sign"},
+        {"mechanism": "matrix_laplace", "delta": 0.0},
         {"norm_bound": 1e12},
     ],
 )
@@ -182,7 +182,7 @@ class Counting:
         ({"norm_bound": 3.0, "center": False}, STEEP, 3),
         ({"norm_bound": 3.0, "center": False}, GENERATOR.normal(size=(500, D)), 1),
         ({"norm_bound": 9.0, "center": True}, MOVED, 3),
-        ({"rows": "clip", "center": True}, MOVED, 3),
+        ({"statistic": "clipped", "center": True}, MOVED, 3),
     ],
 )
 @pytest.mark.parametrize("moves", ["little", "the first time", "each time"])
@@ -203,25 +203,29 @@ def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, param
 def test_a_mean_that_is_near_is_measured_once_and_one_that_is_far_twice(norm_bound, rounds):
     rows = np.random.default_rng(6).normal(size=(60_000, 4)) + (0.05 if rounds == 1 else 3.0)
     release = (
-        PrivateCovariance(**BUDGET, rows="clip", center=True, law="gaussian", norm_bound=norm_bound).fit(rows).release_
+        PrivateCovariance(**BUDGET, statistic="clipped", center=True, mechanism="gaussian", norm_bound=norm_bound)
+        .fit(rows)
+        .release_
     )
     assert [name for name in MEANS if name in release.integers] == list(MEANS[:rounds])
     assert np.abs(release.mean - rows.mean(axis=0)).max() < 0.02
     assert np.abs(release.covariance - np.cov(rows.T)).max() < 0.05
     # A bound that is found is that of the rows about their mean, whatever was given for them before.
-    assert 3.0 < release.origin.rows.norm < 6.0
+    assert 3.0 < release.origin.row_rule.norm < 6.0
 
 
 def test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge():
     n_features, share = 100, Fraction(1, 20)
-    law, stages = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Stages(mean=share)
+    mechanism, stages = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Stages(mean=share)
     for n_rows in (10_000, 100_000):
-        error = 2 / (law.total_mu() * math.sqrt(share / 2) * n_rows)  # in an entry of the mean, for rows of norm 1
-        edge = 2 * math.sqrt(n_features) * law.noise_scale() / math.sqrt(2) / n_rows
-        assert stages.one_mean_may_do(law, n_rows) == (n_features * error**2 <= edge / 10)
-    crossing = 40 * math.sqrt(n_features) / (law.total_mu() * share)
-    assert not stages.one_mean_may_do(law, math.floor(crossing * 0.99))
-    assert stages.one_mean_may_do(law, math.ceil(crossing * 1.01))
+        error = 2 / (
+            mechanism.total_mu() * math.sqrt(share / 2) * n_rows
+        )  # in an entry of the mean, for rows of norm 1
+        edge = 2 * math.sqrt(n_features) * mechanism.noise_scale() / math.sqrt(2) / n_rows
+        assert stages.one_mean_may_do(mechanism, n_rows) == (n_features * error**2 <= edge / 10)
+    crossing = 40 * math.sqrt(n_features) / (mechanism.total_mu() * share)
+    assert not stages.one_mean_may_do(mechanism, math.floor(crossing * 0.99))
+    assert stages.one_mean_may_do(mechanism, math.ceil(crossing * 1.01))
 
 
 def test_rows_that_are_not_numbers_are_refused_before_the_spend(tmp_path):
@@ -265,7 +269,7 @@ def releases():
 def test_a_release_reads_itself_from_its_file_too(name, releases, tmp_path):
     release = releases[name]
     again = load_release(release.save(tmp_path / "r.npz"))
-    assert ("map" in again.integers) == (release.origin.rows.mapped_from is not None)
+    assert ("map" in again.integers) == (release.origin.row_rule.mapped_from is not None)
     for attribute in ("mean", "covariance", "components", "explained_variance"):
         assert np.array_equal(getattr(again, attribute), getattr(release, attribute)), attribute
     assert np.array_equal(again.transform(MOVED[:5]), release.transform(MOVED[:5]))
@@ -297,11 +301,11 @@ def test_a_mapped_release_is_mapped_back_and_so_is_its_noise(releases):
     factors, basis = np.linalg.eigh(P)
     assert factors.max() == pytest.approx(1.0, abs=1e-5)
     assert factors.min() > 0.01
-    mapped = release.law.second_moment(release._values, release.n_rows) * release.origin.rows.reach_squared
+    mapped = release.mechanism.second_moment(release._values, release.n_rows) * release.origin.row_rule.reach_squared
     assert pytest.approx(mapped, abs=1e-9) == P @ release.scaled_matrix @ P
     generator = np.random.default_rng(1)
     draws = np.stack([basis.T @ release.noise_draw(generator) @ basis for _ in range(400)])
-    tau = release.law.noise_sd(release.n_rows) * release.origin.rows.reach_squared
+    tau = release.mechanism.noise_sd(release.n_rows) * release.origin.row_rule.reach_squared
     upper = np.triu_indices(D, 1)
     ratio = draws.std(axis=0)[upper] / (tau / np.outer(factors, factors)[upper])
     assert 0.97 < ratio.mean() < 1.03
@@ -366,9 +370,9 @@ def test_visible_variances_are_freed_of_their_bias():
     assert look.variances[:2] == pytest.approx([1.0, 0.5], abs=0.03)
 
 
-def test_a_law_that_auto_does_not_take_refuses_nothing():
+def test_a_mechanism_that_auto_does_not_take_refuses_nothing():
     options = {"epsilon": 15.0, "delta": 1e-12, "center": True, "norm_bound": 1.0}  # too little noise for the grid
-    whole, one = (PrivateCovariance(**options, stages=stages).plan(5).law(100) for stages in ("auto", 1))
+    whole, one = (PrivateCovariance(**options, stages=stages).plan(5).mechanism(100) for stages in ("auto", 1))
     assert whole.parameters() == one.parameters()
     with refused(CapacityError):
         PrivateCovariance(**options, stages=2).plan(5)

@@ -8,9 +8,9 @@ import pytest
 from scipy import special
 
 from eigenveil.errors import InvalidParameterError
-from eigenveil.local import Aggregator, LocalProtocol, encode_many, law_of
+from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids
-from eigenveil.mechanisms.local import best_local_law, local_law_from
+from eigenveil.mechanisms.local import best_local_mechanism, local_mechanism_from
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, normal_table, orthonormal, public_bases
 from helpers import refused
 
@@ -76,7 +76,7 @@ def test_products_are_exact_integers():
 
 def test_degenerate_rows_give_finite_bounded_bases():
     """Identifiers are chosen by clients: no choice may put NaN, or more than the bound, into the sums."""
-    law = local_law_from({"law": "one_bit", "n_features": 6, "epsilon": 1.0, "rank": 3})
+    mechanism = local_mechanism_from({"mechanism": "one_bit", "n_features": 6, "epsilon": 1.0, "rank": 3})
     some = normal_table()[np.random.default_rng(2).integers(0, 2**16, (3, 6))]
     nearly = some.copy()
     nearly[1] = some[0]
@@ -90,35 +90,35 @@ def test_degenerate_rows_give_finite_bounded_bases():
     assert np.array_equal(bases[1][1:], np.zeros((2, 6)))
     assert bases[1][0].any()
     projectors = bases.transpose(0, 2, 1) @ bases
-    assert np.abs(projectors).max() <= law.entry_limit
+    assert np.abs(projectors).max() <= mechanism.entry_limit
     # The control: rows alike but for one unit in 1e4 are dropped by the rule, and would give junk without it.
     assert np.linalg.cond(nearly @ nearly.T) > 1e4
 
 
 def test_no_report_adds_more_than_the_limit():
     for d, rank in ((4, 2), (20, 10), (60, 30)):
-        law = local_law_from({"law": "one_bit", "n_features": d, "epsilon": 1.0, "rank": rank})
+        mechanism = local_mechanism_from({"mechanism": "one_bit", "n_features": d, "epsilon": 1.0, "rank": rank})
         bases = public_bases(IDS, d, rank)
-        assert np.abs(bases.transpose(0, 2, 1) @ bases).max() <= law.entry_limit
+        assert np.abs(bases.transpose(0, 2, 1) @ bases).max() <= mechanism.entry_limit
         n, payloads = len(IDS), np.arange(len(IDS), dtype=np.uint8)[:, None] % 4
-        sums, ones = law.fold(payloads, IDS)
+        sums, ones = mechanism.fold(payloads, IDS)
         exact = [bases[i].astype(int).T @ bases[i].astype(int) for i in range(n)]
         assert np.array_equal(sums[0], sum(exact))
         assert np.array_equal(sums[1], sum(exact[i] for i in range(n) if i % 2))
         assert ones == n // 2
         # The pull is that of the report that weighs most, but for the rounding of its basis.
-        moments = [law.estimate(law.totals_of(payloads[i : i + 1], IDS[i : i + 1])) for i in range(4)]
-        assert max(map(np.linalg.norm, moments)) == pytest.approx(law.pull, rel=0.01)
+        moments = [mechanism.estimate(mechanism.totals_of(payloads[i : i + 1], IDS[i : i + 1])) for i in range(4)]
+        assert max(map(np.linalg.norm, moments)) == pytest.approx(mechanism.pull, rel=0.01)
 
 
 def test_blocks_of_bases_give_the_same_sums(monkeypatch):
-    law = local_law_from({"law": "one_bit", "n_features": 9, "epsilon": 1.0, "rank": 4})
+    mechanism = local_mechanism_from({"mechanism": "one_bit", "n_features": 9, "epsilon": 1.0, "rank": 4})
     rows = np.trunc(np.random.default_rng(3).standard_normal((40, 9)) * 2000)
-    payloads = law.perturb(rows, IDS, np.random.default_rng(4))
-    sums, _ = law.fold(payloads, IDS)
+    payloads = mechanism.perturb(rows, IDS, np.random.default_rng(4))
+    sums, _ = mechanism.fold(payloads, IDS)
     monkeypatch.setattr("eigenveil.mechanisms.local.one_bit._BLOCK_ENTRIES", 100)
-    assert np.array_equal(law.perturb(rows, IDS, np.random.default_rng(4)), payloads)
-    assert np.array_equal(law.fold(payloads, IDS)[0], sums)
+    assert np.array_equal(mechanism.perturb(rows, IDS, np.random.default_rng(4)), payloads)
+    assert np.array_equal(mechanism.fold(payloads, IDS)[0], sums)
 
 
 # Rank 1 is what 0.1 knew: its texts, reports and sums mean what they meant.
@@ -129,7 +129,7 @@ OLD = {
     "epsilon": 1.0,
     "delta": 0.0,
     "norm_bound": 1.0,
-    "law": "one_bit",
+    "mechanism": "one_bit",
     "row_norms": "any",
     "trace_share": 0.05,
     "shift": None,
@@ -142,9 +142,9 @@ OLD = {
 def test_a_text_without_a_rank_means_one_direction():
     text = json.dumps(OLD, indent=1) + "\n"
     old = LocalProtocol.from_json(text)
-    assert old.rank == law_of(old).rank == 1
+    assert old.rank == mechanism_of(old).rank == 1
     assert old.to_json() == text
-    assert old == LocalProtocol(6, 1.0, law="one_bit", rank=1)
+    assert old == LocalProtocol(6, 1.0, mechanism="one_bit", rank=1)
     # Recorded with the code of one direction: seeded reports and the sums that they add up to.
     rows = np.random.default_rng(0).standard_normal((300, 6))
     reports = encode_many(old, rows, np.random.default_rng(1))
@@ -155,43 +155,45 @@ def test_a_text_without_a_rank_means_one_direction():
         assert collection.totals.ones == 155
         assert digest(collection.totals.sums, "<i8") == "e7e40672b8ef4765"
         released = collection.release()
-    assert released.law.rank == 1
+    assert released.mechanism.rank == 1
     # And a record of a release that names no rank is read with one direction.
     parameters = {name: value for name, value in old.to_dict().items() if name != "rank"}
-    assert local_law_from(parameters).parameters() == law_of(old).parameters()
-    assert law_of(old).variance() == pytest.approx(201.56107816037053, rel=1e-12)
-    assert law_of(old).pull == pytest.approx(15.730600540940967, rel=1e-12)
+    assert local_mechanism_from(parameters).parameters() == mechanism_of(old).parameters()
+    assert mechanism_of(old).variance() == pytest.approx(201.56107816037053, rel=1e-12)
+    assert mechanism_of(old).pull == pytest.approx(15.730600540940967, rel=1e-12)
 
 
 def test_a_new_protocol_has_its_rank_written():
-    new = LocalProtocol(6, 1.0, law="one_bit")
+    new = LocalProtocol(6, 1.0, mechanism="one_bit")
     assert new.rank == 3
     assert json.loads(new.to_json())["rank"] == 3
     assert LocalProtocol.from_json(new.to_json()) == new
     assert new.fingerprint != OLD["fingerprint"]
-    assert new.report_bytes == LocalProtocol(6, 1.0, law="one_bit", rank=1).report_bytes
-    assert [LocalProtocol(d, 1.0, law="one_bit").rank for d in (2, 3, 4, 99, 2000)] == [1, 1, 2, 49, 50]
-    assert LocalProtocol(40, 8.0, law="one_bit").rank == 1  # where a direction has the smaller variance
+    assert new.report_bytes == LocalProtocol(6, 1.0, mechanism="one_bit", rank=1).report_bytes
+    assert [LocalProtocol(d, 1.0, mechanism="one_bit").rank for d in (2, 3, 4, 99, 2000)] == [1, 1, 2, 49, 50]
+    assert LocalProtocol(40, 8.0, mechanism="one_bit").rank == 1  # where a direction has the smaller variance
     assert "rank" not in json.loads(LocalProtocol(6, 1.0).to_json())
     for changed in ({"rank": 1}, {"rank": 2}):
         with refused(InvalidParameterError):
             LocalProtocol.from_json(json.dumps(json.loads(new.to_json()) | changed))
-    for law, rank in (("one_bit", 0), ("one_bit", 4), ("one_bit", 1.5), ("one_bit", True), ("double_cap", 2)):
+    for mechanism, rank in (("one_bit", 0), ("one_bit", 4), ("one_bit", 1.5), ("one_bit", True), ("double_cap", 2)):
         with refused(InvalidParameterError):
-            LocalProtocol(6, 1.0, law=law, rank=rank)
+            LocalProtocol(6, 1.0, mechanism=mechanism, rank=rank)
 
 
-# The choice of a law by public numbers.
+# The choice of a mechanism by public numbers.
 
 
-def test_auto_takes_exact_laws_only_unless_told():
+def test_auto_takes_exact_mechanisms_only_unless_told():
     for d in (2, 20, 100):
         for epsilon in (0.1, 1.0, 4.0):
-            assert LocalProtocol(d, epsilon, law="auto") == LocalProtocol(d, epsilon, law="one_bit")
-    chosen = [LocalProtocol(100, epsilon, law="auto", accept_inexact=True).law for epsilon in (0.1, 0.5, 1.0, 4.0)]
+            assert LocalProtocol(d, epsilon, mechanism="auto") == LocalProtocol(d, epsilon, mechanism="one_bit")
+    chosen = [
+        LocalProtocol(100, epsilon, mechanism="auto", accept_inexact=True).mechanism for epsilon in (0.1, 0.5, 1.0, 4.0)
+    ]
     assert chosen == ["one_bit", "one_bit", "double_cap", "double_cap"]
-    # A short row has no say in it, and the text names the law and not the wish.
-    protocol = LocalProtocol(100, 0.5, law="auto", accept_inexact=True)
+    # A short row has no say in it, and the text names the mechanism and not the wish.
+    protocol = LocalProtocol(100, 0.5, mechanism="auto", accept_inexact=True)
     assert LocalProtocol.from_json(protocol.to_json()) == protocol
     assert "auto" not in protocol.to_json()
     assert "accept" not in protocol.to_json()
@@ -204,19 +206,19 @@ def test_auto_has_the_least_variance(row_norms, delta):
         for epsilon in (0.2, 0.7, 3.0, 10.0):
             asked = {"n_features": d, "epsilon": epsilon, "delta": delta, "row_norms": row_norms, "rank": None}
             for inexact, names in ((False, ["one_bit"]), (True, ["one_bit", "double_cap"])):
-                best = best_local_law(asked, inexact)
-                others = [local_law_from(asked | {"law": name, "delta": 0.0}) for name in names]
-                others += [local_law_from(asked | {"law": "gaussian"})] if delta else []
-                assert best.variance() == min(law.variance() for law in others)
+                best = best_local_mechanism(asked, inexact)
+                others = [local_mechanism_from(asked | {"mechanism": name, "delta": 0.0}) for name in names]
+                others += [local_mechanism_from(asked | {"mechanism": "gaussian"})] if delta else []
+                assert best.variance() == min(mechanism.variance() for mechanism in others)
                 guarantee = best.guarantee()
                 assert (guarantee.epsilon, guarantee.delta) <= (epsilon, delta)
 
 
 def test_auto_with_a_delta_may_be_pure():
-    pure = LocalProtocol(20, 1.0, 1e-6, law="auto")
-    assert (pure.law, pure.delta) == ("one_bit", 0.0)
-    spent = LocalProtocol(20, 12.0, 1e-6, law="auto")
-    assert (spent.law, spent.delta) == ("gaussian", 1e-6)
+    pure = LocalProtocol(20, 1.0, 1e-6, mechanism="auto")
+    assert (pure.mechanism, pure.delta) == ("one_bit", 0.0)
+    spent = LocalProtocol(20, 12.0, 1e-6, mechanism="auto")
+    assert (spent.mechanism, spent.delta) == ("gaussian", 1e-6)
     for broken in ({"delta": -1.0}, {"epsilon": 0}, {"n_features": 1}, {"delta": "1"}):
         with refused(InvalidParameterError):
-            LocalProtocol(**{"n_features": 5, "epsilon": 1.0, "law": "auto", **broken})
+            LocalProtocol(**{"n_features": 5, "epsilon": 1.0, "mechanism": "auto", **broken})

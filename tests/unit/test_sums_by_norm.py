@@ -8,7 +8,7 @@ import pytest
 from eigenveil import RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import kernels, numpy_kernels
-from eigenveil.moments.counts import LADDER, RowSizes
+from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.kernels import NormSums
 from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
@@ -61,7 +61,7 @@ def test_no_row_is_longer_than_the_bound_whatever_it_is(options):
     grid = np.array(list(itertools.product([-9.0, -1.0, 0.0, 0.3, 1.0], repeat=4)))
     for row in np.vstack([grid, ROWS[:60], HARD]):
         sums = SumsByNorm(RowBound(1.0, **options), 4).update(row[None])
-        for norm in (0.25, 1.0, 3.0, LADDER[-1]):
+        for norm in (0.25, 1.0, 3.0, NORM_GRID[-1]):
             squared = sum(int(entry) ** 2 for entry in sums.within(norm))
             assert squared <= 16**bits
             longest = max(longest, squared)
@@ -98,19 +98,19 @@ def test_both_ways_leave_the_same_rows_to_be_asked_again():
     compiled = kernels._compiled()
     if compiled is None:
         pytest.skip("no compiled passes here")
-    rows = np.vstack([ROWS, HARD, LADDER[100:140, None] * np.eye(1, 4)])  # many on a rung
-    rungs = SumsByNorm(RowBound(1.0), 4)._rungs
+    rows = np.vstack([ROWS, HARD, NORM_GRID[100:140, None] * np.eye(1, 4)])  # many on a rung
+    candidates = SumsByNorm(RowBound(1.0), 4)._candidates
     found = []
     for passes in (compiled, numpy_kernels):
-        sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros((LADDER.size + 1, 4)))
-        left = passes.add_by_norm(rows, None, np.array(1.0), 16, rungs, sums)
+        sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros((NORM_GRID.size + 1, 4)))
+        left = passes.add_by_norm(rows, None, np.array(1.0), 16, candidates, sums)
         assert 40 <= left.size < 60
         found.append([left.tolist(), sums.counts.tolist(), sums.totals.tolist()])
     assert found[0] == found[1]
 
 
 def test_rows_on_rungs_are_summed_alike_one_by_one_and_many_at_once(options):
-    rows = np.vstack([HARD, LADDER[100:180, None] * np.eye(1, 4)])
+    rows = np.vstack([HARD, NORM_GRID[100:180, None] * np.eye(1, 4)])
     bound = RowBound(1.0, **options)
     together, apart = SumsByNorm(bound, 4).update(rows), SumsByNorm(bound, 4)
     for row in rows:

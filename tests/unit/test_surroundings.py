@@ -181,7 +181,7 @@ def test_a_seeded_search_is_for_public_data():
 
 @pytest.mark.parametrize(("delta", "warns"), [(1 / 4000, True), (0.01, True), (1 / 4001, False), (1e-6, False)])
 def test_a_delta_of_one_in_n_is_warned_of_before_the_spend(delta, warns, monkeypatch):
-    model = PrivateCovariance(norm_bound=3.0, delta=delta, law="gaussian")
+    model = PrivateCovariance(norm_bound=3.0, delta=delta, mechanism="gaussian")
     assert len(said(lambda: model.fit(X))) == warns
     if warns:
         monkeypatch.setattr("eigenveil.gate.pay", None)
@@ -189,10 +189,12 @@ def test_a_delta_of_one_in_n_is_warned_of_before_the_spend(delta, warns, monkeyp
             model.fit(X)
 
 
-@pytest.mark.parametrize("more", [{"rows": "pairs"}, {"rows": "signs"}, {"stages": 2, "norm_bound": 3.0}])
+@pytest.mark.parametrize(
+    "more", [{"statistic": "spatial_sign"}, {"statistic": "kendall"}, {"stages": 2, "norm_bound": 3.0}]
+)
 def test_the_n_of_a_delta_is_that_of_rows_not_of_comparisons(more):
     for delta, warns in ((1 / 4000, True), (1 / 4001, False)):
-        model = PrivatePCA(2, epsilon=4.0, delta=delta, law="gaussian", **more)
+        model = PrivatePCA(2, epsilon=4.0, delta=delta, mechanism="gaussian", **more)
         assert len(said(lambda model=model: model.fit(X))) == warns, more
         if "stages" not in more:
             model.partial_fit(X[:1000]).partial_fit(X[1000:])
@@ -200,11 +202,11 @@ def test_the_n_of_a_delta_is_that_of_rows_not_of_comparisons(more):
 
 
 def test_a_private_number_of_rows_and_an_unused_delta_are_not():
-    model = PrivateCovariance(norm_bound=3.0, delta=0.01, law="gaussian", relation="add_remove")
+    model = PrivateCovariance(norm_bound=3.0, delta=0.01, mechanism="gaussian", adjacency="add_or_remove_one")
     assert said(lambda: model.fit(X)) == []
     model = PrivateCovariance(norm_bound=3.0, delta=1 / 4000, epsilon=8.0)
     assert said(lambda: model.fit(X)) == []
-    assert model.guarantee_.delta == 0  # the pure law is better here
+    assert model.guarantee_.delta == 0  # the pure mechanism is better here
 
 
 # The scaler.
@@ -225,7 +227,7 @@ def test_a_private_scaler_scales():
 def test_a_scaler_measures_the_mean_first_where_that_pays():
     rows = RNG.normal([40.0, 1.0], [12.0, 0.2], size=(20_000, 2))
     scaler = PrivateScaler(epsilon=1.0, delta=1e-6, bounds={0: (0, 100), 1: (0, 2)}).fit(rows)
-    assert scaler.release_.origin.rows.rows == "clip"
+    assert scaler.release_.origin.row_rule.statistic == "clipped"
     assert scaler.mean_ == pytest.approx([40, 1], rel=0.05)
     assert scaler.scale_ == pytest.approx([12, 0.2], rel=0.1)
 

@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivateRidge, Release, RowBound
 from eigenveil.errors import InvalidParameterError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
 from eigenveil.postprocess.loadings import Rest, loading_errors
 from eigenveil.postprocess.regression import regression_intervals
@@ -18,12 +18,12 @@ ROWS = np.random.default_rng(5).normal(size=(4000, 4)) @ MIXED + [2.0, -1.0, 0.0
 SCALE = np.array([1.0, 2.0, 0.5, 1.5])
 
 
-def linear_covariance(law, answer, at):
+def linear_covariance(mechanism, answer, at):
     """Return the covariance of the linear part of `answer`, a vector, by one step along every independent source.
 
-    The noise of a law has independent entries beside the diagonal, and on it those of one covariance matrix.
+    The noise of a mechanism has independent entries beside the diagonal, and on it those of one covariance matrix.
     """
-    d, facts = law.n_features, law.noise_facts()
+    d, facts = mechanism.n_features, mechanism.noise_facts()
     centre, total = answer(np.zeros((d, d))), 0.0
     diagonal = []
     for i in range(d):
@@ -40,11 +40,11 @@ def linear_covariance(law, answer, at):
     return total + np.array(diagonal).T @ spread @ np.array(diagonal)
 
 
-def released(law, *, center=True, scale=SCALE, mapped=False, **parameters):
+def released(mechanism, *, center=True, scale=SCALE, mapped=False, **parameters):
     """Return a release of four features, and a function that returns it with more noise in C."""
     constant = 4.0 if center else None
     release = drawn(
-        law, ROWS, bound=RowBound(9.0, bits=20, scale=scale, constant=constant), names=None, seed=1, **parameters
+        mechanism, ROWS, bound=RowBound(9.0, bits=20, scale=scale, constant=constant), names=None, seed=1, **parameters
     )
     integers, unit = dict(release.integers), dict(release.unit)
     if mapped:
@@ -56,7 +56,7 @@ def released(law, *, center=True, scale=SCALE, mapped=False, **parameters):
         other = Release(integers, unit, release.guarantee, release.origin)
         # What is left in `second_moment` is asked about: the number more is as it was.
         other.__dict__["_bordered"] = release._bordered + release._mapped_back(
-            noise * release.origin.rows.reach_squared / release.n_rows
+            noise * release.origin.row_rule.reach_squared / release.n_rows
         )
         return other
 
@@ -72,10 +72,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("law", "options"), CASES)
-def test_variances_are_those_of_every_source_of_noise(law, options):
-    """Centring by a constant, maps of rows, entrywise laws and a shared diagonal: entries, residuals, correlations."""
-    release, moved = released(law, epsilon=5.0, **options)
+@pytest.mark.parametrize(("mechanism", "options"), CASES)
+def test_variances_are_those_of_every_source_of_noise(mechanism, options):
+    """Centring by a constant, maps of rows, entrywise mechanisms and a shared diagonal: entries, residuals, correlations."""
+    release, moved = released(mechanism, epsilon=5.0, **options)
     error = release._matrix_error(0.05)  # so short that no correlation comes near to 1
     weights = np.array([0.5, -1.0, 2.0, 1.0])
 
@@ -84,7 +84,7 @@ def test_variances_are_those_of_every_source_of_noise(law, options):
         sizes = np.sqrt(np.diag(matrix))
         return np.concatenate([matrix.ravel(), matrix @ weights, (matrix / np.outer(sizes, sizes)).ravel()])
 
-    covariance = linear_covariance(release.law, answer, SMALL)
+    covariance = linear_covariance(release.mechanism, answer, SMALL)
     squared = np.outer(error.mean_bias, error.mean_bias) * (1 + np.eye(4))  # of the noise of the mean, not linear
     assert np.diag(covariance)[:16] == pytest.approx((error.entry_variances() - squared).ravel(), rel=1e-4)
     assert covariance[16:20, 16:20] == pytest.approx(error.residual_covariance(weights), rel=1e-3)
@@ -97,9 +97,9 @@ def test_variances_are_those_of_every_source_of_noise(law, options):
     )
 
 
-@pytest.mark.parametrize(("law", "epsilon"), [("gaussian", 20.0), ("matrix_laplace", 500.0)])
-def test_a_regression_has_the_error_of_every_source_of_noise(law, epsilon):
-    release, moved = released(law, epsilon=epsilon)
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 20.0), ("matrix_laplace", 500.0)])
+def test_a_regression_has_the_error_of_every_source_of_noise(mechanism, epsilon):
+    release, moved = released(mechanism, epsilon=epsilon)
     error = release._matrix_error(0.95)
 
     def answer(noise):
@@ -108,7 +108,7 @@ def test_a_regression_has_the_error_of_every_source_of_noise(law, epsilon):
         coef = np.linalg.solve(matrix[:3, :3], matrix[:3, 3])
         return np.array([*coef, mean[3] - coef @ mean[:3], coef @ matrix[:3, 3] / matrix[3, 3]])
 
-    deviations = np.sqrt(np.diag(linear_covariance(release.law, answer, SMALL)))
+    deviations = np.sqrt(np.diag(linear_covariance(release.mechanism, answer, SMALL)))
     found = release._regression_intervals(3, [0, 1, 2], 0.95, 0.0)
     assert found.determined
     halves = np.diff(found.coef_interval).ravel() / 2 / max(error.quantiles)
@@ -121,24 +121,24 @@ def test_a_regression_has_the_error_of_every_source_of_noise(law, epsilon):
 
 @pytest.mark.parametrize("d", [3, 40])
 def test_one_number_more_changes_the_noise_of_the_trace_and_of_the_count(d):
-    """The law reads errors as it reads releases, linearly: so one step along each source tells all."""
-    for relation in ("replace", "add_remove"):
-        law = LAWS["gaussian"](epsilon=1.0, delta=1e-6, n_features=d, relation=relation)
-        more = "trace" if relation == "replace" else "slack"
-        sources = {f"x{i}": law.noise_scale() for i in range(d)} | {more: law.noise_scale()}
-        if law.count_share > 0:
-            sources["count"] = law.count_sd
+    """The mechanism reads errors as it reads releases, linearly: so one step along each source tells all."""
+    for adjacency in ("replace_one", "add_or_remove_one"):
+        mechanism = MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=d, adjacency=adjacency)
+        more = "trace" if adjacency == "replace_one" else "slack"
+        sources = {f"x{i}": mechanism.noise_scale() for i in range(d)} | {more: mechanism.noise_scale()}
+        if mechanism.count_share > 0:
+            sources["count"] = mechanism.count_sd
         changes = []
         for source, sd in sources.items():
             values = {"matrix": np.zeros((d, d)), more: np.array(0.0)}
-            values |= {"count": np.array(0.0)} if law.count_share > 0 else {}
+            values |= {"count": np.array(0.0)} if mechanism.count_share > 0 else {}
             if source in values:
                 values[source] = np.array(sd)
             else:
                 values["matrix"][int(source[1:]), int(source[1:])] = sd
-            diagonal = np.diag(law.second_moment(values, 1))
-            changes.append(np.append(diagonal, law.estimated_rows(values) or 0.0))
-        covariance, facts = np.array(changes).T @ np.array(changes), law.noise_facts()
+            diagonal = np.diag(mechanism.second_moment(values, 1))
+            changes.append(np.append(diagonal, mechanism.estimated_rows(values) or 0.0))
+        covariance, facts = np.array(changes).T @ np.array(changes), mechanism.noise_facts()
         told = [covariance[0, 0], covariance[0, 1], covariance[-1, -1], covariance[0, -1]]
         assert told == pytest.approx(
             [facts.diagonal_variance, facts.shared_variance, facts.count_variance, facts.trace_with_count / d], abs=1e-9
@@ -146,7 +146,9 @@ def test_one_number_more_changes_the_noise_of_the_trace_and_of_the_count(d):
 
 
 def test_an_error_of_the_number_of_rows_is_part_of_the_intervals():
-    release = drawn("gaussian", ROWS, bound=RowBound(9.0), names=None, seed=1, relation="add_remove", epsilon=0.1)
+    release = drawn(
+        "gaussian", ROWS, bound=RowBound(9.0), names=None, seed=1, adjacency="add_or_remove_one", epsilon=0.1
+    )
     generator = np.random.default_rng(0)
     errors = np.stack([release.row_error_draw(generator) for _ in range(600)])
     expected = release._matrix_error(0.95).entry_variances()
@@ -157,7 +159,7 @@ def test_an_error_of_the_number_of_rows_is_part_of_the_intervals():
 def test_intervals_are_in_the_units_of_the_features():
     """The same integers in other units have the same intervals in those."""
     release, _ = released("gaussian")
-    rows = release.origin.rows
+    rows = release.origin.row_rule
     plain = with_origin(release, rows=type(rows)(**(rows.to_dict() | {"scale": None})))
     for of in ("data", "population"):
         ratio = np.outer(SCALE, SCALE)[..., None]
@@ -282,7 +284,7 @@ def test_rows_compared_on_a_ring_have_the_sampling_variance_of_such_comparisons(
 
 
 def test_signs_and_pairs_say_what_their_intervals_are_about():
-    signs = RowBound(2.0, rows="signs", comparisons=8)
+    signs = RowBound(2.0, statistic="kendall", comparisons=8)
     rng = np.random.default_rng(0)
     comparisons = np.sign(rng.standard_normal((4000, 1)) + rng.standard_normal((4000, 4)))
     release = drawn("matrix_laplace", comparisons, bound=signs, names=None, seed=1)
@@ -291,7 +293,9 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
     assert "Kendall" in release.interval_of
     assert np.all(np.diff(population)[~np.eye(4, dtype=bool)] > np.diff(data)[~np.eye(4, dtype=bool)])
     assert release.location_interval() is None
-    pairs = drawn("gaussian", comparisons, bound=RowBound(1.0, rows="pairs", comparisons=8), names=None, seed=1)
+    pairs = drawn(
+        "gaussian", comparisons, bound=RowBound(1.0, statistic="spatial_sign", comparisons=8), names=None, seed=1
+    )
     assert "spatial-sign" in pairs.interval_of
     assert pairs.entry_interval().shape == (4, 4, 2)
 

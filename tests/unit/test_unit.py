@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, PrivacyLedger, Relation, RowBound, SecondMoments, gate, load_release, release
+from eigenveil import Guarantee, PrivacyLedger, Adjacency, RowBound, SecondMoments, gate, load_release, release
 from eigenveil.accounting.composition import compose
 from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.guarantee import Numerics, Unit
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.units import Blocks
 from eigenveil.releases.compare import compare
 from eigenveil.report import write_report
@@ -34,14 +34,14 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("relation", "neighbours"),
+    ("adjacency", "neighbours"),
     [
-        (Relation.REPLACE, "replace the rows of one person"),
-        (Relation.ADD_REMOVE, "add or remove one person with all of their rows"),
+        (Adjacency.REPLACE_ONE, "replace the rows of one person"),
+        (Adjacency.ADD_OR_REMOVE_ONE, "add or remove one person with all of their rows"),
     ],
 )
-def test_a_promise_to_persons_never_speaks_of_one_row(relation, neighbours):
-    promise = Guarantee(0.5, 1e-6, relation, Numerics.EXACT, unit=Unit.PERSON)
+def test_a_promise_to_persons_never_speaks_of_one_row(adjacency, neighbours):
+    promise = Guarantee(0.5, 1e-6, adjacency, Numerics.EXACT, unit=Unit.PERSON)
     assert f"({neighbours})" in str(promise)
     told = " ".join(promise.in_words())
     assert "number of persons" in told
@@ -53,14 +53,14 @@ def test_a_promise_to_persons_never_speaks_of_one_row(relation, neighbours):
 
 
 def test_a_promise_to_rows_says_that_a_person_stands_for_one():
-    for relation in Relation:
-        told = " ".join(Guarantee(0.5, relation=relation).in_words())
+    for adjacency in Adjacency:
+        told = " ".join(Guarantee(0.5, adjacency=adjacency).in_words())
         assert "One person stands for one row" in told
         assert "all of their rows" not in told
 
 
 def test_units_are_read_from_their_text():
-    assert [Unit.parse(name) for name in ("row", "person")] == list(Unit)
+    assert [Unit.parse(name) for name in ("row", "privacy_unit")] == list(Unit)
     with refused(InvalidParameterError):
         Unit.parse("household")
 
@@ -87,7 +87,7 @@ def test_units_do_not_mix():
 # Ledgers.
 
 
-@pytest.mark.parametrize(("unit", "kept", "other"), [("row", ROW, PERSON), ("person", PERSON, ROW)])
+@pytest.mark.parametrize(("unit", "kept", "other"), [("row", ROW, PERSON), ("privacy_unit", PERSON, ROW)])
 def test_a_ledger_counts_one_unit(path, unit, kept, other):
     PrivacyLedger.create(path, epsilon=1.0, unit=unit, data_set="study")
     ledger = PrivacyLedger(path)
@@ -142,88 +142,88 @@ def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
     words = ("--data-set", "ward 3", "--epsilon", 1)
     assert "one person with all of their rows" in told("create", path, *words, "--unit", "person")
     assert PrivacyLedger(path).unit is Unit.PERSON
-    assert json.loads(told("show", path, "--json"))["unit"] == "person"
+    assert json.loads(told("show", path, "--json"))["unit"] == "privacy_unit"
     assert "It fits" in told("check", path, "--epsilon", 1)
     PrivacyLedger(path).spend(PERSON, "first look")
-    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "person"
+    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "privacy_unit"
     assert "one row" in told("create", path.with_name("rows.ledger"), *words)
 
 
 # The gate, and what leaves it.
 
 
-def moments_of(weight="persons", sizes=(1, 4, 2, 77770)):
+def moments_of(unit_weight="equal", sizes=(1, 4, 2, 77770)):
     """Persons of few rows and one of many; how many rows there are is told nowhere."""
-    bound = RowBound(1.0, person_weight=weight)
+    bound = RowBound(1.0, unit_weight=weight)
     starts = np.cumsum([0, *sizes[:-1]])
     rows = np.random.default_rng(4).normal(size=(sum(sizes), 3))
     keys = np.arange(2 * len(sizes), dtype=np.uint64).reshape(-1, 2)
     return SecondMoments(bound, 3, ("age", "mass", "pulse")).update(Blocks(rows, starts, keys))
 
 
-def law_of(name, relation=Relation.REPLACE, **more):
-    needs_delta = LAWS[name].needs_delta
-    return LAWS[name](epsilon=1.0, delta=1e-6 if needs_delta else 0.0, n_features=3, relation=relation, **more)
+def mechanism_of(name, adjacency=Adjacency.REPLACE_ONE, **more):
+    needs_delta = MECHANISMS[name].needs_delta
+    return MECHANISMS[name](epsilon=1.0, delta=1e-6 if needs_delta else 0.0, n_features=3, adjacency=adjacency, **more)
 
 
-@pytest.mark.parametrize("relation", Relation)
-@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if not law.needs_rank_one])
-def test_every_law_that_hides_sums_of_rows_promises_it_to_persons(name, relation):
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if not mechanism.needs_rank_one])
+def test_every_mechanism_that_hides_sums_of_rows_promises_it_to_persons(name, adjacency):
     moments = moments_of()
-    law = law_of(name, relation, accept_inexact=True)
-    drawn = release(law, moments)
-    assert drawn.guarantee == law.guarantee().for_unit(Unit.PERSON)
-    assert drawn.origin.n_rows == (4 if relation is Relation.REPLACE else None)
+    mechanism = mechanism_of(name, adjacency, accept_inexact=True)
+    drawn = release(mechanism, moments)
+    assert drawn.guarantee == mechanism.guarantee().for_unit(Unit.PERSON)
+    assert drawn.origin.n_rows == (4 if adjacency is Adjacency.REPLACE_ONE else None)
     if "count" in drawn.integers:
         assert drawn.integers["count"] < 600  # 4 persons with noise of scale 20, and not 77,777 rows
 
 
-def test_laws_get_the_number_of_persons(monkeypatch):
+def test_mechanisms_get_the_number_of_persons(monkeypatch):
     seen = []
-    law = law_of("gaussian", Relation.ADD_REMOVE)
-    draw = type(law).draw
-    monkeypatch.setattr(type(law), "draw", lambda *args: seen.append(args[3]) or draw(*args))
+    mechanism = mechanism_of("gaussian", Adjacency.ADD_OR_REMOVE_ONE)
+    draw = type(mechanism).draw
+    monkeypatch.setattr(type(mechanism), "draw", lambda *args: seen.append(args[3]) or draw(*args))
     moments = moments_of("rows")
-    release(law, moments)
-    gate.look(law, moments, np.random.default_rng(0))
+    release(mechanism, moments)
+    gate.look(mechanism, moments, np.random.default_rng(0))
     assert seen == [4, 4]
 
 
-def test_a_law_for_one_row_each_refuses_persons_before_the_spend(path):
+def test_a_mechanism_for_one_row_each_refuses_persons_before_the_spend(path):
     ledger = PrivacyLedger.create(path, epsilon=9.0, delta=0.1, unit="person", data_set="study")
-    for name, law in LAWS.items():
-        if law.needs_rank_one:
+    for name, mechanism in MECHANISMS.items():
+        if mechanism.needs_rank_one:
             with refused(InvalidParameterError) as info:
-                release(law_of(name), moments_of(), ledger=ledger)
+                release(mechanism_of(name), moments_of(), ledger=ledger)
             assert name in str(info.value)
-            assert "person" in str(info.value)
-    assert any(law.needs_rank_one for law in LAWS.values())
+            assert "privacy_unit" in str(info.value)
+    assert any(mechanism.needs_rank_one for mechanism in MECHANISMS.values())
     assert ledger.entries() == []
 
 
 def test_a_release_for_persons_is_paid_for_by_a_ledger_of_persons(path):
-    law = law_of("matrix_laplace")
+    mechanism = mechanism_of("matrix_laplace")
     rows = PrivacyLedger.create(path.with_name("rows"), epsilon=9.0, data_set="study")
     with refused(LedgerError):
-        release(law, moments_of(), ledger=rows)
+        release(mechanism, moments_of(), ledger=rows)
     assert rows.entries() == []
     ledger = PrivacyLedger.create(path, epsilon=9.0, unit="person", data_set="study")
-    drawn = release(law, moments_of(), ledger=ledger)
+    drawn = release(mechanism, moments_of(), ledger=ledger)
     assert [(entry.entry, entry.guarantee) for entry in ledger.entries()] == [(1, drawn.guarantee)]
     assert drawn.origin.ledger_entry == 1
 
 
 def test_what_was_paid_for_another_unit_is_not_drawn():
-    law, generator = law_of("matrix_laplace"), np.random.default_rng(0)
-    payment = gate.pay(law, law.guarantee(), generator, None, "rows")
+    mechanism, generator = mechanism_of("matrix_laplace"), np.random.default_rng(0)
+    payment = gate.pay(mechanism, mechanism.guarantee(), generator, None, "rows")
     with refused(InvalidParameterError):
         gate.draw(moments_of(), generator, payment)
 
 
 @pytest.mark.parametrize(("weight", "target"), [("persons", "average counts once"), ("rows", "rows are pooled")])
-@pytest.mark.parametrize("relation", Relation)
-def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(tmp_path, weight, target, relation):
-    drawn = release(law_of("gaussian", relation), moments_of(weight))
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(tmp_path, weight, target, adjacency):
+    drawn = release(mechanism_of("gaussian", adjacency), moments_of(weight))
     again = load_release(drawn.save(tmp_path / "persons.npz"))
     assert again.guarantee == drawn.guarantee
     assert again.origin == drawn.origin
@@ -231,7 +231,7 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(t
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
     fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
     assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
-    assert fields["guarantee"]["unit"] == "person"
+    assert fields["guarantee"]["unit"] == "privacy_unit"
     assert target in page
     assert "Unit of privacy: one person with all of their rows." in page
     assert "nor a person with several rows" not in page
@@ -244,8 +244,8 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(t
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_compared_releases_of_two_units_promise_nothing_together():
-    law = law_of("matrix_laplace")
+    mechanism = mechanism_of("matrix_laplace")
     rows = SecondMoments(RowBound(1.0), 3, ("age", "mass", "pulse")).update(np.eye(3))
-    found = compare(release(law, moments_of()), release(law, rows))
+    found = compare(release(mechanism, moments_of()), release(mechanism, rows))
     assert found.together is None
     assert any("one person" in note for note in found.notes)

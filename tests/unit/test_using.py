@@ -30,18 +30,18 @@ CLOSE = {"rtol": 1e-3, "atol": 1e-3}
 def exact(**options):
     """Return a release of the iris without noise: what differs from NumPy is the integer grid."""
     frame = pd.DataFrame(IRIS.data, columns=NAMES)
-    return PrivateCovariance(law="none", bounds=(0, 8), **options).fit(frame).release_
+    return PrivateCovariance(mechanism="none", bounds=(0, 8), **options).fit(frame).release_
 
 
 @cache
-def labelled(law="none", epsilon=1.0):
+def labelled(mechanism="none", epsilon=1.0):
     """Return a release of the iris with the species as a category of a schema."""
     columns = (
         *(Column(name, range=(0, 8)) for name in NAMES),
         Column("species", "category", categories=("0", "1", "2")),
     )
     frame = pd.DataFrame(IRIS.data, columns=NAMES).assign(species=IRIS.target.astype(str))
-    return PrivateCovariance(law=law, epsilon=epsilon, schema=Schema(columns)).fit(frame).release_
+    return PrivateCovariance(mechanism=mechanism, epsilon=epsilon, schema=Schema(columns)).fit(frame).release_
 
 
 def up_to_sign(rows, others, **close):
@@ -65,7 +65,7 @@ def test_pca_of_a_release_is_that_of_scikit_learn(correlation):
 
 def test_directions_that_were_drawn_keep_the_units_they_were_drawn_in():
     schema = scales(1.0, 2.0, 3.0, 4.0)
-    options = {"law": "eigenvector_sampling", "center": False, "schema": schema, "norm_bound": 9.0}
+    options = {"mechanism": "eigenvector_sampling", "center": False, "schema": schema, "norm_bound": 9.0}
     release = PrivateCovariance(epsilon=50.0, **options).fit(IRIS.data).release_
     asked = release.pca(1)
     np.testing.assert_allclose(asked.scale, 1 / np.array(schema.sizes))
@@ -92,9 +92,9 @@ def test_a_wrong_number_of_components_is_refused(asked):
 
 
 def test_what_a_release_cannot_tell_is_refused():
-    directions = PrivatePCA(2, law="eigenvector_sampling", norm_bound=8.0, center=False).fit(IRIS.data).release_
-    subspace = PrivatePCA(2, law="random_projection", norm_bound=8.0, center=False).fit(IRIS.data).release_
-    signs = PrivatePCA(2, rows="signs").fit(IRIS.data).release_
+    directions = PrivatePCA(2, mechanism="eigenvector_sampling", norm_bound=8.0, center=False).fit(IRIS.data).release_
+    subspace = PrivatePCA(2, mechanism="random_projection", norm_bound=8.0, center=False).fit(IRIS.data).release_
+    signs = PrivatePCA(2, statistic="kendall").fit(IRIS.data).release_
     origin = exact(center=False)
     assert len(directions.pca(1).components) == 1
     for call in (
@@ -186,7 +186,7 @@ def test_canonical_correlations_are_those_of_numpy():
 def test_factors_are_those_of_scikit_learn():
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(3000, 2)) @ rng.normal(size=(2, 6)) * 0.5 + rng.normal(size=(3000, 6)) * [0.3] * 6 + 2.0
-    release = PrivateCovariance(law="none", bounds=(-8, 12)).fit(rows).release_
+    release = PrivateCovariance(mechanism="none", bounds=(-8, 12)).fit(rows).release_
     found, truth = (
         release.factor_analysis(2, tol=1e-10),
         FactorAnalysis(2, svd_method="lapack", tol=1e-10, max_iter=5000),
@@ -229,7 +229,7 @@ def test_categories_and_ranges_of_the_schema_are_respected():
         Column("sick", "boolean"),
         Column("seen", "date", range=("2024-01-01", "2024-12-31")),
     )
-    release = PrivateCovariance(law="none", schema=Schema(columns)).fit(frame).release_
+    release = PrivateCovariance(mechanism="none", schema=Schema(columns)).fit(frame).release_
     rows = release.sample(40_000, random_state=0)
     names = list(release.feature_names)
     ones = rows[:, [names.index(f"group={label}") for label in "xyz"]]
@@ -267,7 +267,7 @@ def test_a_fitted_pca_of_scikit_learn_projects_alike(correlation):
 
 
 def test_a_subspace_becomes_a_pca_without_variances():
-    release = PrivatePCA(2, law="random_projection", norm_bound=8.0, center=False).fit(IRIS.data).release_
+    release = PrivatePCA(2, mechanism="random_projection", norm_bound=8.0, center=False).fit(IRIS.data).release_
     fitted = release.to_sklearn()
     np.testing.assert_allclose(fitted.transform(IRIS.data), release.transform(IRIS.data), atol=1e-9)
     assert np.isnan(fitted.explained_variance_).all()
@@ -281,7 +281,7 @@ def test_json_holds_every_integer(tmp_path):
         assert [int(one) for one in told.ravel()] == value.ravel().tolist()
     assert content["guarantee"]["text"] == str(release.guarantee)
     np.testing.assert_allclose(content["says"]["covariance"], release.covariance)
-    assert content["origin"]["law"] == "none"
+    assert content["origin"]["mechanism"] == "none"
 
 
 def test_integers_that_float64_would_round_are_text():
@@ -376,10 +376,17 @@ def turned(degrees, n=4000):
 
 @pytest.mark.parametrize("degrees", [0.0, 35.0])
 def test_the_angle_between_subspaces_is_inside_of_its_interval(degrees):
-    law = {"epsilon": 2.0, "delta": 1e-6, "law": "gaussian", "norm_bound": 4.0, "center": False, "stages": 1}
+    mechanism = {
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "norm_bound": 4.0,
+        "center": False,
+        "stages": 1,
+    }
     inside, quarter, width = 0, 0, []
     for _ in range(40):
-        first, second = (PrivatePCA(2, **law).fit(turned(by)).release_ for by in (0.0, degrees))
+        first, second = (PrivatePCA(2, **mechanism).fit(turned(by)).release_ for by in (0.0, degrees))
         found = first.compare(second)
         assert found.angle_interval[0] <= found.angle <= found.angle_interval[1]
         inside += found.angle_interval[0] <= degrees + 1e-9 and degrees <= found.angle_interval[1]
@@ -394,9 +401,11 @@ def test_the_angle_between_subspaces_is_inside_of_its_interval(degrees):
 
 
 def test_nothing_is_known_of_an_angle_where_noise_is_all_there_is():
-    first, second = (PrivatePCA(2, epsilon=0.01, norm_bound=8.0, rows="clip").fit(IRIS.data).release_ for _ in range(2))
+    first, second = (
+        PrivatePCA(2, epsilon=0.01, norm_bound=8.0, statistic="clipped").fit(IRIS.data).release_ for _ in range(2)
+    )
     np.testing.assert_array_equal(first.compare(second).angle_interval, [0, 90])
-    drawn = PrivatePCA(2, law="eigenvector_sampling", norm_bound=8.0, center=False).fit(IRIS.data).release_
+    drawn = PrivatePCA(2, mechanism="eigenvector_sampling", norm_bound=8.0, center=False).fit(IRIS.data).release_
     assert drawn.compare(drawn).angle_interval is None
 
 

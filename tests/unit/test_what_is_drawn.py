@@ -1,6 +1,6 @@
 """The constants that reach the samplers are those of the proofs: what is drawn is what was calculated.
 
-The laws of the samplers themselves are tested in tests/statistical.
+The mechanisms of the samplers themselves are tested in tests/statistical.
 """
 
 import math
@@ -11,24 +11,24 @@ import pytest
 
 from contract.catalogue import make
 from eigenveil.mechanisms import base, gaussian, laplace, ppca
-from eigenveil.mechanisms.local import LOCAL_LAWS
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from eigenveil.sampling import discrete
 from eigenveil.sampling.exact_bingham import ExactBingham
 from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import SIGMAS
 
 GRID, D, EPSILON = 2**32, 4, 0.8
-MATRIX = {"replace": EPSILON, "add_remove": 0.95 * EPSILON}  # a twentieth pays for a private number of rows
-TRIANGLE = {"replace": math.sqrt(D * (D + 3) / 2), "add_remove": (D + 1) / 2}
+MATRIX = {"replace": EPSILON, "add_or_remove_one": 0.95 * EPSILON}  # a twentieth pays for a private number of rows
+TRIANGLE = {"replace": math.sqrt(D * (D + 3) / 2), "add_or_remove_one": (D + 1) / 2}
 C = np.diag([7, 5, 3, 1]) * GRID
 
 
-@pytest.mark.parametrize("relation", MATRIX)
-def test_lazy_matrices(relation):
-    """Scale and degrees of every law whose real noise is rounded with a certificate."""
-    matrix, generator = MATRIX[relation], np.random.default_rng(0)
-    change, nuclear = (math.sqrt(2), 2) if relation == "replace" else (1, 1)
-    balanced = LazyBalancedDifference if relation == "replace" else LazyWishartDifference
+@pytest.mark.parametrize("adjacency", MATRIX)
+def test_lazy_matrices(adjacency):
+    """Scale and degrees of every mechanism whose real noise is rounded with a certificate."""
+    matrix, generator = MATRIX[adjacency], np.random.default_rng(0)
+    change, nuclear = (math.sqrt(2), 2) if adjacency == "replace_one" else (1, 1)
+    balanced = LazyBalancedDifference if adjacency == "replace_one" else LazyWishartDifference
     cases = [
         ("matrix_laplace", "balanced", balanced, D + 1, 1 / (2 * matrix)),
         ("matrix_laplace", "tight", LazyWishartDifference, D + 1, nuclear / (2 * matrix)),
@@ -37,13 +37,13 @@ def test_lazy_matrices(relation):
         ("frobenius", "paper", LazyFrobenius, None, 2 * change / matrix),
     ]
     for name, calibration, kind, degrees, scale in cases:
-        law = make(name, calibration, relation, d=D, epsilon=EPSILON)
-        drawn = law.lazy_noise(Fraction(1000), generator)
+        mechanism = make(name, calibration, adjacency, d=D, epsilon=EPSILON)
+        drawn = mechanism.lazy_noise(Fraction(1000), generator)
         assert type(drawn) is kind
         assert getattr(drawn, "degrees", None) == degrees
         assert drawn.scale == pytest.approx(1000 * scale, rel=1e-12)
-        assert law.noise_scale() == pytest.approx(scale, rel=1e-12)
-    corrected = make("wishart", "tight", relation, d=D, epsilon=EPSILON)
+        assert mechanism.noise_scale() == pytest.approx(scale, rel=1e-12)
+    corrected = make("wishart", "tight", adjacency, d=D, epsilon=EPSILON)
     drawn, (degrees, scale) = corrected.lazy_noise(Fraction(1000), generator), corrected.degrees_and_scale
     assert (drawn.degrees, drawn.scale) == pytest.approx((degrees, 1000 * scale), rel=1e-12)
 
@@ -60,7 +60,7 @@ def test_the_smaller_trace_is_the_larger_times_a_uniform_to_the_power_of_one_ove
         assert float(drawn._shrinkage().low) == pytest.approx(uniform ** (1 / p), rel=1e-9)
 
 
-def test_quick_draws_have_the_sizes_of_their_laws():
+def test_quick_draws_have_the_sizes_of_their_distributions():
     """What plans simulate, at d = 2 where p = 3: mean trace 2p/((p + 1) epsilon), and a radius of p/epsilon."""
     generator, draws = np.random.default_rng(1), 4000
     cases = [
@@ -68,8 +68,8 @@ def test_quick_draws_have_the_sizes_of_their_laws():
         ("frobenius", 3 * math.sqrt(2), np.linalg.norm),
     ]
     for name, expected, size in cases:
-        law = make(name, d=2, epsilon=1.0)
-        sizes = np.array([size(law.noise(generator)) for _ in range(draws)])
+        mechanism = make(name, d=2, epsilon=1.0)
+        sizes = np.array([size(mechanism.noise(generator)) for _ in range(draws)])
         reach = SIGMAS * sizes.std() / math.sqrt(draws)
         assert abs(sizes.mean() - expected) < reach < 0.14 * expected  # so that what is one off is seen
 
@@ -91,40 +91,40 @@ def scales(monkeypatch):
     return noted
 
 
-@pytest.mark.parametrize("relation", MATRIX)
-def test_discrete_entries_and_counts(scales, relation):
-    for calibration, scale in (("tight", TRIANGLE[relation]), ("paper", 2 * D)):
-        law = make("laplace", calibration, relation, d=D, epsilon=EPSILON)
-        law.noise(np.random.default_rng(0), GRID)
-        assert scales[-2:] == pytest.approx([scale / MATRIX[relation]] * 2, rel=1e-12)
-    law.draw_count(100, GRID, np.random.default_rng(0))
-    paid = [1 / (0.05 * EPSILON) / GRID] if relation == "add_remove" else []
+@pytest.mark.parametrize("adjacency", MATRIX)
+def test_discrete_entries_and_counts(scales, adjacency):
+    for calibration, scale in (("tight", TRIANGLE[adjacency]), ("paper", 2 * D)):
+        mechanism = make("laplace", calibration, adjacency, d=D, epsilon=EPSILON)
+        mechanism.noise(np.random.default_rng(0), GRID)
+        assert scales[-2:] == pytest.approx([scale / MATRIX[adjacency]] * 2, rel=1e-12)
+    mechanism.draw_count(100, GRID, np.random.default_rng(0))
+    paid = [1 / (0.05 * EPSILON) / GRID] if adjacency == "add_or_remove_one" else []
     assert scales[4:] == pytest.approx(paid, rel=1e-12)
 
 
-@pytest.mark.parametrize("relation", MATRIX)
+@pytest.mark.parametrize("adjacency", MATRIX)
 @pytest.mark.parametrize(
     ("name", "calibration"),
     [("gaussian", "traced"), ("gaussian", "tight"), ("gaussian", "paper"), ("mod_sulq", "paper")],
 )
-def test_gaussian_entries(scales, name, calibration, relation):
+def test_gaussian_entries(scales, name, calibration, adjacency):
     """Beside the diagonal, on it, then the paid count and the number more, all of one mu."""
-    law = make(name, calibration, relation, d=D, epsilon=EPSILON)
-    law.draw(C, GRID, 100, np.random.default_rng(0))
-    diagonal, beside = law._scales()
-    change = math.sqrt(2) if relation == "replace" else 1
-    paid = relation == "add_remove" and calibration != "traced"  # 4 features need no paid count
+    mechanism = make(name, calibration, adjacency, d=D, epsilon=EPSILON)
+    mechanism.draw(C, GRID, 100, np.random.default_rng(0))
+    diagonal, beside = mechanism._scales()
+    change = math.sqrt(2) if adjacency == "replace_one" else 1
+    paid = adjacency == "add_or_remove_one" and calibration != "traced"  # 4 features need no paid count
     mu = change / diagonal / math.sqrt(0.95 if paid else 1)
     more = [1 / (mu * math.sqrt(0.05))] * paid + [diagonal] * (calibration == "traced")
     assert scales == pytest.approx([beside, diagonal, *more], rel=1e-9)
-    assert law.total_mu() == pytest.approx(mu, rel=1e-9)
-    assert law.guarantee().rho == pytest.approx(mu**2 / 2, rel=1e-6)
+    assert mechanism.total_mu() == pytest.approx(mu, rel=1e-9)
+    assert mechanism.guarantee().rho == pytest.approx(mu**2 / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize(("relation", "calibration", "strength"), [
-    ("replace", "tight", 0.4), ("add_remove", "tight", 0.8), ("replace", "paper", 0.4), ("add_remove", "paper", 0.4),
+@pytest.mark.parametrize(("adjacency", "calibration", "strength"), [
+    ("replace", "tight", 0.4), ("add_or_remove_one", "tight", 0.8), ("replace", "paper", 0.4), ("add_or_remove_one", "paper", 0.4),
 ])  # fmt: skip
-def test_subspaces(monkeypatch, relation, calibration, strength):
+def test_subspaces(monkeypatch, adjacency, calibration, strength):
     """PPCA: epsilon/2, or epsilon where a row moves the exponent one way only. No share is paid for a count."""
     noted = []
 
@@ -141,35 +141,37 @@ def test_subspaces(monkeypatch, relation, calibration, strength):
     monkeypatch.setattr(ppca, "ExactBingham", Noting)
     monkeypatch.setattr(ppca, "matrix_bingham", chain)
     for k in (1, 2):
-        law = make("ppca", calibration, relation, d=D, k=k, epsilon=EPSILON, updates=2)
-        law.draw(C, GRID, 100, np.random.default_rng(0))
-        assert law.strength == pytest.approx(strength)
+        mechanism = make("ppca", calibration, adjacency, d=D, k=k, epsilon=EPSILON, updates=2)
+        mechanism.draw(C, GRID, 100, np.random.default_rng(0))
+        assert mechanism.strength == pytest.approx(strength)
     assert noted == pytest.approx([strength, strength])
 
 
 def test_local_entries(scales):
     """zCDP: sigma^2 = 1/rho on the diagonal and half of that beside it; the paper's scale on every entry."""
     for name in ("gaussian", "gaussian_paper"):
-        law = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, delta=1e-4)
-        law.noise(9, np.random.default_rng(0))
-        diagonal = 1 / math.sqrt(law.rho)
+        mechanism = LOCAL_MECHANISMS[name](n_features=D, epsilon=EPSILON, delta=1e-4)
+        mechanism.noise(9, np.random.default_rng(0))
+        diagonal = 1 / math.sqrt(mechanism.rho)
         beside = diagonal / math.sqrt(2) if name == "gaussian" else diagonal
-        assert scales[-2:] == pytest.approx([3 * x * law.grid / GRID for x in (diagonal, beside)], rel=1e-9)
+        assert scales[-2:] == pytest.approx([3 * x * mechanism.grid / GRID for x in (diagonal, beside)], rel=1e-9)
     assert diagonal == pytest.approx(math.sqrt(2 * math.log(1.25e4)) / EPSILON)
 
 
 def test_local_bits():
     """The shares of epsilon for the direction and the trace, and the coins that they toss."""
     for name in ("double_cap", "one_bit"):
-        law = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, trace_share=0.1)
-        assert (law.direction_epsilon, law.trace_epsilon) == pytest.approx((0.9 * EPSILON, 0.1 * EPSILON), rel=1e-12)
-        unit = LOCAL_LAWS[name](n_features=D, epsilon=EPSILON, trace_share=0.1, row_norms="unit")
+        mechanism = LOCAL_MECHANISMS[name](n_features=D, epsilon=EPSILON, trace_share=0.1)
+        assert (mechanism.direction_epsilon, mechanism.trace_epsilon) == pytest.approx(
+            (0.9 * EPSILON, 0.1 * EPSILON), rel=1e-12
+        )
+        unit = LOCAL_MECHANISMS[name](n_features=D, epsilon=EPSILON, trace_share=0.1, row_norms="unit")
         assert unit.direction_epsilon == pytest.approx(EPSILON, rel=1e-12)
-        truths = [(law.trace_coin, 0.1 * EPSILON)]
-        truths += [(law.direction_coin, 0.9 * EPSILON)] if name == "one_bit" else []
+        truths = [(mechanism.trace_coin, 0.1 * EPSILON)]
+        truths += [(mechanism.direction_coin, 0.9 * EPSILON)] if name == "one_bit" else []
         for coin, epsilon in truths:
             assert int(coin._sure) / 2**64 == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-9)
-    caps = LOCAL_LAWS["double_cap"](n_features=D, epsilon=EPSILON, trace_share=0.1).caps
+    caps = LOCAL_MECHANISMS["double_cap"](n_features=D, epsilon=EPSILON, trace_share=0.1).caps
     assert caps.hit / caps.mass / ((1 - caps.hit) / (1 - caps.mass)) == pytest.approx(math.exp(0.9 * EPSILON))
 
 

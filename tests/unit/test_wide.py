@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import CapacityError
-from eigenveil.mechanisms import LAWS
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.postprocess import spectrum
@@ -70,8 +70,8 @@ def test_a_width_beyond_memory_is_refused_before_anything_is_allocated():
 def test_noise_beyond_float64_keeps_its_last_bit(name):
     """Noise that was rounded above 2^53 would be even there, and the last bit of the sum would be that of the data."""
     delta = 1e-6 if name == "gaussian" else 0.0
-    law = LAWS[name](epsilon=0.01, delta=delta, n_features=60)
-    noise = law.noise(seeded_generator(3), 2.0**48)
+    mechanism = MECHANISMS[name](epsilon=0.01, delta=delta, n_features=60)
+    noise = mechanism.noise(seeded_generator(3), 2.0**48)
     large = noise[np.triu_indices(60)]
     large = large[np.abs(large) > 2**53]
     assert large.size > 1000

@@ -28,7 +28,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     Guarantee
         The least epsilon of: the sum of the epsilons, exact; dp-accounting's privacy loss distributions,
         where every part is a bare (epsilon, delta); zCDP, where every part has a rho or is pure. It carries
-        the weakest numerics of the parts, and all their caveats.
+        the weakest numerics of the parts, and all their assumptions.
 
     Examples
     --------
@@ -41,8 +41,8 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     parts = tuple(part for guarantee in wholes for part in (guarantee.parts or (guarantee,)))
     if not parts:
         raise InvalidParameterError("compose needs at least one guarantee.")
-    relations = {part.relation for part in parts}
-    if len(relations) > 1:
+    adjacencies = {part.adjacency for part in parts}
+    if len(adjacencies) > 1:
         raise InvalidParameterError(
             "Guarantees of different relations do not compose; make all releases under one relation."
         )
@@ -50,7 +50,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     if len(units) > 1:
         raise InvalidParameterError(
             "Guarantees for one row and for one person with all of their rows do not compose; make all releases for "
-            "one unit, with person= or without it."
+            "one unit, with privacy_unit= or without it."
         )
     summed_delta = decimal_above(sum((exact(part.delta) for part in parts), Fraction(0)))
     target = summed_delta if delta is None else probability_below_one("delta", delta)
@@ -66,12 +66,12 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     return Guarantee(
         epsilon=min(candidates),
         delta=target,
-        relation=relations.pop(),
+        adjacency=adjacencies.pop(),
         numerics=max((part.numerics for part in (*parts, *wholes)), key=lambda numerics: numerics.gap),
         rho=rho if target > 0 else None,
         parts=parts if len(parts) > 1 else (),
         claimed=wholes[0].claimed if len(wholes) == 1 else None,
-        caveats=tuple(dict.fromkeys(caveat for part in (*parts, *wholes) for caveat in part.caveats)),
+        assumptions=tuple(dict.fromkeys(assumption for part in (*parts, *wholes) for assumption in part.assumptions)),
         reproducible=any(part.reproducible for part in (*parts, *wholes)),
         unit=units.pop(),
     )

@@ -1,6 +1,6 @@
 """The file of a ledger: SQLite, written once, appended to, and chained by hash.
 
-The head binds the limits, the relation, the unit, the composition and the name of the data set. Every entry holds the
+The head binds the limits, the adjacency, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
 chain. A handle remembers which file it opened and the last hash it has seen: a file that was deleted, replaced or
 rolled back under it is refused, and a change of the working directory does not lead it to another one.
@@ -26,7 +26,7 @@ from typing import Self
 from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import linked_into_place, sync_folder
-from ..guarantee import Guarantee, Relation, Unit
+from ..guarantee import Guarantee, Adjacency, Unit
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 
@@ -41,7 +41,7 @@ _DURABLE = "PRAGMA synchronous = EXTRA"
 _SCHEMA = (
     """CREATE TABLE ledger (
         only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, epsilon TEXT NOT NULL,
-        delta TEXT NOT NULL, relation TEXT NOT NULL, composition TEXT NOT NULL, data_set TEXT NOT NULL,
+        delta TEXT NOT NULL, adjacency TEXT NOT NULL, composition TEXT NOT NULL, data_set TEXT NOT NULL,
         created TEXT NOT NULL, nonce TEXT NOT NULL, unit TEXT NOT NULL, hash TEXT NOT NULL)""",
     """CREATE TABLE spend (
         entry INTEGER PRIMARY KEY AUTOINCREMENT, spent_at TEXT NOT NULL, what TEXT NOT NULL,
@@ -81,7 +81,7 @@ class LedgerHead:
 
     epsilon: str
     delta: str
-    relation: str
+    adjacency: str
     composition: str
     data_set: str
     created: str
@@ -325,8 +325,8 @@ class PrivacyLedger:
     ----------
     epsilon, delta : float
         The limit.
-    relation : Relation
-        The neighbouring relation of every spend.
+    adjacency : Adjacency
+        The adjacency of every spend.
     unit : Unit
         Whose data every spend is about: one row, as in all ledgers of before there was a choice, or one person.
     composition : str
@@ -352,7 +352,7 @@ class PrivacyLedger:
         try:
             self.epsilon = positive_number("epsilon", float(head.epsilon))
             self.delta = probability_below_one("delta", float(head.delta))
-            self.relation = Relation.parse(head.relation)
+            self.adjacency = Adjacency.parse(head.adjacency)
             self.unit = Unit.ROW if head.unit is None else Unit.parse(head.unit)
             self.composition = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set = _name(head.data_set)
@@ -372,7 +372,7 @@ class PrivacyLedger:
         *,
         epsilon: float,
         delta: float = 0.0,
-        relation: Relation | str = Relation.REPLACE,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         unit: Unit | str = Unit.ROW,
         composition: str = "basic",
         data_set: str,
@@ -387,10 +387,10 @@ class PrivacyLedger:
             The limit.
         delta : float
             0 is pure differential privacy.
-        relation : Relation or str
-            The neighbouring relation of every spend.
+        adjacency : Adjacency or str
+            The adjacency of every spend.
         unit : Unit or str
-            ``"row"``, or ``"person"`` for fits with ``person=``, which protect a person with all of their rows.
+            ``"row"``, or ``"person"`` for fits with ``privacy_unit=``, which protect a person with all of their rows.
         composition : {"basic", "zcdp"}
             How spends add up. ``"basic"``: epsilons and deltas, in exact decimals. ``"zcdp"``: rho, against the
             largest rho that implies (epsilon, delta); better for many small or Gaussian releases. Both hold when later
@@ -403,7 +403,7 @@ class PrivacyLedger:
         terms = {
             "epsilon": repr(float(epsilon)),
             "delta": repr(float(delta)),
-            "relation": Relation.parse(relation).value,
+            "adjacency": Adjacency.parse(adjacency).value,
             "composition": one_of("composition", composition, _COMPOSITIONS),
             "data_set": _name(data_set),
             "unit": Unit.parse(unit).value,
@@ -451,7 +451,7 @@ class PrivacyLedger:
     def __repr__(self) -> str:
         return (
             f"<PrivacyLedger {str(self.path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"relation={self.relation.value!r}, unit={self.unit.value!r}, composition={self.composition!r}, "
+            f"adjacency={self.adjacency.value!r}, unit={self.unit.value!r}, composition={self.composition!r}, "
             f"data_set={self.data_set!r}>"
         )
 
@@ -463,7 +463,7 @@ class PrivacyLedger:
             "limit": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
             "spent": f"epsilon {self.spent[0]:.6g}, delta {self.spent[1]:.3g}",
             "left for one more": f"epsilon {left[0]:.6g}, delta {left[1]:.3g}",
-            "counts": f"{self.relation.value}, {self.unit.in_words}, {self.composition} composition",
+            "counts": f"{self.adjacency.value}, {self.unit.in_words}, {self.composition} composition",
         }
         spends = [[entry.entry, entry.what, str(entry.guarantee)] for entry in entries[-_SHOWN_ENTRIES:]]
         more = notebook_grid(["entry", "for", "guarantee"], spends) if spends else ""
@@ -494,10 +494,10 @@ class PrivacyLedger:
         )
 
     def _check(self, guarantee: Guarantee, entries: list[LedgerEntry]) -> None:
-        if guarantee.relation is not self.relation:
+        if guarantee.adjacency is not self.adjacency:
             raise LedgerError(
-                f"This ledger counts the relation '{self.relation}', and the release is for "
-                f"'{guarantee.relation}'; use a ledger of that relation."
+                f"This ledger counts the adjacency '{self.adjacency}', and the release is for "
+                f"'{guarantee.adjacency}'; use a ledger of that adjacency."
             )
         if guarantee.unit is not self.unit:
             raise LedgerError(

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from the outputs of the code as it runs: what a law cannot be, shown by drawing.
+"""Lower bounds on epsilon from the outputs of the code as it runs: what a mechanism cannot be, shown by drawing.
 
 An audit makes its own data: it has no way to rows, moments or the gate.
 """
@@ -7,20 +7,20 @@ from .lower_bound import Event, LowerBound, epsilon_lower_bound
 from .neighbours import Neighbours
 from .report import AuditReport, LedgerAudit, audit_ledger
 from .run import audit
-from .subjects import EstimatorSubject, LawSubject, PersonSubject, Subject, person_neighbours
+from .subjects import EstimatorSubject, MechanismSubject, UnitSubject, Subject, unit_neighbours
 
 __all__ = [
     "AuditReport",
     "EstimatorSubject",
     "Event",
-    "LawSubject",
+    "MechanismSubject",
     "LedgerAudit",
     "LowerBound",
     "Neighbours",
-    "PersonSubject",
+    "UnitSubject",
     "Subject",
     "audit",
     "audit_ledger",
     "epsilon_lower_bound",
-    "person_neighbours",
+    "unit_neighbours",
 ]

@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 
 from ..accounting.calibration import exact, float_above
 from ..accounting.sensitivity import diagonal_l1
-from ..mechanisms.additive import AdditiveLaw
-from ..mechanisms.base import CentralLaw, Values
+from ..mechanisms.additive import AdditiveMechanism
+from ..mechanisms.base import CentralMechanism, Values
 from ..numerics import FloatArray, IntArray
 
 Stacks = Mapping[str, NDArray[Any]]
 """The integers of many releases by name, one array a name, stacked along the first axis."""
 
 
-def shift(law: CentralLaw, grid: int, name: str) -> int:
+def shift(mechanism: CentralMechanism, grid: int, name: str) -> int:
     """Return s where one of the integers `name` is worth 2^s units: of the grid, or of the grid of directions.
 
-    A law that leaves coarser or finer integers than these says so by `shifts(grid)`, which maps names to s.
+    A mechanism that leaves coarser or finer integers than these says so by `shifts(grid)`, which maps names to s.
     """
-    return law.shifts(grid).get(name, 0)
+    return mechanism.shifts(grid).get(name, 0)
 
 
-def unit(law: CentralLaw, grid: int, name: str) -> float:
+def unit(mechanism: CentralMechanism, grid: int, name: str) -> float:
     """Return the value of one of the integers `name`, for rows of norm at most 1."""
-    return law.units(grid, 1 / grid)[name]
+    return mechanism.units(grid, 1 / grid)[name]
 
 
 def stacked(drawn: Sequence[Mapping[str, Any]]) -> Stacks:
@@ -35,9 +35,9 @@ def stacked(drawn: Sequence[Mapping[str, Any]]) -> Stacks:
     return {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
 
 
-def numbers(law: CentralLaw, grid: int, integers: Stacks) -> Values:
+def numbers(mechanism: CentralMechanism, grid: int, integers: Stacks) -> Values:
     """Return stacked integers as numbers, for rows of norm at most 1."""
-    return {name: stack * unit(law, grid, name) for name, stack in integers.items()}
+    return {name: stack * unit(mechanism, grid, name) for name, stack in integers.items()}
 
 
 # Products of longdoubles are slow; wider matrices are left out.
@@ -47,19 +47,19 @@ _NOTHING = 1e-22
 
 
 class Fingerprint:
-    """The eigenvectors of two data sets to the last bit, as the code of a law may have computed them.
+    """The eigenvectors of two data sets to the last bit, as the code of a mechanism may have computed them.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
     grams : pair of ndarray
         The integer second moments of D and D'.
     grid : int
     """
 
-    def __init__(self, law: CentralLaw, grams: tuple[IntArray, IntArray], grid: int) -> None:
-        self.unit = np.longdouble(unit(law, grid, "directions"))
-        self.bases = [_bases(gram.astype(np.float64), law.strength, grid) for gram in grams]
+    def __init__(self, mechanism: CentralMechanism, grams: tuple[IntArray, IntArray], grid: int) -> None:
+        self.unit = np.longdouble(unit(mechanism, grid, "directions"))
+        self.bases = [_bases(gram.astype(np.float64), mechanism.strength, grid) for gram in grams]
 
     def __call__(self, integers: Stacks) -> tuple[FloatArray, FloatArray]:
         """Return log-odds of D against D' from the norms of directions, and from all their products."""
@@ -231,11 +231,11 @@ Residues = tuple[IntArray, IntArray]
 
 
 class LastBits:
-    """The scores of releases of a law on two candidate data sets, high where the last bits fit D.
+    """The scores of releases of a mechanism on two candidate data sets, high where the last bits fit D.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
     grams : pair of ndarray
         The integer second moments of D and D'.
     grid : int
@@ -244,11 +244,11 @@ class LastBits:
     """
 
     def __init__(
-        self, law: CentralLaw, grams: tuple[IntArray, IntArray], grid: int, sizes: tuple[int, int] = (0, 0)
+        self, mechanism: CentralMechanism, grams: tuple[IntArray, IntArray], grid: int, sizes: tuple[int, int] = (0, 0)
     ) -> None:
-        self.law, self.grams, self.grid, self.sizes = law, grams, grid, sizes
-        wide = law.n_features > WIDEST or law.releases == "matrix"
-        self.fingerprint = None if wide else Fingerprint(law, grams, grid)
+        self.mechanism, self.grams, self.grid, self.sizes = mechanism, grams, grid, sizes
+        wide = mechanism.n_features > WIDEST or mechanism.releases == "matrix"
+        self.fingerprint = None if wide else Fingerprint(mechanism, grams, grid)
 
     def __call__(self, integers: Stacks) -> FloatArray:
         """Return one row of scores for every release, in the order of `STATISTICS`; 0 where nothing is said."""
@@ -273,8 +273,8 @@ class LastBits:
         return table
 
     def _of_matrices(self, matrices: IntArray) -> dict[str, NDArray[Any]]:
-        d = self.law.n_features
-        s = shift(self.law, self.grid, "matrix")
+        d = self.mechanism.n_features
+        s = shift(self.mechanism, self.grid, "matrix")
         rows, columns = np.triu_indices(d, 1)
         # In the unit that left: what is finer of the sums was rounded away with the noise.
         rest = [matrices - _rounded(gram, s) for gram in self.grams]
@@ -284,8 +284,8 @@ class LastBits:
         if d > 1:
             scores |= {PARITY_BESIDE: _parity(beside), ZEROS_BESIDE: _zeros(beside)}
         scores[FLOATS] = sum(_fits(is_float(one), is_float(two)) for one, two in (diagonal, beside))
-        if isinstance(self.law, AdditiveLaw):
-            reached = partial(is_scaled_float, scale=self.law.noise_scale() * self.grid / 2.0**s)
+        if isinstance(self.mechanism, AdditiveMechanism):
+            reached = partial(is_scaled_float, scale=self.mechanism.noise_scale() * self.grid / 2.0**s)
             scores[SCALED] = sum(_fits(reached(one), reached(two)) for one, two in (diagonal, beside))
         # Of a product of triangular matrices, one corner is the square of a single number.
         for name, corner in ((FIRST_SQUARE, slice(1)), (LAST_SQUARE, slice(-1, None))):
@@ -301,17 +301,17 @@ class LastBits:
         return released[:, None] - traces[0], released[:, None] - traces[1]
 
     def _of_quotients(self, whole: Stacks) -> dict[str, NDArray[Any]]:
-        s = shift(self.law, self.grid, "quotients")
+        s = shift(self.mechanism, self.grid, "quotients")
         quotients = whole["quotients"]
-        directions = whole["directions"].astype(np.longdouble) * unit(self.law, self.grid, "directions")
+        directions = whole["directions"].astype(np.longdouble) * unit(self.mechanism, self.grid, "directions")
         forms = [_forms(directions, gram)[:, : quotients.shape[1]] / 2.0**s for gram in self.grams]
         quotients = quotients[:, : forms[0].shape[1]]
         rest = quotients - np.rint(forms[0]).astype(np.int64), quotients - np.rint(forms[1]).astype(np.int64)
         scores = {PARITY: _parity(rest), ZEROS: _zeros(rest), FLOATS: _fits(is_float(rest[0]), is_float(rest[1]))}
-        share = getattr(self.law, "eigenvalue_share", None)
+        share = getattr(self.mechanism, "eigenvalue_share", None)
         if share is not None:
-            epsilon = self.law.matrix_epsilon * exact(share)
-            scale = float_above(diagonal_l1(self.law.relation) / epsilon) * self.grid / 2.0**s
+            epsilon = self.mechanism.matrix_epsilon * exact(share)
+            scale = float_above(diagonal_l1(self.mechanism.adjacency) / epsilon) * self.grid / 2.0**s
             first, second = (is_float_laplace(quotients, form.astype(np.float64), scale) for form in forms)
             scores[LAPLACE] = _fits(first, second)
         return scores

@@ -1,6 +1,6 @@
 """A lower bound on epsilon from two samples of one number: the statistics of an audit, and nothing else.
 
-If a law is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are the
+If a mechanism is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are the
 distributions of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is at
 least log((p - delta)/q). The event is chosen on one half of the draws; the other half, which knows nothing of the
 choice, gives p and q. docs/how_to/audit.md has the proof.
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..mechanisms.base import CentralLaw, Values
+from ..mechanisms.base import CentralMechanism, Values
 from ..numerics import FloatArray
 
 # Thresholds tried in the half that chooses: every quantile of a fine grid, finer towards both ends.
@@ -136,7 +136,7 @@ def ranked_event(
     samples = _scores(first), _scores(second)
     level = error_level(delta, confidence, n_tests)
     ordered = np.sort(samples[0]), np.sort(samples[1])
-    # Quantiles of both samples, dense at the ends where the largest ratios of a pure law lie.
+    # Quantiles of both samples, dense at the ends where the largest ratios of a pure mechanism lie.
     ends = np.geomspace(1e-4, 0.5, _CANDIDATES // 4)
     levels = np.concatenate([[0.0], ends, 1 - ends, [1.0]])
     thresholds = np.unique(np.concatenate([part[np.rint(levels * (part.size - 1)).astype(int)] for part in ordered]))
@@ -207,9 +207,9 @@ Data = tuple[FloatArray, int]
 """The second moment C of a data set, for rows of norm at most 1, and its number of rows."""
 
 
-def log_likelihood_ratio(law: CentralLaw, values: Values, first: Data, second: Data) -> FloatArray | None:
-    """Return log p(values | first) - log p(values | second), up to a constant; None where the law does not know it."""
-    densities = [law.log_likelihood(values, *data) for data in (first, second)]
+def log_likelihood_ratio(mechanism: CentralMechanism, values: Values, first: Data, second: Data) -> FloatArray | None:
+    """Return log p(values | first) - log p(values | second), up to a constant; None where the mechanism does not know it."""
+    densities = [mechanism.log_likelihood(values, *data) for data in (first, second)]
     if densities[0] is None or densities[1] is None:
         return None
     return ratio(densities[0], densities[1])

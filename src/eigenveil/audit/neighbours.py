@@ -1,4 +1,4 @@
-"""Neighbouring data sets on which laws leak most, and random ones to search further."""
+"""Neighbouring data sets on which mechanisms leak most, and random ones to search further."""
 
 import math
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from ..guarantee import Relation
+from ..guarantee import Adjacency
 from ..numerics import FloatArray, IntArray
 
 # In units of one over the strength of a sampler: how far the other eigenvalues lie below the two that are tied.
 _FAR = 16.0
-# Where the Bingham sampler changes from one algorithm to another: a law that differs between them shows there.
+# Where the Bingham sampler changes from one algorithm to another: a mechanism that differs between them shows there.
 _SWITCH = 4.0
 # Rows beside the one that differs in its last bit.
 _OTHERS = 12
@@ -45,12 +45,14 @@ class Neighbours:
     second: FloatArray
     bits: int | None = None
     extra: bool = False
-    persons: tuple[IntArray, IntArray] | None = None
+    privacy_units: tuple[IntArray, IntArray] | None = None
 
     def __post_init__(self) -> None:
         for side in ("first", "second"):
             object.__setattr__(self, side, np.atleast_2d(np.asarray(getattr(self, side), dtype=np.float64)))
-        if self.persons is not None and any(len(self.persons[side]) != len(self.rows(side)) for side in (0, 1)):
+        if self.privacy_units is not None and any(
+            len(self.privacy_units[side]) != len(self.rows(side)) for side in (0, 1)
+        ):
             raise InvalidParameterError("The persons of neighbours must be given for every row.")
 
     def rows(self, side: int) -> FloatArray:
@@ -59,7 +61,7 @@ class Neighbours:
 
     def owners(self, side: int) -> IntArray:
         """Return whose the rows of D (side 0) or D' (side 1) are; those of nobody else where it was not said."""
-        return np.arange(len(self.rows(side))) if self.persons is None else self.persons[side]
+        return np.arange(len(self.rows(side))) if self.privacy_units is None else self.privacy_units[side]
 
     def integer_rows(self, side: int, bits: int) -> FloatArray:
         """Return the rows as integers of norm at most 2^bits, in float64: made up here, so nothing private is read.
@@ -99,8 +101,8 @@ def added_row_neighbours(d: int, n_rows: int) -> list[Neighbours]:
     return found
 
 
-def tied_neighbours(d: int, strength: float, relation: Relation) -> list[Neighbours]:
-    """Return data whose two largest eigenvalues are nearly tied, for the laws that sample directions.
+def tied_neighbours(d: int, strength: float, adjacency: Adjacency) -> list[Neighbours]:
+    """Return data whose two largest eigenvalues are nearly tied, for the mechanisms that sample directions.
 
     C = diag(T + g, T, 0, ...) against diag(T + g + 1, T - 1, 0, ...), where a row e2 is replaced by e1; under
     add/remove a row e1 is added.
@@ -112,25 +114,25 @@ def tied_neighbours(d: int, strength: float, relation: Relation) -> list[Neighbo
         name = f"top eigenvalues {total + gap} and {total}"
         first = np.vstack([np.tile(x, (total + gap, 1)), np.tile(y, (total, 1))])
         second = np.vstack([first, x])
-        if relation is Relation.REPLACE:
+        if adjacency is Adjacency.REPLACE_ONE:
             second = np.delete(second, total + gap, axis=0)
         found.append(Neighbours(name, first, second))
     if d > 1:
-        found.append(_around_the_switch(d, strength, relation))
+        found.append(_around_the_switch(d, strength, adjacency))
     return found
 
 
-def _around_the_switch(d: int, strength: float, relation: Relation) -> Neighbours:
+def _around_the_switch(d: int, strength: float, adjacency: Adjacency) -> Neighbours:
     """One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm."""
     t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
     whole = max(0, math.floor(t))
     base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
     last = np.eye(d)[:1]
-    first = np.vstack([base, 0 * last]) if relation is Relation.REPLACE else base
+    first = np.vstack([base, 0 * last]) if adjacency is Adjacency.REPLACE_ONE else base
     return Neighbours("around the switch of the sampler", first, np.vstack([base, last]))
 
 
-def last_bit_neighbours(d: int, relation: Relation, bits: int, shift: int, n_rows: int) -> Neighbours:
+def last_bit_neighbours(d: int, adjacency: Adjacency, bits: int, shift: int, n_rows: int) -> Neighbours:
     """Return data whose every sum of products changes by an odd number of the units 2^shift of what leaves.
 
     A dense row has all its entries changed by the least that does it, or is added; on shift 0 that is one unit of the
@@ -140,14 +142,14 @@ def last_bit_neighbours(d: int, relation: Relation, bits: int, shift: int, n_row
     others = np.trunc(np.random.default_rng(d).standard_normal((_OTHERS, d)) * (2.0**bits / (8 * math.sqrt(d))))
     others = np.vstack([others, np.zeros((max(0, n_rows - _OTHERS), d))])
     others *= np.square(others).sum(axis=1, keepdims=True) <= 4.0**bits
-    if relation is Relation.REPLACE:
+    if adjacency is Adjacency.REPLACE_ONE:
         low, high = _odd_step(limit, unit)
         first, second = (np.vstack([others, np.full((1, d), entry)]) for entry in (low, high))
     else:
         # Of the square roots of odd numbers of units, one of middle size, so that the row itself is hard to see.
         entry = min(limit, max(math.isqrt(2**bits), round(math.sqrt(unit))) | 1)
         first, second = others, np.vstack([others, np.full((1, d), entry)])
-    how = "changed" if relation is Relation.REPLACE else "added"
+    how = "changed" if adjacency is Adjacency.REPLACE_ONE else "added"
     name = f"a row {how} that shows in the last bit of what leaves, on {bits} bits"
     return Neighbours(name, first / 2.0**bits, second / 2.0**bits, bits, extra=True)
 
@@ -168,19 +170,19 @@ def _odd_step(limit: int, unit: int) -> tuple[int, int]:
     return a, a + step
 
 
-def random_neighbours(d: int, relation: Relation, size: int, generator: np.random.Generator) -> list[Neighbours]:
+def random_neighbours(d: int, adjacency: Adjacency, size: int, generator: np.random.Generator) -> list[Neighbours]:
     """Return neighbours with rows of random directions and lengths, over data sets of random sizes."""
-    return [_random(d, relation, f"random neighbours {i + 1}", generator) for i in range(size)]
+    return [_random(d, adjacency, f"random neighbours {i + 1}", generator) for i in range(size)]
 
 
-def _random(d: int, relation: Relation, name: str, generator: np.random.Generator) -> Neighbours:
-    n_others = int(generator.integers(0, 20)) + (relation is Relation.ADD_REMOVE)
+def _random(d: int, adjacency: Adjacency, name: str, generator: np.random.Generator) -> Neighbours:
+    n_others = int(generator.integers(0, 20)) + (adjacency is Adjacency.ADD_OR_REMOVE_ONE)
     rows = generator.standard_normal((n_others + 2, d)) * generator.exponential(size=d)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     # The two rows that differ are of full length or zero: shorter ones only differ less.
     rows[:2] *= generator.integers(0, 4, (2, 1)) > 0
     others, x, y = rows[2:], rows[:1], rows[1:2]
-    first = np.vstack([others, y]) if relation is Relation.REPLACE else others
+    first = np.vstack([others, y]) if adjacency is Adjacency.REPLACE_ONE else others
     return Neighbours(name, first, np.vstack([others, x]))
 
 

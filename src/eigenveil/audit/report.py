@@ -148,7 +148,7 @@ def audit_ledger(ledger: PrivacyLedger, releases: "Iterable[Release]") -> Ledger
 
 def _covers(recorded: Guarantee, promised: Guarantee) -> bool:
     """Return whether a record is at least as large as the cost in every number that composition uses."""
-    if recorded.relation is not promised.relation or recorded.unit is not promised.unit:
+    if recorded.adjacency is not promised.adjacency or recorded.unit is not promised.unit:
         return False
     rhos = concentrated_rho(recorded), concentrated_rho(promised)
     rho_covered = rhos[0] is None or (rhos[1] is not None and rhos[0] >= rhos[1])

@@ -162,10 +162,10 @@ def audit(
 
     Parameters
     ----------
-    subject : CentralLaw, str, LocalProtocol, estimator or Subject
+    subject : CentralMechanism, str, LocalProtocol, estimator or Subject
         What to audit; a name ("gaussian", "local:double_cap") takes its arguments from `parameters`.
     parameters : mapping, optional
-        Keyword arguments of a law given by name.
+        Keyword arguments of a mechanism given by name.
     delta : float, optional
         The delta at which epsilon is bounded. By default 0 for a pure claim, and otherwise the claimed one or 0.01,
         whichever is larger: events of probability 1e-6 cannot be counted. The report compares with the epsilon that is
@@ -194,8 +194,8 @@ def audit(
 
     Examples
     --------
-    >>> from eigenveil.mechanisms import LAWS
-    >>> honest = LAWS["laplace"](epsilon=1.0, n_features=2)
+    >>> from eigenveil.mechanisms import MECHANISMS
+    >>> honest = MECHANISMS["laplace"](epsilon=1.0, n_features=2)
     >>> audit(honest, draws=400, confidence=1 - 1e-9, seed=0).verdict
     'consistent'
     """
@@ -255,7 +255,7 @@ def audit(
         n_searched=len(tried),
         impossible=bound.p_low if certain else 0.0,
         statistic=statistic or "score",
-        unit=Unit.ROW if tried[number].persons is None else Unit.PERSON,
+        unit=Unit.ROW if tried[number].privacy_units is None else Unit.PERSON,
     )
 
 
@@ -276,7 +276,7 @@ def _fingerprint(tried: Sequence[Neighbours]) -> str:
     digest = sha256()
     for one in tried:
         digest.update(repr(one.bits).encode() + one.first.tobytes() + one.second.tobytes())
-        digest.update(b"".join(owners.tobytes() for owners in one.persons or ()))
+        digest.update(b"".join(owners.tobytes() for owners in one.privacy_units or ()))
     return digest.hexdigest()
 
 

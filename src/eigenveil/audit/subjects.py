@@ -10,13 +10,13 @@ import numpy as np
 
 from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
 from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
-from ..guarantee import Guarantee, Relation
-from ..local.protocol import LocalProtocol, law_of
+from ..guarantee import Guarantee, Adjacency
+from ..local.protocol import LocalProtocol, mechanism_of
 from ..local.wire import ID_BYTES
-from ..mechanisms.additive import AdditiveLaw
-from ..mechanisms.base import IN_UNITS_OF_C, CentralLaw, Law
-from ..mechanisms.local import LOCAL_LAWS
-from ..mechanisms.table import LAWS
+from ..mechanisms.additive import AdditiveMechanism
+from ..mechanisms.base import IN_UNITS_OF_C, CentralMechanism, Mechanism
+from ..mechanisms.local import LOCAL_MECHANISMS
+from ..mechanisms.table import MECHANISMS
 from ..numerics import FloatArray, IntArray
 from .last_bits import STATISTICS, LastBits, numbers, shift, stacked
 from .lower_bound import features, log_likelihood_ratio
@@ -31,20 +31,20 @@ from .neighbours import (
 )
 
 
-def law_claims(law: Law, delta: float) -> dict[str, float]:
-    """Return what a law states by its privacy curve, and what the paper behind it does where that differs.
+def mechanism_claims(mechanism: Mechanism, delta: float) -> dict[str, float]:
+    """Return what a mechanism states by its privacy curve, and what the paper behind it does where that differs.
 
     Examples
     --------
-    >>> from eigenveil.mechanisms import LAWS
-    >>> law_claims(LAWS["laplace"](epsilon=1.0, n_features=2, calibration="paper"), 0.0)
+    >>> from eigenveil.mechanisms import MECHANISMS
+    >>> mechanism_claims(MECHANISMS["laplace"](epsilon=1.0, n_features=2, calibration="paper"), 0.0)
     {'guarantee': 0.55901..., 'published': 1.0}
     """
-    return {"guarantee": law.epsilon_at(delta), **_published(law.guarantee(), delta)}
+    return {"guarantee": mechanism.epsilon_at(delta), **_published(mechanism.guarantee(), delta)}
 
 
 def guarantee_claims(guarantee: Guarantee, delta: float) -> dict[str, float]:
-    """Return what a guarantee states by itself, where no law is at hand to ask for its curve."""
+    """Return what a guarantee states by itself, where no mechanism is at hand to ask for its curve."""
     return {"guarantee": guaranteed_epsilon(guarantee, delta), **_published(guarantee, delta)}
 
 
@@ -64,16 +64,16 @@ class LocalSubject:
 
     def __init__(self, protocol: LocalProtocol) -> None:
         self.protocol = protocol
-        self.name = f"local:{protocol.law}"
+        self.name = f"local:{protocol.mechanism}"
 
     def parameters(self) -> dict[str, Any]:
         """Return the fields of the protocol."""
-        kind = type(law_of(self.protocol))
+        kind = type(mechanism_of(self.protocol))
         return {**asdict(self.protocol), "class": f"{kind.__module__}.{kind.__qualname__}"}
 
     def claims(self, delta: float) -> Mapping[str, float]:
         """Return what a report's guarantee states at this delta, and what the paper does."""
-        return law_claims(law_of(self.protocol), delta)
+        return mechanism_claims(mechanism_of(self.protocol), delta)
 
     def neighbours(self) -> Sequence[Neighbours]:
         """Return tables of a single row, of norm 1 or 0."""
@@ -81,14 +81,14 @@ class LocalSubject:
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Make n reports of the row and return their log-likelihood ratios, or their features where not known."""
-        law = law_of(self.protocol)
-        rows = [data.integer_rows(which, law.row_bits)[:1] for which in (0, 1)]
+        mechanism = mechanism_of(self.protocol)
+        rows = [data.integer_rows(which, mechanism.row_bits)[:1] for which in (0, 1)]
         ids = np.frombuffer(generator.bytes(ID_BYTES * n), dtype=np.uint8).reshape(n, ID_BYTES)
-        payloads = law.perturb(np.repeat(rows[side], n, axis=0), ids, generator)
-        first, second = (law.log_likelihood(payloads, ids, row[0]) for row in rows)
+        payloads = mechanism.perturb(np.repeat(rows[side], n, axis=0), ids, generator)
+        first, second = (mechanism.log_likelihood(payloads, ids, row[0]) for row in rows)
         if first is not None and second is not None:
             return first - second
-        folded = [law.fold(payloads[i : i + 1], ids[i : i + 1]) for i in range(n)]
+        folded = [mechanism.fold(payloads[i : i + 1], ids[i : i + 1]) for i in range(n)]
         sums, ones = (np.array(part, dtype=np.float64) for part in zip(*folded, strict=True))
         return features({"sums": sums, "ones": ones})
 
@@ -103,7 +103,7 @@ _LAST_BITS = 51.5
 # Entries of the matrices that are held at a time.
 _AT_ONCE = 2**22
 LOCAL = "local:"
-"""Stands before the name of a local law."""
+"""Stands before the name of a local mechanism."""
 
 
 @runtime_checkable
@@ -129,12 +129,12 @@ class Subject(Protocol):
         """
 
 
-class LawSubject:
-    """A central law: its own sampling code, on integer second moments that the audit makes up.
+class MechanismSubject:
+    """A central mechanism: its own sampling code, on integer second moments that the audit makes up.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
         Of the table or of one's own: only the object is asked.
     n_random : int
         Random neighbours to search beside the known ones.
@@ -144,7 +144,7 @@ class LawSubject:
         Try statistics of the last bits of what leaves too, on pairs that differ there alone.
     bits : int
         The grid of the made-up rows. Pairs that differ in their last bits lie on finer ones, up to 24 bits where the
-        law allows.
+        mechanism allows.
 
     Attributes
     ----------
@@ -154,15 +154,15 @@ class LawSubject:
 
     def __init__(
         self,
-        law: CentralLaw,
+        mechanism: CentralMechanism,
         *,
         n_random: int = 2,
         learned: bool = False,
         last_bits: bool = True,
         bits: int = _BITS,
     ) -> None:
-        self.law = law
-        self.name = law.name
+        self.mechanism = mechanism
+        self.name = mechanism.name
         self.n_random = n_random
         self.learned = learned
         self.last_bits = last_bits
@@ -170,46 +170,46 @@ class LawSubject:
         self.statistics = STATISTICS if last_bits else ()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the law, and what is tried on it."""
-        kind = f"{type(self.law).__module__}.{type(self.law).__qualname__}"
+        """Return the parameters of the mechanism, and what is tried on it."""
+        kind = f"{type(self.mechanism).__module__}.{type(self.mechanism).__qualname__}"
         tried = {"n_random": self.n_random, "learned": self.learned, "last_bits": self.last_bits, "bits": self.bits}
-        return {**self.law.parameters(), "class": kind, **tried}
+        return {**self.mechanism.parameters(), "class": kind, **tried}
 
     def claims(self, delta: float) -> Mapping[str, float]:
-        """Return what the law states at this delta, and what the paper does."""
-        return law_claims(self.law, delta)
+        """Return what the mechanism states at this delta, and what the paper does."""
+        return mechanism_claims(self.mechanism, delta)
 
     def neighbours(self) -> Sequence[Neighbours]:
-        """Return the worst neighbours known for what the law declares of itself, and a few random ones."""
-        d, relation, strength = self.law.n_features, self.law.relation, self.law.strength
-        n_rows = max(2, round(_BASE_ROWS / self.law.epsilon))
-        known = tied_neighbours(d, strength, relation) if strength is not None and d > 1 else []
-        known += one_row_neighbours(d) if relation is Relation.REPLACE else added_row_neighbours(d, n_rows)
+        """Return the worst neighbours known for what the mechanism declares of itself, and a few random ones."""
+        d, adjacency, strength = self.mechanism.n_features, self.mechanism.adjacency, self.mechanism.strength
+        n_rows = max(2, round(_BASE_ROWS / self.mechanism.epsilon))
+        known = tied_neighbours(d, strength, adjacency) if strength is not None and d > 1 else []
+        known += one_row_neighbours(d) if adjacency is Adjacency.REPLACE_ONE else added_row_neighbours(d, n_rows)
         # The random ones are public and the same in every run, so that an audit can be resumed.
-        known += random_neighbours(d, relation, self.n_random, np.random.default_rng(d))
+        known += random_neighbours(d, adjacency, self.n_random, np.random.default_rng(d))
         for bits in self._fine_bits():
-            known.append(last_bit_neighbours(d, relation, bits, self._coarser(bits), n_rows))
+            known.append(last_bit_neighbours(d, adjacency, bits, self._coarser(bits), n_rows))
         return known
 
     def _coarser(self, bits: int) -> int:
         """Return by how many bits the numbers that leave are coarser than the grid."""
-        return max(0, *(shift(self.law, 4**bits, name) for name in IN_UNITS_OF_C))
+        return max(0, *(shift(self.mechanism, 4**bits, name) for name in IN_UNITS_OF_C))
 
     def _fine_bits(self) -> list[int]:
         """Return the grids to look at last bits on."""
         if not self.last_bits:
             return []
         fine = [next((bits for bits in _FINE_BITS if bits > self.bits and self._takes(bits)), self.bits)]
-        if isinstance(self.law, AdditiveLaw):
+        if isinstance(self.mechanism, AdditiveMechanism):
             # Where noise of its standard deviation comes to the end of float64, ties to even are most frequent.
-            ties = max(_BITS, round((_LAST_BITS - math.log2(self.law.off_diagonal_sd)) / 2))
+            ties = max(_BITS, round((_LAST_BITS - math.log2(self.mechanism.off_diagonal_sd)) / 2))
             if ties < fine[0] and not self._coarser(ties) and self._takes(ties):
                 fine.append(ties)
         return fine
 
     def _takes(self, bits: int) -> bool:
         try:
-            self.law.check_grid(4**bits)
+            self.mechanism.check_grid(4**bits)
         except CapacityError:
             return False
         return True
@@ -226,19 +226,19 @@ class LawSubject:
         Columns for `statistics` follow.
         """
         grams, sizes, grid = self.collected(data)
-        self.law.check_grid(grid)
-        look = LastBits(self.law, grams, grid, sizes) if self.last_bits else None
+        self.mechanism.check_grid(grid)
+        look = LastBits(self.mechanism, grams, grid, sizes) if self.last_bits else None
         tables = []
         # Wide matrices are drawn and looked at a few at a time.
-        at_once = max(1, _AT_ONCE // self.law.n_features**2)
+        at_once = max(1, _AT_ONCE // self.mechanism.n_features**2)
         for start in range(0, n, at_once):
             drawn = range(start, min(n, start + at_once))
-            integers = stacked([self.law.draw(grams[side], grid, sizes[side], generator) for _ in drawn])
-            values = numbers(self.law, grid, integers)
+            integers = stacked([self.mechanism.draw(grams[side], grid, sizes[side], generator) for _ in drawn])
+            values = numbers(self.mechanism, grid, integers)
             scores = None
             if not self.learned:
                 first, second = ((gram / grid, size) for gram, size in zip(grams, sizes, strict=True))
-                scores = log_likelihood_ratio(self.law, values, first, second)
+                scores = log_likelihood_ratio(self.mechanism, values, first, second)
             if scores is None:
                 scores = features(values)
             if look is not None:
@@ -248,7 +248,7 @@ class LawSubject:
 
 
 def _gram(rows: FloatArray) -> Any:
-    """Return the int64 Gram matrix of integer rows, which a law under audit may read and not change."""
+    """Return the int64 Gram matrix of integer rows, which a mechanism under audit may read and not change."""
     integers = rows.astype(np.int64)
     gram = integers.T @ integers
     gram.flags.writeable = False
@@ -265,7 +265,7 @@ class EstimatorSubject:
         a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
     neighbours : sequence of Neighbours, optional
         Tables in the units of the estimator's own bounds; by default small tables around norm 1, with a row turned, a
-        row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``person=``.
+        row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``privacy_unit=``.
     """
 
     def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
@@ -289,7 +289,7 @@ class EstimatorSubject:
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Fit n times, and return everything that a user of the fitted estimator sees as numbers."""
-        whose = {} if data.persons is None else {"person": data.owners(side)}
+        whose = {} if data.privacy_units is None else {"privacy_unit": data.owners(side)}
         seen = stacked([self._seen(data.rows(side), whose, generator) for _ in range(n)])
         return features({name: stack.astype(np.float64) for name, stack in seen.items()})
 
@@ -312,8 +312,8 @@ class EstimatorSubject:
 
 def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subject:
     """Return the subject that an argument of `audit` stands for."""
-    if isinstance(what, CentralLaw):
-        return LawSubject(what)
+    if isinstance(what, CentralMechanism):
+        return MechanismSubject(what)
     if isinstance(what, LocalProtocol):
         return LocalSubject(what)
     if isinstance(what, str):
@@ -323,20 +323,20 @@ def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subje
     if all(hasattr(what, method) for method in ("fit", "get_params", "plan")):
         return EstimatorSubject(what)
     raise InvalidParameterError(
-        "audit needs a law, its name with parameters, a local protocol, an estimator or a Subject."
+        "audit needs a mechanism, its name with parameters, a local protocol, an estimator or a Subject."
     )
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all laws that `audit` knows, the local ones with "local:" before them."""
-    return (*LAWS, *(f"{LOCAL}{name}" for name in LOCAL_LAWS))
+    """Return the names of all mechanisms that `audit` knows, the local ones with "local:" before them."""
+    return (*MECHANISMS, *(f"{LOCAL}{name}" for name in LOCAL_MECHANISMS))
 
 
 def _named(name: str, parameters: dict[str, Any]) -> Subject:
     one_of("name", name, names())
-    if name in LAWS:
-        return LawSubject(LAWS[name](**parameters))
-    return LocalSubject(LocalProtocol(law=name.removeprefix(LOCAL), **parameters))
+    if name in MECHANISMS:
+        return MechanismSubject(MECHANISMS[name](**parameters))
+    return LocalSubject(LocalProtocol(mechanism=name.removeprefix(LOCAL), **parameters))
 
 
 Collect = Callable[[FloatArray, IntArray], tuple[IntArray, int, int]]
@@ -346,7 +346,7 @@ ROWS_OF_ONE = 50
 """Rows of the person who is replaced."""
 
 
-def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_others: int = 3) -> list[Neighbours]:
+def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_others: int = 3) -> list[Neighbours]:
     """Return tables in which one person with many rows is replaced by another, or is added.
 
     Their rows are of norm 1, or so long that whoever shortens them one by one leaves each at the bound: the sum of
@@ -356,7 +356,7 @@ def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_o
     ----------
     d : int
         Number of features.
-    relation : Relation
+    adjacency : Adjacency
     n_rows : int
         Rows of the person who is replaced.
     n_others : int
@@ -364,7 +364,7 @@ def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_o
 
     Examples
     --------
-    >>> pair = person_neighbours(2, Relation.REPLACE)[0]
+    >>> pair = unit_neighbours(2, Adjacency.REPLACE_ONE)[0]
     >>> pair.name, [np.unique(one).size for one in pair.persons]
     ('a person of 50 rows turned', [4, 4])
     """
@@ -378,9 +378,9 @@ def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_o
             return np.repeat(np.arange(n_others + 1), [1] * n_others + [len(own)])
 
         tables = np.vstack([others, first]), np.vstack([others, second])
-        return Neighbours(name, *tables, persons=(owners(first), owners(second)))
+        return Neighbours(name, *tables, privacy_units=(owners(first), owners(second)))
 
-    if relation is Relation.REPLACE:
+    if adjacency is Adjacency.REPLACE_ONE:
         return [
             pair(f"a person of {n_rows} rows turned", many, many @ np.roll(np.eye(d), 1, axis=1)),
             pair(f"a person of {n_rows} long rows turned", long, long @ np.roll(np.eye(d), 1, axis=1)),
@@ -394,26 +394,30 @@ def person_neighbours(d: int, relation: Relation, n_rows: int = ROWS_OF_ONE, n_o
     ]
 
 
-class PersonSubject(LawSubject):
-    """A central law behind the code that makes one statistic of all rows of all persons.
+class UnitSubject(MechanismSubject):
+    """A central mechanism behind the code that makes one statistic of all rows of all persons.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
     collect : callable
         Takes rows and whose each of them is, as integers; returns the int64 Gram matrix, the largest trace that one
         person may add to it, and n. It is the code under audit: an audit has no way to rows and moments of its own.
     neighbours : sequence of Neighbours, optional
-        With `persons`; by default those of `person_neighbours`.
+        With `persons`; by default those of `unit_neighbours`.
     """
 
-    def __init__(self, law: CentralLaw, collect: Collect, neighbours: Sequence[Neighbours] | None = None) -> None:
-        super().__init__(law, last_bits=False)
+    def __init__(
+        self, mechanism: CentralMechanism, collect: Collect, neighbours: Sequence[Neighbours] | None = None
+    ) -> None:
+        super().__init__(mechanism, last_bits=False)
         self.collect = collect
-        self._neighbours = person_neighbours(law.n_features, law.relation) if neighbours is None else list(neighbours)
+        self._neighbours = (
+            unit_neighbours(mechanism.n_features, mechanism.adjacency) if neighbours is None else list(neighbours)
+        )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the law, and the code before it."""
+        """Return the parameters of the mechanism, and the code before it."""
         return {**super().parameters(), "collect": getattr(self.collect, "__qualname__", repr(self.collect))}
 
     def neighbours(self) -> Sequence[Neighbours]:

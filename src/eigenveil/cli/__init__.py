@@ -24,7 +24,7 @@ COMMANDS = {
     "ridge": "Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost.",
     "scores": "Release a private map of scores: how many rows lie in each cell of two released components.",
     "plan": (
-        "Forecast what a fit will report, by every law, from public numbers. No data are read, and nothing is spent."
+        "Forecast what a fit will report, by every mechanism, from public numbers. No data are read, and nothing is spent."
     ),
     "show": "Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing.",
     "compare": "Compare two releases of the same features: directions, matrices, and what both promise together.",
@@ -34,7 +34,7 @@ COMMANDS = {
     "sample": "Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges.",
     "report": "Write a report on a release: its answer with errors, then what a data-protection officer asks.",
     "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
-    "laws": "List the laws: what each releases, what it promises, where it comes from and when to use it.",
+    "mechanisms": "List the mechanisms: what each releases, what it promises, where it comes from and when to use it.",
     "ledger": "Keep a privacy budget in a file.",
     "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
     "federation": "One release of several custodians who share no rows.",

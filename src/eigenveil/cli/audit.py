@@ -1,4 +1,4 @@
-"""`eigenveil audit NAME`: a lower bound on the epsilon of a law, from its outputs."""
+"""`eigenveil audit NAME`: a lower bound on the epsilon of a mechanism, from its outputs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Relation, note_console, output_console
+from .options import Adjacency, note_console, output_console
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
@@ -23,13 +23,14 @@ def _subject_names(incomplete: str) -> list[str]:
 
 def audit(
     name: Annotated[
-        str, typer.Argument(help="A law, or local:LAW for a client's report.", autocompletion=_subject_names)
+        str,
+        typer.Argument(help="A mechanism, or local:MECHANISM for a client's report.", autocompletion=_subject_names),
     ],
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the law.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Delta of the law.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the mechanism.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Delta of the mechanism.")] = 0.0,
     features: Annotated[int, typer.Option(help="Width of a row; audits are strongest where it is small.")] = 2,
     components: Annotated[int | None, typer.Option(help="Number of directions to release.")] = None,
-    relation: Relation = "replace",
+    adjacency: Adjacency = "replace_one",
     calibration: Annotated[
         Literal["tight", "paper"] | None, typer.Option(help="Our constants, or the published ones.")
     ] = None,
@@ -41,13 +42,15 @@ def audit(
     last_bits: Annotated[
         bool, typer.Option(help="Look at parities, float64 spacings and other last bits of what leaves too.")
     ] = True,
-    bits: Annotated[int, typer.Option(help="Bits of the grid that the made-up rows of a central law lie on.")] = 16,
+    bits: Annotated[
+        int, typer.Option(help="Bits of the grid that the made-up rows of a central mechanism lie on.")
+    ] = 16,
     checkpoint: Annotated[Path | None, typer.Option(help="File that keeps finished draws; resumes from it.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted."""
-    parameters = _parameters(name, epsilon, delta, features, components, relation, calibration)
+    parameters = _parameters(name, epsilon, delta, features, components, adjacency, calibration)
     report = audited(
         _subject(name, parameters, last_bits=last_bits, bits=bits),
         delta=at_delta,
@@ -109,11 +112,15 @@ def show(report: "AuditReport", *, json: bool) -> None:
 
 def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:
     """Return what is audited; a report of the local model has no grid, and no bits beside those that it is made of."""
-    from ..audit import LawSubject
+    from ..audit import MechanismSubject
     from ..audit.subjects import subject_for
-    from ..mechanisms import LAWS
+    from ..mechanisms import MECHANISMS
 
-    return LawSubject(LAWS[name](**parameters), **options) if name in LAWS else subject_for(name, parameters)
+    return (
+        MechanismSubject(MECHANISMS[name](**parameters), **options)
+        if name in MECHANISMS
+        else subject_for(name, parameters)
+    )
 
 
 def _parameters(
@@ -122,21 +129,21 @@ def _parameters(
     delta: float,
     features: int,
     components: int | None,
-    relation: str,
+    adjacency: str,
     calibration: str | None,
 ) -> Mapping[str, Any]:
-    """Return the arguments that a law of this kind takes; those not given are left to its defaults."""
+    """Return the arguments that a mechanism of this kind takes; those not given are left to its defaults."""
     from ..audit.subjects import names
     from ..errors import InvalidParameterError, one_of
-    from ..mechanisms import LAWS
+    from ..mechanisms import MECHANISMS
 
     one_of("name", name, names())
     shared = {"epsilon": epsilon, "delta": delta, "n_features": features}
-    if name in LAWS:
+    if name in MECHANISMS:
         # An audit is what constants that are not private may be repeated for.
-        unsound = {"allow_unsound": True} if calibration in LAWS[name].unsound_calibrations else {}
-        return {**shared, "n_components": components, "relation": relation, "calibration": calibration, **unsound}
-    given = {"components": components, "calibration": calibration, "relation": relation != "replace"}
+        unsound = {"allow_unsound": True} if calibration in MECHANISMS[name].unsound_calibrations else {}
+        return {**shared, "n_components": components, "adjacency": adjacency, "calibration": calibration, **unsound}
+    given = {"components": components, "calibration": calibration, "adjacency": adjacency != "replace_one"}
     extra = [option for option, value in given.items() if value]
     if extra:
         raise InvalidParameterError(f"{name} takes no --{extra[0]}; leave it out.")

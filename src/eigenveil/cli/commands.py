@@ -12,7 +12,7 @@ from .federation import federation_app
 from .fitting import covariance, pca, ridge, sparse_pca
 from .ledger import ledger_app
 from .local import local_app
-from .mechanisms import laws
+from .mechanisms import mechanisms
 from .options import Debug, LargestFile
 from .plan import plan
 from .report import report
@@ -29,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 fits, reads = (pca, sparse_pca, covariance, ridge, scores), (show, compare, export, sample, report)
-for command in (demo, schema, *fits, plan, *reads, audit, laws):
+for command in (demo, schema, *fits, plan, *reads, audit, mechanisms):
     app.command()(command)
 GROUPS = {"ledger": ledger_app, "local": local_app, "federation": federation_app}
 for name, group in GROUPS.items():

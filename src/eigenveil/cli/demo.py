@@ -68,7 +68,7 @@ def demo(
                 "report": str(page),
                 "data": str(table),
                 "guarantee": guarantee_fields(pca.guarantee_),
-                "law": pca.law_,
+                "mechanism": pca.mechanism_,
                 "captured_variance": {"private": plain(truth["held"]), "not_private": plain(truth["best"])},
                 "running_ratio": plain(pca.release_.running_ratio),
                 "running_ratio_interval": plain(pca.release_.running_ratio_interval),
@@ -133,8 +133,8 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(f"{pca.n_samples_} tumours, {len(names)} measurements of each: a table that ships with scikit-learn")
     console.print(f"Released: {pca.n_components_} principal components of the correlation matrix")
     console.print(f"Guarantee: {pca.guarantee_}")
-    for caveat in pca.guarantee_.caveats:
-        console.print(f"Caveat: {caveat}")
+    for assumption in pca.guarantee_.assumptions:
+        console.print(f"Assumption: {assumption}")
     told, ends, lost = release.running_ratio, release.running_ratio_interval, pca.may_be_noise_
     grid = Table(title="Share of the variance that the components hold")
     for heading in ("components", "told by the release", "in truth", "scikit-learn's PCA"):

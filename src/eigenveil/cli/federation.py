@@ -15,7 +15,7 @@ from .options import (
     Encoding,
     Force,
     Quiet,
-    Relation,
+    Adjacency,
     Weight,
     check_output,
     engine_names,
@@ -38,10 +38,10 @@ federation_app = typer.Typer(
 )
 
 
-def _law_names(incomplete: str) -> list[str]:
-    from ..mechanisms.federated import FEDERATED_LAWS
+def _mechanism_names(incomplete: str) -> list[str]:
+    from ..mechanisms.federated import FEDERATED_MECHANISMS
 
-    return [name for name in ("auto", *FEDERATED_LAWS) if name.startswith(incomplete)]
+    return [name for name in ("auto", *FEDERATED_MECHANISMS) if name.startswith(incomplete)]
 
 
 RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Round file, closed (.json).")]
@@ -54,9 +54,9 @@ def invite(
     schema: Annotated[Path | None, typer.Option(help="Schema of the table, the same at every site (.yaml).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget that the release costs every site.")] = None,
     delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0,
-    relation: Relation = "replace",
-    law: Annotated[
-        str, typer.Option(help="Whose noise the sites share: a law, or auto.", autocompletion=_law_names)
+    adjacency: Adjacency = "replace_one",
+    mechanism: Annotated[
+        str, typer.Option(help="Whose noise the sites share: a mechanism, or auto.", autocompletion=_mechanism_names)
     ] = "auto",
     components: Annotated[
         Any,
@@ -65,7 +65,7 @@ def invite(
     norm_bound: Annotated[float | None, typer.Option(help="Public bound on the norm of a row.")] = None,
     standardize: Annotated[bool, typer.Option("--standardize", help="Components of the correlations.")] = False,
     center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or the origin.")] = True,
-    weight: Annotated[Weight, typer.Option(help="With persons: what counts once, a person or a row.")] = "persons",
+    unit_weight: Annotated[Weight, typer.Option(help="With persons: what counts once, a person or a row.")] = "equal",
     colluding: Annotated[
         int, typer.Option(help="Against how many sites, together with whoever combines, the promise holds.")
     ] = 1,
@@ -101,12 +101,12 @@ def invite(
             components,
             epsilon=epsilon,
             delta=delta,
-            relation=relation,
-            law=law,
+            adjacency=adjacency,
+            mechanism=mechanism,
             norm_bound=norm_bound,
             standardize=standardize,
             center=center,
-            weight=weight,
+            unit_weight=unit_weight,
             schema=Schema.load(schema),
         )
         draft = drafted(model, site, n_colluding=colluding, quorum=quorum, purpose=purpose, deadline=deadline)
@@ -224,13 +224,17 @@ def combine(
     release.save(output)
     if as_json:
         print_json(
-            {"release": str(output), "guarantee": guarantee_fields(release.guarantee), "law": release.origin.law}
+            {
+                "release": str(output),
+                "guarantee": guarantee_fields(release.guarantee),
+                "mechanism": release.origin.mechanism,
+            }
         )
     elif not quiet:
         console = output_console()
         console.print(f"Guarantee: {release.guarantee}", soft_wrap=True)
-        for caveat in release.guarantee.caveats:
-            console.print(f"Caveat: {caveat}", soft_wrap=True)
+        for assumption in release.guarantee.assumptions:
+            console.print(f"Assumption: {assumption}", soft_wrap=True)
         console.print(f"Written to {output}; `eigenveil show {output}` shows it.", soft_wrap=True)
 
 
@@ -277,7 +281,7 @@ def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:
                 "fingerprint": draft.fingerprint,
                 "sites": list(draft.sites if draft.closed else draft.terms.invited),
                 "missing": list(draft.missing),
-                "law": draft.terms.law,
+                "mechanism": draft.terms.mechanism,
                 "guarantee": guarantee_fields(guarantee),
             }
         )
@@ -289,10 +293,10 @@ def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:
     if draft.missing and draft.closed:
         table.add_row("left out", ", ".join(draft.missing))
     table.add_row("features", str(draft.terms.schema.n_features))
-    table.add_row("law", draft.terms.law)
+    table.add_row("mechanism", draft.terms.mechanism)
     table.add_row("guarantee", str(guarantee))
-    for caveat in guarantee.caveats:
-        table.add_row("", caveat)
+    for assumption in guarantee.assumptions:
+        table.add_row("", assumption)
     console.print(table)
     if draft.closed:
         console.print(f"Fingerprint: {draft.fingerprint}", soft_wrap=True)

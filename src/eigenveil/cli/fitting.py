@@ -34,7 +34,7 @@ Data = Annotated[
     typer.Argument(help="Files that are the parts of one table, such as CSV or Parquet; - is standard input."),
 ]
 Rows = Annotated[
-    Literal["auto", "clip", "unit", "pairs", "signs"],
+    Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
     typer.Option(
         help="auto goes by what is public; clip shortens rows to the bound; unit brings them to length 1; pairs takes "
         "directions between rows; signs those of the differences between rows, for the correlation matrix."
@@ -71,13 +71,13 @@ def pca(
             autocompletion=lambda: ["above-noise"],
         ),
     ],
-    rows: Rows = "auto",
+    statistic: Rows = "auto",
 ) -> None:
     """Release principal components of a table."""
     table = open_data(data, options)
     from ..estimators import PrivatePCA
 
-    model = PrivatePCA(components, rows=rows, **estimator_parameters(PrivatePCA, table, options))
+    model = PrivatePCA(components, statistic=statistic, **estimator_parameters(PrivatePCA, table, options))
     notes = fit_and_save(model, table, options)
     if notes is None:
         return
@@ -92,14 +92,14 @@ def sparse_pca(
     penalty: Annotated[
         float | None, typer.Option(help="Weight of the l1 norm; by default it follows from the noise.")
     ] = None,
-    rows: Rows = "auto",
+    statistic: Rows = "auto",
 ) -> None:
     """Release principal components that use few features."""
     table = open_data(data, options)
     from ..estimators import PrivateSparsePCA
 
     parameters = estimator_parameters(PrivateSparsePCA, table, options)
-    model = PrivateSparsePCA(components, penalty=penalty, rows=rows, **parameters)
+    model = PrivateSparsePCA(components, penalty=penalty, statistic=statistic, **parameters)
     notes = fit_and_save(model, table, options)
     if notes is not None:
         _show_components("sparse-pca", model, table, options, notes)
@@ -114,12 +114,12 @@ def _show_components(command: str, model: Any, table: Table, options: FitOptions
 
 
 @with_options(FitOptions)
-def covariance(data: Data, options: FitOptions, rows: Rows = "auto") -> None:
+def covariance(data: Data, options: FitOptions, statistic: Rows = "auto") -> None:
     """Release the covariance of a table, or with --no-center its second moment, for others to use freely."""
     table = open_data(data, options)
     from ..estimators import PrivateCovariance
 
-    model = PrivateCovariance(rows=rows, **estimator_parameters(PrivateCovariance, table, options))
+    model = PrivateCovariance(statistic=statistic, **estimator_parameters(PrivateCovariance, table, options))
     notes = fit_and_save(model, table, options)
     if notes is None:
         return
@@ -139,25 +139,25 @@ def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> d
         check_output(options.output, options.force, table.paths + ledger)
     # The schema and the persons are those of the table, which was opened with them.
     handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
-    handed_on -= {"schema", "person", "weight"}
+    handed_on -= {"schema", "privacy_unit", "unit_weight"}
     return {
         **{name: getattr(options, name) for name in handed_on},
         **_weight(table, options),
         "ledger": open_ledger(options.ledger),
-        "law_options": {"accept_inexact": True} if options.accept_inexact else None,
+        "mechanism_options": {"accept_inexact": True} if options.accept_inexact else None,
         **public_bounds(table, options),
     }
 
 
 def _weight(table: Table, options: FitOptions) -> dict[str, str]:
     """Return what counts once, where persons are the unit and it was said."""
-    if options.weight is None:
+    if options.unit_weight is None:
         return {}
-    if not table.source.by_person:
+    if not table.source.by_unit:
         raise InvalidParameterError(
-            "Without a column that tells persons apart every row is one person's; give --person, or leave out --weight."
+            "Without a column that tells persons apart every row is one person's; give --privacy-unit, or leave out --unit-weight."
         )
-    return {"weight": options.weight}
+    return {"unit_weight": options.unit_weight}
 
 
 def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | None:
@@ -199,7 +199,7 @@ def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> di
         "command": command,
         "release": str(options.output),
         "guarantee": guarantee_fields(model.guarantee_),
-        "law": model.law_,
+        "mechanism": model.mechanism_,
         **count_fields(model.guarantee_, model.n_samples_),
         "norm_bound": model.norm_bound_,
         "scale": model.scale_.tolist(),
@@ -213,9 +213,9 @@ def _print_promise(model: Any, options: FitOptions) -> None:
     console = output_console()
     print_legend(console, model.release_)
     console.print(f"Guarantee: {model.guarantee_}", soft_wrap=True)
-    console.print(f"Law: {model.law_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
-    for caveat in model.guarantee_.caveats:
-        console.print(f"Caveat: {caveat}", soft_wrap=True)
+    console.print(f"Mechanism: {model.mechanism_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
+    for assumption in model.guarantee_.assumptions:
+        console.print(f"Assumption: {assumption}", soft_wrap=True)
     console.print(f"Written to {options.output}; `eigenveil show {options.output}` shows it again.", soft_wrap=True)
 
 
@@ -256,7 +256,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
         "command": "ridge",
         "release": data[0],
         "guarantee": guarantee_fields(release.guarantee),
-        "law": release.origin.law,
+        "mechanism": release.origin.mechanism,
         **count_fields(release.guarantee, release.n_rows),
         "warnings": told_notes(caught, options.quiet),
     }

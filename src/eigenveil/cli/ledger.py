@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from ..errors import InvalidParameterError
-from .options import AsJson, Quiet, Relation, output_console, print_json
+from .options import AsJson, Quiet, Adjacency, output_console, print_json
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
 ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)
@@ -23,7 +23,7 @@ def create(
     epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
     data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
     delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
-    relation: Relation = "replace",
+    adjacency: Adjacency = "replace_one",
     unit: Annotated[
         Units, typer.Option(help="Whose data the budget is for: one row, or one person with all of their rows.")
     ] = "row",
@@ -39,7 +39,7 @@ def create(
     if file.exists():
         raise InvalidParameterError(f"{file} is already there; name another file.")
     made = PrivacyLedger.create(
-        file, epsilon=epsilon, delta=delta, relation=relation, unit=unit, composition=composition, data_set=data_set
+        file, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, composition=composition, data_set=data_set
     )
     _show(ledger_fields(made), as_json, quiet)
 
@@ -89,7 +89,7 @@ def check(
     from ..guarantee import Guarantee
 
     ledger = _open(file)
-    planned = Guarantee(epsilon, delta, ledger.relation, unit=ledger.unit)
+    planned = Guarantee(epsilon, delta, ledger.adjacency, unit=ledger.unit)
     ledger.check(planned)
     fields = ledger_fields(ledger, planned)
     if as_json:
@@ -115,7 +115,7 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
         table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
         table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
         table.add_row("one more release may have", budget(fields["remaining"]))
-        table.add_row("relation", fields["relation"])
+        table.add_row("adjacency", fields["adjacency"])
         table.add_row("unit", Unit(fields["unit"]).in_words)
         table.add_row("composition", fields["composition"])
         table.add_row("seal", fields["seal"])

@@ -31,10 +31,10 @@ _ROWS_AT_ONCE = 1000
 STANDARD = Path("-")
 
 
-def _law_names(incomplete: str) -> list[str]:
-    from ..mechanisms.local import LOCAL_LAWS
+def _mechanism_names(incomplete: str) -> list[str]:
+    from ..mechanisms.local import LOCAL_MECHANISMS
 
-    return [name for name in ("auto", *LOCAL_LAWS) if name.startswith(incomplete)]
+    return [name for name in ("auto", *LOCAL_MECHANISMS) if name.startswith(incomplete)]
 
 
 @local_app.command()
@@ -42,17 +42,18 @@ def params(
     features: Annotated[int, typer.Option(help="Width of a row.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (JSON).")],
-    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian laws.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian distributions.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
-    law: Annotated[
-        str, typer.Option(help="A law of docs/explanation/local.md, or auto.", autocompletion=_law_names)
+    mechanism: Annotated[
+        str, typer.Option(help="A mechanism of docs/explanation/local.md, or auto.", autocompletion=_mechanism_names)
     ] = "double_cap",
     row_norms: Annotated[
         Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")
     ] = "any",
     rank: Annotated[int | None, typer.Option(help="Dimension of one_bit's public subspace.")] = None,
     accept_inexact: Annotated[
-        bool, typer.Option("--accept-inexact", help="Let auto choose a law that is proved for real arithmetic only.")
+        bool,
+        typer.Option("--accept-inexact", help="Let auto choose a mechanism that is proved for real arithmetic only."),
     ] = False,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
     force: Force = False,
@@ -60,20 +61,22 @@ def params(
     quiet: Quiet = False,
 ) -> None:
     """Write the public protocol of a collection, and show what it costs and what it gives."""
-    from ..local.protocol import LocalProtocol, law_of
+    from ..local.protocol import LocalProtocol, mechanism_of
 
     protocol = LocalProtocol(
         features,
         epsilon,
         delta,
         norm_bound,
-        law=law,
+        mechanism=mechanism,
         row_norms=row_norms,
         purpose=purpose,
         rank=rank,
         accept_inexact=accept_inexact,
     )
-    entry_sd, pull = (size * norm_bound**2 for size in (law_of(protocol).off_diagonal_sd, law_of(protocol).pull))
+    entry_sd, pull = (
+        size * norm_bound**2 for size in (mechanism_of(protocol).off_diagonal_sd, mechanism_of(protocol).pull)
+    )
     check_output(output, force)
     with whole_file(output) as file:
         file.write(protocol.to_json().encode())
@@ -82,7 +85,7 @@ def params(
             {
                 "protocol": str(output),
                 "fingerprint": protocol.fingerprint,
-                "law": protocol.law,
+                "mechanism": protocol.mechanism,
                 "rank": protocol.rank,
                 "guarantee": guarantee_fields(protocol.guarantee()),
                 "report_bytes": protocol.report_bytes,
@@ -94,14 +97,16 @@ def params(
         return
     console = output_console()
     table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
-    table.add_row("law", protocol.law + (f", rank {protocol.rank}" if law_of(protocol).largest_rank > 1 else ""))
+    table.add_row(
+        "mechanism", protocol.mechanism + (f", rank {protocol.rank}" if mechanism_of(protocol).largest_rank > 1 else "")
+    )
     table.add_row("guarantee of a report", str(protocol.guarantee()))
     table.add_row("bytes of a report", str(protocol.report_bytes))
     table.add_row("sd of an entry, n reports", f"{entry_sd:.4g} / √n")
     table.add_row("pull of one bad report, at most", f"{pull:.4g} / n")
     console.print(table)
-    for caveat in protocol.guarantee().caveats:
-        console.print(caveat)
+    for assumption in protocol.guarantee().assumptions:
+        console.print(assumption)
 
 
 @local_app.command()

@@ -1,4 +1,4 @@
-"""`eigenveil laws`: the table of laws, read from the facts that they declare."""
+"""`eigenveil mechanisms`: the table of mechanisms, read from the facts that they declare."""
 
 import textwrap
 from typing import Any
@@ -9,11 +9,11 @@ _HEADINGS = ("use_when", "releases", "privacy", "numerics", "source")
 _WIDTH, _INDENT = 70, 13
 
 
-def laws(as_json: AsJson = False) -> None:
-    """List the laws: what each releases, what it promises, where it comes from and when to use it."""
-    from ..mechanisms import LAWS
+def mechanisms(as_json: AsJson = False) -> None:
+    """List the mechanisms: what each releases, what it promises, where it comes from and when to use it."""
+    from ..mechanisms import MECHANISMS
 
-    cards = [_card(law) for law in LAWS.values()]
+    cards = [_card(mechanism) for mechanism in MECHANISMS.values()]
     if as_json:
         print_json(cards)
         return
@@ -29,13 +29,13 @@ def laws(as_json: AsJson = False) -> None:
     console.print("`auto` chooses by public numbers: docs/explanation/choosing.md.")
 
 
-def _card(law: Any) -> dict[str, Any]:
+def _card(mechanism: Any) -> dict[str, Any]:
     return {
-        "name": law.name,
-        "releases": law.releases,
-        "privacy": law.privacy(),
-        "numerics": law.numerics_in_words(),
-        "source": law.source,
-        "use_when": law.use_when,
-        "calibrations": list(law.calibrations),
+        "name": mechanism.name,
+        "releases": mechanism.releases,
+        "privacy": mechanism.privacy(),
+        "numerics": mechanism.numerics_in_words(),
+        "source": mechanism.source,
+        "use_when": mechanism.use_when,
+        "calibrations": list(mechanism.calibrations),
     }

@@ -32,8 +32,8 @@ REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else on stdout.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
-RelationName = Literal["replace", "add_remove"]
-Relation = Annotated[RelationName, typer.Option(help="Neighbouring data.")]
+AdjacencyName = Literal["replace_one", "add_or_remove_one"]
+Adjacency = Annotated[AdjacencyName, typer.Option(help="Neighbouring data.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only; no progress, no result.")]
 
 _INTERRUPTED_SENTENCE = (
@@ -356,18 +356,18 @@ def _of(ends: Any, i: int) -> Any:
 
 
 _Options = TypeVar("_Options")
-Weight = Literal["persons", "rows"]
+Weight = Literal["equal", "by_rows"]
 
 Delimiter = Annotated[str | None, typer.Option(help="Character between the fields of a file of text; `tab` is one.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of the numbers in a file of text, such as a comma.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of a file of text, such as latin-1; UTF-8 by default.")]
 
 
-def law_names(incomplete: str) -> list[str]:
-    """Complete the name of a law for the shell."""
-    from ..mechanisms import LAWS
+def mechanism_names(incomplete: str) -> list[str]:
+    """Complete the name of a mechanism for the shell."""
+    from ..mechanisms import MECHANISMS
 
-    return [name for name in ("auto", *LAWS) if name.startswith(incomplete)]
+    return [name for name in ("auto", *MECHANISMS) if name.startswith(incomplete)]
 
 
 def engine_names(incomplete: str) -> list[str]:
@@ -383,14 +383,15 @@ class FitOptions:
 
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend.")]
     delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0
-    relation: Relation = "replace"
-    law: Annotated[str, typer.Option(help="auto, or a name that `eigenveil laws` lists.", autocompletion=law_names)] = (
-        "auto"
-    )
+    adjacency: Adjacency = "replace_one"
+    mechanism: Annotated[
+        str, typer.Option(help="auto, or a name that `eigenveil mechanisms` lists.", autocompletion=mechanism_names)
+    ] = "auto"
     accept_inexact: Annotated[
         bool,
         typer.Option(
-            "--accept-inexact", help="Release by a law whose bits may tell more than its guarantee says: for research."
+            "--accept-inexact",
+            help="Release by a mechanism whose bits may tell more than its guarantee says: for research.",
         ),
     ] = False
     norm_bound: Annotated[
@@ -425,7 +426,7 @@ class FitOptions:
     missing: Annotated[
         float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
     ] = None
-    person: Annotated[
+    privacy_unit: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
@@ -433,7 +434,7 @@ class FitOptions:
             "with all of their rows, and the column is no feature.",
         ),
     ] = None
-    weight: Annotated[
+    unit_weight: Annotated[
         Weight | None,
         typer.Option(
             help="With persons: every person's average counts once (persons, the default), or rows are pooled, so that "

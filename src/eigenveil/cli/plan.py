@@ -8,7 +8,7 @@ import typer
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
-from .options import AsJson, Force, Quiet, Relation, check_output, output_console, print_json, whole_file
+from .options import AsJson, Force, Quiet, Adjacency, check_output, output_console, print_json, whole_file
 
 if TYPE_CHECKING:
     from ..theory import Plan
@@ -40,7 +40,7 @@ def plan(
         typer.Option(help="What will be public about the rows: nothing, a norm bound, or ranges of the features."),
     ] = "nothing",
     rule: Annotated[
-        Literal["auto", "clip", "unit", "pairs", "signs"],
+        Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
         typer.Option(help="What `pca` calls --rows: how rows are used."),
     ] = "auto",
     standardize: Annotated[bool, typer.Option("--standardize", help="Components of correlations.")] = False,
@@ -49,7 +49,7 @@ def plan(
     ),
     stages: Annotated[str, typer.Option(help="As for `pca`: 1, 2 or auto.")] = "auto",
     delta: Annotated[float, typer.Option(help="Delta of one fit; 0 is pure differential privacy.")] = 0.0,
-    relation: Relation = "replace",
+    adjacency: Adjacency = "replace_one",
     spectrum: Annotated[
         str,
         typer.Option(
@@ -66,7 +66,7 @@ def plan(
     target_loss: Annotated[
         float | None, typer.Option(help="Also find the rows, or the epsilon, at which this loss is met.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Fits of each law to made-up rows.")] = 10,
+    repeats: Annotated[int, typer.Option(help="Fits of each mechanism to made-up rows.")] = 10,
     plot: Annotated[
         Path | None,
         typer.Option(help="Write a plot against the rows and against epsilon (.png, .svg or .pdf)."),
@@ -75,7 +75,7 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast what a fit will report, by every law, from public numbers. No data are read, and nothing is spent."""
+    """Forecast what a fit will report, by every mechanism, from public numbers. No data are read, and nothing is spent."""
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
     if plot is not None:
@@ -95,11 +95,11 @@ def plan(
         components,
         epsilon=epsilon,
         delta=delta,
-        rows=rule,
+        statistic=rule,
         standardize=standardize,
         center=center,
         schema=declared,
-        relation=relation,
+        adjacency=adjacency,
         stages=stages,
         **known[public],
     )
@@ -119,8 +119,8 @@ def plan(
         print_json({**answer.to_dict(), **_against(answer)})
     elif not quiet:
         _show(answer)
-        if declared is not None and declared.person is not None:
-            output_console().print(_about_persons(declared.person), soft_wrap=True)
+        if declared is not None and declared.privacy_unit is not None:
+            output_console().print(_about_units(declared.privacy_unit), soft_wrap=True)
         if plot is not None:
             output_console().print(f"Plot written to {plot}.", soft_wrap=True)
 
@@ -132,7 +132,7 @@ def _show(answer: "Plan") -> None:
     for part in parts(answer):
         console.print(part, soft_wrap=isinstance(part, str))
     console.print(
-        f"\nThe same by {answer.taken.law} at other epsilons, and with other numbers of rows:", soft_wrap=True
+        f"\nThe same by {answer.taken.mechanism} at other epsilons, and with other numbers of rows:", soft_wrap=True
     )
     console.print(against_table("epsilon", answer.against_epsilon()))
     console.print("")
@@ -166,9 +166,9 @@ def _declared(features: int | None, schema: Path | None) -> Any:
     return declared
 
 
-def _about_persons(person: str) -> str:
+def _about_units(privacy_unit: str) -> str:
     return (
-        f"Persons are told apart by {person}: rows are persons here, each with one row, which is the worst case; more "
+        f"Persons are told apart by {privacy_unit}: rows are persons here, each with one row, which is the worst case; more "
         "rows of a person make their average steadier."
     )
 

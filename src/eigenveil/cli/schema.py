@@ -94,8 +94,8 @@ def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
         console.print(f"About: {about[0]}; {about[1]}.", soft_wrap=True)
         by, on = declared.declared_by or "nobody yet", declared.declared_on or "no date"
         console.print(f"{declared.n_features} features; declared by {by}, {on}.", soft_wrap=True)
-        if declared.person is not None:
+        if declared.privacy_unit is not None:
             console.print(
-                f"Persons are told apart by {declared.person}: fits protect one person with all of their rows.",
+                f"Persons are told apart by {declared.privacy_unit}: fits protect one person with all of their rows.",
                 soft_wrap=True,
             )

@@ -15,7 +15,7 @@ from .options import (
     Encoding,
     Force,
     Quiet,
-    RelationName,
+    AdjacencyName,
     check_output,
     note_console,
     opened_release,
@@ -52,13 +52,13 @@ def scores(
     groups: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="One map for each category of a declared column.")
     ] = None,
-    relation: Annotated[
-        RelationName | None, typer.Option(help="Neighbouring data; that of the release by default.")
+    adjacency: Annotated[
+        AdjacencyName | None, typer.Option(help="Neighbouring data; that of the release by default.")
     ] = None,
-    law: Annotated[
+    mechanism: Annotated[
         str, typer.Option(metavar="auto | laplace | gaussian", help="The noise; by default the smaller.")
     ] = "auto",
-    person: Annotated[
+    privacy_unit: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Column that tells persons apart: each counts once, by the average row."),
     ] = None,
@@ -89,23 +89,23 @@ def scores(
             check_output(plot, force, [*inputs, output], "--plot")
             _check_drawable(plot)
     text = text_format(delimiter, decimal, encoding)
-    source = opened_rows(read_from(paths, quiet), loaded, person=person, **text)
+    source = opened_rows(read_from(paths, quiet), loaded, privacy_unit=privacy_unit, **text)
     given: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "axes": axes if isinstance(axes, tuple) else two_components(axes),
         "bins": bins,
         "groups": groups,
-        "relation": relation,
-        "law": law,
+        "adjacency": adjacency,
+        "mechanism": mechanism,
     }
-    plan = plan_scores(loaded, by_person=bool(getattr(source, "by_person", False)), **given)
+    plan = plan_scores(loaded, by_unit=bool(getattr(source, "by_unit", False)), **given)
     if book is not None:
         book.check(plan.guarantee)
     planned = {
         "guarantee": guarantee_fields(plan.guarantee),
-        "law": plan.law.kind,
-        "noise_sd": plan.law.noise_sd,
+        "mechanism": plan.mechanism.kind,
+        "noise_sd": plan.mechanism.noise_sd,
         "bins": list(plan.grid.bins),
         "groups": [name for name in plan.grid.names if name],
         "ledger": None if book is None else ledger_fields(book, plan.guarantee),
@@ -150,7 +150,7 @@ def _check_drawable(plot: Path) -> None:
 def _show_plan(planned: dict[str, Any], dry_run: bool, output: Path) -> None:
     table = Grid(title="Would spend" if dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", planned["guarantee"]["text"])
-    table.add_row("noise", f"{planned['law']}, standard deviation {planned['noise_sd']:.3g} on every count")
+    table.add_row("noise", f"{planned['mechanism']}, standard deviation {planned['noise_sd']:.3g} on every count")
     table.add_row("cells", " x ".join(map(str, planned["bins"])))
     if planned["groups"]:
         table.add_row("groups", ", ".join(planned["groups"]))

@@ -97,7 +97,7 @@ def _facts(path: Path, release: "Release") -> dict[str, Any]:
     return {
         "release": str(path),
         "guarantee": guarantee_fields(release.guarantee),
-        "law": origin.law,
+        "mechanism": origin.mechanism,
         "model": origin.model,
         **count_fields(release.guarantee, release.n_rows),
         "n_features": release.n_features,
@@ -112,14 +112,14 @@ def _told(release: "Release") -> dict[str, str]:
     origin = release.origin
     told = {
         "guarantee": str(release.guarantee),
-        "law": origin.law,
+        "mechanism": origin.mechanism,
         release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
         "features": str(release.n_features),
         "made by": origin.estimator,
         "made on": origin.created,
         "ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),
         "schema": None if origin.schema is None else f"declared by {origin.schema.declared_by or 'nobody yet'}",
-        "caveat": " ".join(release.guarantee.caveats),
+        "assumption": " ".join(release.guarantee.assumptions),
     }
     return {name: value for name, value in told.items() if value}
 

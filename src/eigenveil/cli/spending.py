@@ -39,11 +39,11 @@ class ChargedLedger(PrivacyLedger):
 
 
 # Those of `row_rule`, which loads NumPy.
-_COMPARED = ("pairs", "signs")
+_COMPARED = ("spatial_sign", "kendall")
 _INSTEAD = {
     "unit": "rows are brought to length 1 in place of that, which is free",
     **dict.fromkeys(_COMPARED, "rows are compared with one another in place of that, which is free"),
-    "clip": "there are no ranges, and the norm bound alone is chosen",
+    "clipped": "there are no ranges, and the norm bound alone is chosen",
 }
 
 
@@ -64,10 +64,10 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
-        "relation": guarantee.relation.value,
+        "adjacency": guarantee.adjacency.value,
         "unit": guarantee.unit.value,
         "numerics": guarantee.numerics.value,
-        "caveats": list(guarantee.caveats),
+        "assumptions": list(guarantee.assumptions),
         "text": str(guarantee),
     }
 
@@ -87,7 +87,7 @@ def confirm_spend(
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
         if not guarantee.is_private:
-            raise InvalidParameterError(f"The law {name} is not private; it is for comparisons in Python only.")
+            raise InvalidParameterError(f"The mechanism {name} is not private; it is for comparisons in Python only.")
         if ledger is not None:
             ledger.check(guarantee)
     accounts = None if ledger is None else ledger_fields(ledger, plan.guarantee)
@@ -100,7 +100,7 @@ def confirm_spend(
     few, instead = _few(plan)
     return {
         "guarantee": guarantee_fields(plan.guarantee),
-        "laws": list(guarantees),
+        "mechanisms": list(guarantees),
         "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
         "unit_rows_below": few if instead == "unit" else None,
         "compared_rows_below": few if instead in _COMPARED else None,
@@ -129,7 +129,7 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
         "data_set": ledger.data_set,
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
-        "relation": ledger.relation.value,
+        "adjacency": ledger.adjacency.value,
         "unit": ledger.unit.value,
         "composition": ledger.composition,
         "entries": len(ledger.entries()),
@@ -165,7 +165,7 @@ def _few(plan: "SpendPlan") -> tuple[int | None, str | None]:
     if plan.few is None:
         return None, None
     below, other = plan.few
-    return below, other.preparation_for(plan.n_features).rows
+    return below, other.preparation_for(plan.n_features).statistic
 
 
 def _show(
@@ -176,10 +176,10 @@ def _show(
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))
-    names = {law.name: rows for rows, law in reversed(plan.laws)}  # the first place of each
+    names = {mechanism.name: rows for rows, mechanism in reversed(plan.mechanisms)}  # the first place of each
     counted = plan.unit.counted
     told = (f"{name} from {names[name]:,} {counted} on" if names[name] else name for name in reversed(names))
-    table.add_row("law", ", ".join(told))
+    table.add_row("mechanism", ", ".join(told))
     for name, part in plan.choices.items():
         table.add_row("of which", f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately")
     few, instead = _few(plan)
@@ -188,8 +188,8 @@ def _show(
     for rows, parts in plan.stages:
         if parts.in_words():
             table.add_row("in stages", parts.in_words() + (f", from {rows:,} {counted} on" if rows else ""))
-    for caveat in plan.guarantee.caveats:
-        table.add_row("caveat", caveat)
+    for assumption in plan.guarantee.assumptions:
+        table.add_row("assumption", assumption)
     large = delta_of_a_unit(plan.guarantee, about_rows or 0)
     if large is not None:
         table.add_row("warning", large)

@@ -44,7 +44,7 @@ def open_declared(
     files: Any = read_from(paths, quiet) if engine is None else None
     if engine is not None:
         meant = Declared(**declared)
-        files = open_with_engine(paths, engine, meant.named, meant.person_column)
+        files = open_with_engine(paths, engine, meant.named, meant.unit_column)
     return Table(paths, open_table(files, **declared, **written))
 
 
@@ -84,7 +84,7 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
     """Return the schema of the table, which no other option may contradict."""
     from ..tables.schema import Schema
 
-    for name in ("columns", "categories", "missing", "bounds", "person"):
+    for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
         if getattr(options, name) is not None:
             raise InvalidParameterError(f"The schema says it all; leave out --{name.replace('_', '-')}.")
     assert options.schema is not None
@@ -101,10 +101,12 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
     if columns is not None:
         columns = columns if target is None or target in columns else [*columns, target]
         declared["columns"] = [_position(column, path) for column in columns] if numbered else columns
-    if options.person is not None:
-        if options.person in (target, *(columns or ())):
-            raise InvalidParameterError(f"The column {options.person!r} tells persons apart, so it is no feature.")
-        declared["person"] = _position(options.person, path) if numbered else options.person
+    if options.privacy_unit is not None:
+        if options.privacy_unit in (target, *(columns or ())):
+            raise InvalidParameterError(
+                f"The column {options.privacy_unit!r} tells persons apart, so it is no feature."
+            )
+        declared["privacy_unit"] = _position(options.privacy_unit, path) if numbered else options.privacy_unit
     categories = {}
     for given in options.categories or []:
         column, labels = _named("--categories", given)

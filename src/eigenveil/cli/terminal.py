@@ -181,7 +181,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
         from ..tables.engines import EngineSource
 
         # Of persons it is their number that is counted: that of their rows is private.
-        counted = "persons" if getattr(source, "by_person", False) else "rows"
+        counted = "persons" if getattr(source, "by_unit", False) else "rows"
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -200,7 +200,7 @@ _PHRASES = {
     "encode it,": "encode it with --categories,",
     "columns=": "--columns",
     " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
-    " (of an estimator in law_options)": "",
+    " (of an estimator in mechanism_options)": "",
     "by memory= of open_table": "in Python, by memory= of open_table",
     "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
     "open it with PrivacyLedger(path), or name another": "name another file",
@@ -225,9 +225,9 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
     Examples
     --------
-    >>> options = {"norm_bound": "--norm-bound", "relation": "--relation", "accept_inexact": "--accept-inexact"}
-    >>> in_options("norm_bound must be above 0; or give relation='replace'.", options)
-    '--norm-bound must be above 0; or give --relation replace.'
+    >>> options = {"norm_bound": "--norm-bound", "relation": "--adjacency", "accept_inexact": "--accept-inexact"}
+    >>> in_options("norm_bound must be above 0; or give adjacency='replace_one'.", options)
+    '--norm-bound must be above 0; or give --adjacency replace_one.'
     >>> in_options("It needs accept_inexact=True, and a seeded_generator.", options)
     'It needs --accept-inexact, and a seeded_generator.'
     """

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from .. import gate
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError
-from ..guarantee import Relation
-from ..mechanisms import CentralLaw
+from ..guarantee import Adjacency
+from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import Budget
-from ..moments.comparisons import MixedRing
+from ..moments.comparisons import MixedDifferences
 from ..moments.row_rule import RowRule
 from ..moments.second_moments import SecondMoments
 from ..releases.origin import Request
@@ -24,7 +24,7 @@ from ..releases.record import Release
 from ..sampling.randomness import generator_from
 from ..tables.open import Source
 from ..tables.schema import Schema
-from .fit import StagedFit, collected_moments, with_ring_closed
+from .fit import StagedFit, collected_moments, with_last_differences
 from .inputs import available_where, opened
 from .pipelines import check_delta, check_surroundings
 from .plan import (
@@ -121,9 +121,9 @@ def _entry_of_release(estimator: Any) -> int | None:
 class CollectsInParts:
     """Base of `MomentsEstimator`: `partial_fit`, and what it holds until it is spent."""
 
-    _ring: MixedRing
+    _differences_buffer: MixedDifferences
     _collected: SecondMoments
-    relation: str
+    adjacency: str
     stages: int | str
 
     @available_where(rows_pass_once)
@@ -135,7 +135,7 @@ class CollectsInParts:
         or `bounds`, or with rows that are compared.
         """
         del y
-        Relation.parse(self.relation)
+        Adjacency.parse(self.adjacency)
         check_read_once(stages_asked(self.stages))
         source = opened(self, X)
         collected: SecondMoments | None = getattr(self, "_collected", None)
@@ -147,14 +147,16 @@ class CollectsInParts:
         # Collected apart and added at the end: a call that fails midway has added nothing, so calling it again
         # cannot count a row twice, which would double what one person changes.
         preparation = prepared_once(self, Features.of(source))
-        ring = MixedRing(preparation.bound) if collected is None else self._ring.branch()
-        added = collected_moments(source, preparation, ring)
+        differences_buffer = (
+            MixedDifferences(preparation.bound) if collected is None else self._differences_buffer.branch()
+        )
+        added = collected_moments(source, preparation, differences_buffer)
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
         whole, schema = added if collected is None else collected + added, Features.of(source).schema
-        self.__dict__.update(_collected=whole, _ring=ring, _collected_schema=schema)
+        self.__dict__.update(_collected=whole, _differences_buffer=differences_buffer, _collected_schema=schema)
         return self
 
     def _forget_collected(self) -> None:
@@ -175,7 +177,7 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself."""
 
     _needs: ClassVar[str] = "matrix"
-    """What the release must hold: "directions" will do, a "matrix", or a matrix plus "noise" of a known law."""
+    """What the release must hold: "directions" will do, a "matrix", or a matrix plus "noise" of a known distribution."""
     _lengths: ClassVar[bool] = True
     """Whether the lengths of rows matter, or directions will do."""
     _maps: ClassVar[bool] = True
@@ -186,40 +188,40 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        rows: str = "auto",
+        statistic: str = "auto",
         standardize: bool = False,
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         schema: Schema | None = None,
-        person: str | int | None = None,
-        weight: str = "persons",
-        law: str = "auto",
-        law_options: Mapping[str, Any] | None = None,
-        relation: str = "replace",
+        privacy_unit: str | int | None = None,
+        unit_weight: str = "equal",
+        mechanism: str = "auto",
+        mechanism_options: Mapping[str, Any] | None = None,
+        adjacency: str = "replace_one",
         stages: int | str = "auto",
         ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.rows = rows
+        self.statistic = statistic
         self.standardize = standardize
         self.center = center
         self.norm_bound = norm_bound
         self.bounds = bounds
         self.schema = schema
-        self.person = person
-        self.weight = weight
-        self.law = law
-        self.law_options = law_options
-        self.relation = relation
+        self.privacy_unit = privacy_unit
+        self.unit_weight = unit_weight
+        self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
+        self.adjacency = adjacency
         self.stages = stages
         self.ledger = ledger
         self.random_state = random_state
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> SpendPlan:
-        """Return what a fit will spend, on what, by which law, from public numbers alone; nothing is spent.
+        """Return what a fit will spend, on what, by which mechanism, from public numbers alone; nothing is spent.
 
         Everything that can be refused without rows is refused here.
 
@@ -228,15 +230,15 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         n_features : int or Source
             Width of a row; or an opened table (`eigenveil.tables.open.open_table`), of whose rows none is read.
         n_rows : int, optional
-            Number of rows, where it is known and public; without it the plan tells how the law depends on it.
+            Number of rows, where it is known and public; without it the plan tells how the mechanism depends on it.
         """
         features = Features.of(n_features, self)
         d, once = features.n_features, features.reads_once
         preparation = prepared(self, features)
         self._request(d, None)
         plan = planned(self, d, preparation, preparation.bound.rule, n_rows, reads_once=once)
-        directions = not (self._lengths or self.center or preparation.person_weight == "rows")
-        if "norm_bound" in plan.choices and plan.relation is Relation.REPLACE and directions:
+        directions = not (self._lengths or self.center or preparation.unit_weight == "by_rows")
+        if "norm_bound" in plan.choices and plan.adjacency is Adjacency.REPLACE_ONE and directions:
             unit = preparation.of_unit_rows()
             plan = plan.unless_few(planned(self, d, unit, unit.bound.rule, n_rows, reads_once=once))
         many = prepared_for_many(self, features)
@@ -252,7 +254,7 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         *,
         plan: SpendPlan | None = None,
         schema: Schema | None = None,
-        person: Any = None,
+        privacy_unit: Any = None,
         sample_weight: Any = None,
     ) -> Self:
         """Fit from rows and spend the budget; a second call spends it again.
@@ -267,14 +269,14 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
             What `plan` gave for these features, where it was asked before; by default it is made now.
         schema : Schema, optional
             What is publicly known of the columns, where the estimator was not told.
-        person : str, int, list or array, optional
+        privacy_unit : str, int, list or array, optional
             What tells persons apart, where the estimator was not told: a column, or the identifiers, one a row.
         sample_weight : array of shape (n_samples,), optional
             **Public** weights of the rows, such as those of a survey's design: they are not protected, and a row may
             have as much influence as the largest of them.
         """
         del y
-        return self._fit_source(X, plan, schema=schema, person=person, sample_weight=sample_weight)
+        return self._fit_source(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)
 
     @one_fit_at_a_time
     def fit_moments(self, moments: SecondMoments | None = None) -> Self:
@@ -283,17 +285,17 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         if moments is None:
             if "_collected" not in self.__dict__:
                 raise InvalidDataError("There are no moments yet; give some, or call partial_fit first.")
-            moments = with_ring_closed(self._collected, self._ring)
+            moments = with_last_differences(self._collected, self._differences_buffer)
         request = self._request(moments.n_features, moments.feature_names or ())
         # How the rows were made is a fact about the moments, which no parameter can change any more.
         plan = planned(self, moments.n_features, None, moments.bound.rule, moments.n_samples)
         generator = generator_from(self.random_state)
-        law = plan.law(moments.n_samples)
-        gate.check(law, moments)
-        self._check_size(law, moments.bound.rule, moments.n_samples)
+        mechanism = plan.mechanism(moments.n_samples)
+        gate.check(mechanism, moments)
+        self._check_size(mechanism, moments.bound.rule, moments.n_samples)
         payment = self._pay(plan, moments.n_samples, generator)
         schema = self.__dict__.get("_collected_schema") if collected else None
-        # Directions that a law draws are those of the rows as they were scaled; about the mean there is a matrix.
+        # Directions that a mechanism draws are those of the rows as they were scaled; about the mean there is a matrix.
         own_units = moments.bound.needs_matrix and has_own_units(self, schema or self.schema)
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
@@ -306,12 +308,14 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
                 "Correlations need rows with a constant appended, or signs of differences; collect the moments so."
             )
 
-    def _check_law(self, law: CentralLaw) -> None:
-        """Refuse a law that releases too little for this estimator; asked before every spend."""
-        if self._needs == "noise" and not law.adds_noise:
-            raise InvalidParameterError(f"{type(self).__name__} needs a law that adds noise; choose another law.")
-        if self._needs == "matrix" and law.releases == "subspace":
-            raise InvalidParameterError(f"{law.name} releases no matrix; choose another law.")
+    def _check_mechanism(self, mechanism: CentralMechanism) -> None:
+        """Refuse a mechanism that releases too little for this estimator; asked before every spend."""
+        if self._needs == "noise" and not mechanism.adds_noise:
+            raise InvalidParameterError(
+                f"{type(self).__name__} needs a mechanism that adds noise; choose another mechanism."
+            )
+        if self._needs == "matrix" and mechanism.releases == "subspace":
+            raise InvalidParameterError(f"{mechanism.name} releases no matrix; choose another mechanism.")
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         """Return what is asked for, or refuse it; asked before every spend. A plan knows no names yet: None."""
@@ -323,7 +327,7 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         return None
 
     def _directions_released(self, d: int) -> int | None:
-        """Return how many directions a law that draws them should draw; all by default."""
+        """Return how many directions a mechanism that draws them should draw; all by default."""
         del d
         return None
 
@@ -356,15 +360,15 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         warn_of_features_without_range(source, fit.without_range)
         return self
 
-    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
+    def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
         """Refuse so few rows that nothing can be learned, where their number is public; asked before every spend."""
 
     def _pay(self, plan: SpendPlan, n_rows: int, generator: np.random.Generator) -> gate.Payment:
         """Record the whole fit in the ledger, once, before the first draw."""
-        law = plan.law(n_rows)
-        promise = plan.guarantee_of(law)
+        mechanism = plan.mechanism(n_rows)
+        promise = plan.guarantee_of(mechanism)
         check_delta(promise, n_rows)
-        payment = gate.pay(law, promise, generator, self.ledger, f"{type(self).__name__}.fit")
+        payment = gate.pay(mechanism, promise, generator, self.ledger, f"{type(self).__name__}.fit")
         note_paid(self, payment.entry)
         return payment
 
@@ -397,13 +401,13 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""
-        self.release_, self.guarantee_, self.law_ = release, release.guarantee, release.origin.law
+        self.release_, self.guarantee_, self.mechanism_ = release, release.guarantee, release.origin.mechanism
         self.n_samples_, self.n_features_in_ = release.n_rows, release.n_features
         if release.feature_names is not None:
             self.feature_names_in_ = np.asarray(release.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.scale_, self.norm_bound_ = release.scale, release.origin.rows.row_norm
+        self.scale_, self.norm_bound_ = release.scale, release.origin.row_rule.row_norm
         self._interpret(release)
         return self
 

@@ -45,12 +45,12 @@ class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def explained_variance_interval_(self) -> FloatArray:
-        """95 % intervals for the variances along the components, from the public law of the noise."""
+        """95 % intervals for the variances along the components, from the public distribution of the noise."""
         return self._told(self.release_.explained_variance_interval)
 
     @property
     def explained_variance_interval_kind_(self) -> tuple[str, ...]:
-        """What each of these intervals rests on: "exact law", or "approximate"."""
+        """What each of these intervals rests on: "exact distribution", or "approximate"."""
         return self._told(self.release_.explained_variance_interval_kind)
 
     @property
@@ -90,11 +90,11 @@ class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _told(self, value: _Told | None) -> _Told:
         if value is None:
-            law = self.release_.origin.law
+            mechanism = self.release_.origin.mechanism
             raise AttributeError(
                 HIDDEN_ROWS
                 if self.release_.rows_hidden
-                else f"{law} releases no variances with noise of a known law, so nothing tells their error."
+                else f"{mechanism} releases no variances with noise of a known distribution, so nothing tells their error."
             )
         return value
 
@@ -118,7 +118,7 @@ class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the released matrix, shrunk, in the units of the features."""
         check_is_fitted(self)
         if self.covariance_ is None:
-            raise InvalidParameterError(f"{self.release_.origin.law} releases a subspace and no covariance.")
+            raise InvalidParameterError(f"{self.release_.origin.mechanism} releases a subspace and no covariance.")
         return self.covariance_
 
     @property

@@ -21,7 +21,7 @@ class PrivateCovariance(MomentsEstimator):
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
-        Positive semidefinite, shrunk with the known noise law, in the units of the features; with ``rows="signs"``,
+        Positive semidefinite, shrunk with the known noise distribution, in the units of the features; with ``statistic="kendall"``,
         which tells no units, the same as `correlation_`.
     correlation_ : ndarray of shape (n_features, n_features)
         The same with its diagonal brought to 1.
@@ -29,10 +29,10 @@ class PrivateCovariance(MomentsEstimator):
         The released mean with ``center=True``, else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
         95 % intervals for every covariance and correlation of the rows as they were used, from the raw release and the
-        known noise. `release_.entry_interval(level, of="population")` asks for others; None without a noise law.
+        known noise. `release_.entry_interval(level, of="population")` asks for others; None without a noise distribution.
     location_interval_ : ndarray of shape (n_features, 2) or None
         The same for the mean; None where none was released.
-    scale_, norm_bound_, guarantee_, release_, law_, n_samples_
+    scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
         As in `PrivatePCA`; `release_` holds the raw matrix.
 
     Examples

@@ -11,12 +11,12 @@ import numpy as np
 from .. import gate
 from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, own_words
-from ..guarantee import Relation
-from ..mechanisms import CentralLaw
+from ..guarantee import Adjacency
+from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import Budget, Portion
 from ..mechanisms.gaussian import Gaussian
-from ..moments.comparisons import MixedRing
-from ..moments.counts import LADDER, ColumnCounts, RowSizes
+from ..moments.comparisons import MixedDifferences
+from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes
 from ..moments.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.row_rule import RowRule
 from ..moments.second_moments import SecondMoments
@@ -35,37 +35,37 @@ ADDING = "adding up rows"
 
 
 @own_words
-def collected_moments(source: Any, preparation: RowPreparation, ring: MixedRing) -> SecondMoments:
+def collected_moments(source: Any, preparation: RowPreparation, differences_buffer: MixedDifferences) -> SecondMoments:
     """Return the exact moments of all rows of a source; `ring` keeps those that are not yet compared with all."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
     if preparation.bound.compares:
-        return make().update_from(_comparisons(source, ring))
+        return make().update_from(_comparisons(source, differences_buffer))
     moments: SecondMoments = collect(source, make, purpose=ADDING)
     return moments
 
 
-def _comparisons(source: Any, ring: MixedRing) -> Iterator[FloatArray]:
+def _comparisons(source: Any, differences_buffer: MixedDifferences) -> Iterator[FloatArray]:
     for batch in rows_to_compare(source, ADDING):
-        yield from (part for part in ring.push(batch) if part.shape[0])
+        yield from (part for part in differences_buffer.push(batch) if part.shape[0])
 
 
 def whole_moments(source: Any, preparation: RowPreparation) -> SecondMoments:
     """Return the exact moments of all rows of a source, to which no more will come."""
-    ring = MixedRing(preparation.bound)
-    return with_ring_closed(collected_moments(source, preparation, ring), ring)
+    differences_buffer = MixedDifferences(preparation.bound)
+    return with_last_differences(collected_moments(source, preparation, differences_buffer), differences_buffer)
 
 
-def with_ring_closed(moments: SecondMoments, ring: MixedRing) -> SecondMoments:
+def with_last_differences(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
     """Return the moments with the last rows compared with the first; `moments` and `ring` stay open for more rows."""
     if not moments.bound.compares:
         return moments
     seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
-    return moments + seam.update_from(ring.closing())
+    return moments + seam.update_from(differences_buffer.closing())
 
 
 def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
     """Return counts of the norms of rows."""
-    make = partial(RowSizes, preparation.shift, preparation.scale, person_weight=preparation.person_weight)
+    make = partial(RowSizes, preparation.shift, preparation.scale, unit_weight=preparation.unit_weight)
     sizes: RowSizes = collect(source, make, progress, _SIZES)
     return sizes
 
@@ -94,7 +94,7 @@ def found_privately(
     return preparation.with_norm(norm), counts
 
 
-CheckSize = Callable[[CentralLaw, RowRule, int], None]
+CheckSize = Callable[[CentralMechanism, RowRule, int], None]
 Pay = Callable[[SpendPlan, int, np.random.Generator], gate.Payment]
 
 
@@ -114,7 +114,7 @@ class StagedFit:
     plan : SpendPlan
     generator : numpy.random.Generator
     check_size : callable
-        Refuses, given the law, the rule of the rows and their number, so few rows that nothing can be learned.
+        Refuses, given the mechanism, the rule of the rows and their number, so few rows that nothing can be learned.
     pay : callable
         Records the whole fit, given the plan, the number of rows and the generator, before the first draw.
 
@@ -124,7 +124,7 @@ class StagedFit:
         The one that runs on these rows.
     payment : Payment
     budget : Budget or None
-        What is left for the matrix; None where the law draws with all that was paid.
+        What is left for the matrix; None where the mechanism draws with all that was paid.
     drawn : Drawn
         What was drawn before the matrix.
     without_range : tuple of int
@@ -170,7 +170,7 @@ class StagedFit:
         if not hasattr(self, "payment"):
             n_rows = moments.n_samples
             self._refuse_empty(n_rows)
-            gate.check(plan.law(n_rows), moments)
+            gate.check(plan.mechanism(n_rows), moments)
             plan.checked(n_rows)
             self._paid(n_rows)
         if self.budget is not None and self.stages.first:
@@ -179,16 +179,16 @@ class StagedFit:
 
     def _paid(self, n_rows: int) -> None:
         """Pay for everything, once, before the first draw."""
-        law = self.plan.law(n_rows)
+        mechanism = self.plan.mechanism(n_rows)
         self.n_rows, self.stages = n_rows, self.plan.stages_for(n_rows)
-        self._check_size(law, self.plan.preparation_for(self.source.n_features).bound.rule, n_rows)
+        self._check_size(mechanism, self.plan.preparation_for(self.source.n_features).bound.rule, n_rows)
         self.payment = self._pay(self.plan, n_rows, self.generator)
-        if isinstance(law, Gaussian) and self.stages != Stages():
-            self.budget = Budget(law)
+        if isinstance(mechanism, Gaussian) and self.stages != Stages():
+            self.budget = Budget(mechanism)
 
     def _refuse_empty(self, n_rows: int) -> None:
         # Where the number of rows is private, so is whether there are any.
-        if n_rows == 0 and self.plan.relation is Relation.REPLACE:
+        if n_rows == 0 and self.plan.adjacency is Adjacency.REPLACE_ONE:
             raise InvalidDataError(
                 "The data have too few rows; give at least one, and more than one sample for pairs and signs."
             )
@@ -224,7 +224,7 @@ class StagedFit:
         """
         norm, portion = preparation.norm_or_one, budget.take(self.stages.mean / len(MEANS))
         noisy = gate.noisy_sum(sums, norm, portion, self.generator)
-        variance = (portion.scale(sum_squared(Relation.REPLACE)) * norm / self.n_rows) ** 2
+        variance = (portion.scale(sum_squared(Adjacency.REPLACE_ONE)) * norm / self.n_rows) ** 2
         weight = left / (left + variance) if left else 1.0
         unit = weight * norm / 4.0**sums.bound.bits / self.n_rows
         self.drawn = replace(self.drawn, also={**self.drawn.also, name: (noisy, unit)})
@@ -235,14 +235,14 @@ class StagedFit:
     def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes, reach: int) -> RowPreparation:
         """Return the preparation with a bound for its rows that is found now, up to `reach` times the one it has."""
         most = reach * preparation.norm_or_one
-        top = int(np.searchsorted(LADDER, most))
+        top = int(np.searchsorted(NORM_GRID, most))
         portion = budget.take(self.stages.norm / NORM_SEARCHES)
         found = self._norm(budget, counts, top, NORM_PLACES, portion)
         return preparation.with_norm(min(found, most))
 
     def _norm(self, budget: Budget, counts: RowSizes, top: int, places: int, portion: Portion) -> float:
-        """Return a bound that about as many rows pass as the noise of the law suggests."""
-        top = min(max(top, places - 1), LADDER.size - 1)
+        """Return a bound that about as many rows pass as the noise of the mechanism suggests."""
+        top = min(max(top, places - 1), NORM_GRID.size - 1)
         rule = self.plan.preparation_for(self.source.n_features).without_constant.bound  # on the grid of all stages
         most = max(float(balanced_rows(budget.whole, rule)), 2 * portion.count_sd(places))
         most = math.floor(min(most, self.n_rows / 2))
@@ -250,14 +250,14 @@ class StagedFit:
 
     def mapped(self, budget: Budget, moments: SecondMoments, n_components: int | None) -> SecondMoments:
         """Return the moments that the matrix is drawn from: those of mapped rows where a map promises enough."""
-        law = budget.law(self.stages.first)
-        first = gate.look(law, moments, self.generator)
+        mechanism = budget.mechanism(self.stages.first)
+        first = gate.look(mechanism, moments, self.generator)
         left = budget.left
         one_shot, second = (
             budget.at(share).noise_sd(self.n_rows)
             for share in (left + self.stages.first, left - self.stages.mapped_norm)
         )
-        chosen = map_after(first.second_moment, law.noise_sd(self.n_rows), n_components, one_shot, second)
+        chosen = map_after(first.second_moment, mechanism.noise_sd(self.n_rows), n_components, one_shot, second)
         self.drawn = replace(self.drawn, first=first)
         if chosen is None:
             return moments
@@ -265,7 +265,7 @@ class StagedFit:
         sizes = partial(MappedSizes, moments.bound, integers)
         counts: RowSizes = collect(self.source, sizes, False, "finding a bound for mapped rows")
         before = moments.bound.norm
-        top = int(np.searchsorted(LADDER, before))
+        top = int(np.searchsorted(NORM_GRID, before))
         portion = budget.take(self.stages.mapped_norm)
         norm = self._norm(budget, counts, top, MAPPED_NORM_PLACES, portion)
         if not chosen.keeps_promise((norm / before) ** 2):

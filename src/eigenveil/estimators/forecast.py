@@ -1,13 +1,13 @@
 """`forecast`: what a fit will be worth, from real fits on made-up rows. No data are read and nothing is spent.
 
 Gaussian rows of an assumed public spectrum are drawn from seeded random numbers, and a clone of the estimator is fitted
-to them by each law in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
+to them by each mechanism in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
 
 - At most `MOST_NUMBERS` / d rows are made (but twice as many as features). For more, epsilon is raised until the noise
-  is, beside the matrix of the made-up rows, what it would be beside that of all. For pure laws that is exact, since
+  is, beside the matrix of the made-up rows, what it would be beside that of all. For pure mechanisms that is exact, since
   their noise depends on n * epsilon. It leaves out that more rows have smaller sampling errors; and with delta above 0
   epsilon grows faster than n, and private choices of bounds with it.
-- Tables wider than `WIDEST` get the loss to first order in the noise, by a formula of the law.
+- Tables wider than `WIDEST` get the loss to first order in the noise, by a formula of the mechanism.
 """
 
 import math
@@ -23,8 +23,8 @@ from sklearn.base import clone
 
 from ..errors import CapacityError, EigenveilError, InvalidParameterError, budget_epsilon, integer_between, one_of
 from ..errors import probability_below_one as probability
-from ..guarantee import Relation
-from ..mechanisms import LAWS, CentralLaw
+from ..guarantee import Adjacency
+from ..mechanisms import MECHANISMS, CentralMechanism
 from ..numerics import FloatArray
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.record import Release
@@ -42,7 +42,7 @@ spread evenly over their public ranges."""
 MOST_NUMBERS, WIDEST = 200_000, 300
 """The largest table that is made up, in numbers and in features."""
 REPEATS = 10
-"""Fits of each law, by default."""
+"""Fits of each mechanism, by default."""
 # Intervals and components above the noise are read off so many of them, since that takes longer than a fit.
 _READ = 3
 _SAME_NOISE = 0.01
@@ -55,7 +55,7 @@ def forecast(
     n_features: int,
     n_rows: int,
     *,
-    laws: Sequence[str] | None = None,
+    mechanisms: Sequence[str] | None = None,
     spectrum: ArrayLike | None = None,
     energy: float | None = None,
     target_loss: float | None = None,
@@ -63,7 +63,7 @@ def forecast(
     seed: int = 0,
     progress: bool = False,
 ) -> Plan:
-    """Forecast what a fit of this estimator will report, by every law; no data are read and nothing is spent.
+    """Forecast what a fit of this estimator will report, by every mechanism; no data are read and nothing is spent.
 
     The estimator is fitted to Gaussian rows of mean zero. The module says what becomes of long and of wide tables.
 
@@ -73,8 +73,8 @@ def forecast(
         With a number of components, or "above_noise".
     n_features, n_rows : int
         Public sizes (n is a guess where the relation keeps it private).
-    laws : sequence of str, optional
-        The laws to compare; all by default.
+    mechanisms : sequence of str, optional
+        The mechanisms to compare; all by default.
     spectrum : array_like of shape (n_features,), optional
         Assumed eigenvalues of the rows, in any unit; with ``standardize=True`` of their correlations. From a public
         data set, or a guess: the power law 1, 1/2, 1/3, ... by default. From the private data it would be a leak.
@@ -82,9 +82,9 @@ def forecast(
         Where a norm bound or ranges are public: the mean squared norm of a row over the squared norm bound. By default
         0.5, and 1/3 for ranges. Elsewhere nothing depends on it.
     target_loss : float, optional
-        A loss between 0 and 1, for which the rows and the epsilon are found that each law needs.
+        A loss between 0 and 1, for which the rows and the epsilon are found that each mechanism needs.
     repeats : int
-        Fits of each law, at least 2.
+        Fits of each mechanism, at least 2.
     seed : int
         Of the rows and the fits. Nothing secret depends on it.
     progress : bool
@@ -100,18 +100,20 @@ def forecast(
     True
     """
     d, n = integer_between("n_features", n_features, 1), integer_between("n_rows", n_rows, 2, MOST_ROWS)
-    names = [one_of("law", name, tuple(LAWS)) for name in (LAWS if laws is None else laws)]
+    names = [
+        one_of("mechanism", name, tuple(MECHANISMS)) for name in (MECHANISMS if mechanisms is None else mechanisms)
+    ]
     delta, epsilon = probability("delta", estimator.delta), budget_epsilon(estimator.epsilon)
     target = None if target_loss is None else checked_target(target_loss)
     values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
     k, seed = _number_wanted(estimator), integer_between("seed", seed, 0)
     fits = MadeUpFits(estimator, values, k, integer_between("repeats", repeats, 2), seed)
-    auto = estimator.plan(d, n).law(n).name  # which refuses what the fit would refuse
-    relation = Relation.parse(estimator.relation)
-    scenario = Scenario(d, k, delta, relation, tuple(map(float, values)), fits.repeats, seed, fits)
+    auto = estimator.plan(d, n).mechanism(n).name  # which refuses what the fit would refuse
+    adjacency = Adjacency.parse(estimator.adjacency)
+    scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
     forecasts, left_out = [], {}
-    for name in tracked(names, "laws", progress):
-        refusal = LAWS[name].refusal(_delta_for(name, delta))
+    for name in tracked(names, "mechanisms", progress):
+        refusal = MECHANISMS[name].refusal(_delta_for(name, delta))
         if refusal is not None:
             left_out[name] = refusal
             continue
@@ -129,13 +131,13 @@ def forecast(
         forecasts.append(found)
     forecasts.sort(key=lambda one: one.mean)
     if not any(one.as_asked for one in forecasts):
-        raise InvalidParameterError("No law can give this epsilon and delta; choose a larger epsilon.")
+        raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
     return Plan(n, epsilon, scenario, target, tuple(forecasts), left_out, auto)
 
 
 @dataclass(frozen=True, eq=False)
 class MadeUpFits:
-    """Fits of an estimator to made-up rows, by any law at any epsilon.
+    """Fits of an estimator to made-up rows, by any mechanism at any epsilon.
 
     Parameters
     ----------
@@ -160,16 +162,16 @@ class MadeUpFits:
         return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
 
     def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return what to expect of one law."""
+        """Return what to expect of one mechanism."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
-        law = plan.law(n_rows)
-        guarantee, how = plan.guarantee_of(law), _in_words(plan, n_rows)
-        as_asked, note = standing(law, guarantee, epsilon, self.estimator.delta)
+        mechanism = plan.mechanism(n_rows)
+        guarantee, how = plan.guarantee_of(mechanism), _in_words(plan, n_rows)
+        as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
         if _bounded_publicly(plan):
             how += f", whose square is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
         numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _READ)
         note = "; ".join(filter(None, (note, approximation)))
-        return Forecast(law=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
+        return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
 
     def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
         """Return the mean loss alone, which is quicker."""
@@ -180,44 +182,44 @@ class MadeUpFits:
         self, name: str, plan: SpendPlan, n_rows: int, epsilon: float, read: int
     ) -> tuple[dict[str, Any], str]:
         """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
-        law = plan.law(n_rows)
+        mechanism = plan.mechanism(n_rows)
         if self.spectrum.size > WIDEST:
-            return self._to_first_order(law, plan, n_rows), _FORMULA
+            return self._to_first_order(mechanism, plan, n_rows), _FORMULA
         if n_rows <= self.most:
             return self._average(self._model(name, epsilon), n_rows, read), ""
-        wanted = factor = _epsilon_factor(law, n_rows / self.most)
+        wanted = factor = _epsilon_factor(mechanism, n_rows / self.most)
         while True:
             try:
                 numbers = self._average(self._model(name, factor * epsilon), self.most, read)
-                return numbers, "" if factor == wanted or law.baseline else _MORE_NOISE
-            except EigenveilError:  # beyond the largest epsilon that the law can be made for, or be sure of
+                return numbers, "" if factor == wanted or mechanism.baseline else _MORE_NOISE
+            except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
                 factor /= 2
                 if factor < 1:
                     raise
 
-    def _to_first_order(self, law: CentralLaw, plan: SpendPlan, n_rows: int) -> dict[str, Any]:
+    def _to_first_order(self, mechanism: CentralMechanism, plan: SpendPlan, n_rows: int) -> dict[str, Any]:
         if self.n_components is None:
-            raise CapacityError(f"{law.name} is too wide to simulate here; give a number of components.")
+            raise CapacityError(f"{mechanism.name} is too wide to simulate here; give a number of components.")
         rule = plan.preparation_for(self.spectrum.size).bound.rule
         # Rows of one length, or bounded privately, are taken to be as long as they may be.
         trace = float(self.spectrum.sum()) if _bounded_publicly(plan) else 1.0
         used = self.spectrum / self.spectrum.sum() * (trace * rule.norm**2 / rule.reach_squared)
-        known = first_order(law, used, self.spectrum, self.n_components, n_rows)
+        known = first_order(mechanism, used, self.spectrum, self.n_components, n_rows)
         if known is None:
-            raise CapacityError(f"{law.name} is too wide to simulate here, and has no formula for its loss.")
+            raise CapacityError(f"{mechanism.name} is too wide to simulate here, and has no formula for its loss.")
         return known
 
     def _model(self, name: str, epsilon: float) -> Any:
-        """Return the estimator with another law; a law that is not exact is forecast with a reservation."""
-        options = {**(self.estimator.law_options or {}), "accept_inexact": True}
+        """Return the estimator with another mechanism; a mechanism that is not exact is forecast with a reservation."""
+        options = {**(self.estimator.mechanism_options or {}), "accept_inexact": True}
         model = clone(self.estimator)
         delta = _delta_for(name, self.estimator.delta)
-        return model.set_params(law=name, epsilon=epsilon, delta=delta, law_options=options, ledger=None)
+        return model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
 
     def _average(self, model: Any, n_rows: int, read: int) -> dict[str, Any]:
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
-        model = clone(model).set_params(schema=None, bounds=ranges, person=None)
+        model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
         plan = model.plan(self.spectrum.size, n_rows)
         unit = plan.preparation_for(self.spectrum.size).bound.rule.norm if _bounded_publicly(plan) else 1.0
         outcomes = []
@@ -257,25 +259,25 @@ def _outcome(model: Any, release: Release, rows: FloatArray, read: bool) -> Outc
         half_widths=None if ends is None else np.diff(ends)[:, 0] / 2,
         total=release.captured_variance_ratio or 0.0,
         total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
-        above_noise=release.n_above_noise if release.has_noise_law else None,
+        above_noise=release.n_above_noise if release.has_known_noise else None,
     )
     return Outcome.of(release.components, true, reported)
 
 
-def _epsilon_factor(law: CentralLaw, times: float) -> float:
+def _epsilon_factor(mechanism: CentralMechanism, times: float) -> float:
     """Return the factor of epsilon that brings so many times less noise."""
     factor = times
     for _ in range(20):
-        noise = type(law)(**{**law.parameters(), "epsilon": factor * law.epsilon}).equivalent_sd
-        if noise == 0 or abs(math.log(noise * times / law.equivalent_sd)) < _SAME_NOISE:
+        noise = type(mechanism)(**{**mechanism.parameters(), "epsilon": factor * mechanism.epsilon}).equivalent_sd
+        if noise == 0 or abs(math.log(noise * times / mechanism.equivalent_sd)) < _SAME_NOISE:
             break
-        factor *= noise * times / law.equivalent_sd
+        factor *= noise * times / mechanism.equivalent_sd
     return factor
 
 
 def _delta_for(name: str, delta: float) -> float:
-    """Return the delta that a law spends: a pure one leaves it unspent."""
-    kind = LAWS[name]
+    """Return the delta that a mechanism spends: a pure one leaves it unspent."""
+    kind = MECHANISMS[name]
     return delta if kind.uses_delta(kind.calibrations[0]) else 0.0
 
 
@@ -305,7 +307,7 @@ def _in_words(plan: SpendPlan, n_rows: int) -> str:
     preparation, stages = plan.preparation_for(plan.n_features), plan.stages_for(n_rows)
     rule = preparation.bound.rule
     if rule.compares:
-        what = "signs of differences" if rule.rows == "signs" else "directions between rows"
+        what = "signs of differences" if rule.statistic == "kendall" else "directions between rows"
         return f"{what}, {rule.comparisons} comparisons a row; nothing about the rows need be public"
     if not rule.keeps_lengths:
         return "rows brought to length 1"

@@ -65,25 +65,27 @@ def available_where(check: Callable[[Any], object]) -> Callable[[Callable[..., A
     return decorate
 
 
-def opened(estimator: Any, data: Any, *, schema: Any = None, person: Any = None, sample_weight: Any = None) -> Source:
+def opened(
+    estimator: Any, data: Any, *, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None
+) -> Source:
     """Return the source of data, encoded by the schema of an estimator or of its `fit`, with its persons or weights."""
-    source = _opened(estimator, data, schema, person)
+    source = _opened(estimator, data, schema, privacy_unit)
     return source if sample_weight is None else WeightedTable(source, sample_weight)
 
 
-def _opened(estimator: Any, data: Any, schema: Any, person: Any) -> Source:
+def _opened(estimator: Any, data: Any, schema: Any, privacy_unit: Any) -> Source:
     schema = checked_schema(_given_once("schema", estimator.schema, schema))
-    person = _person(estimator, person)
+    privacy_unit = _privacy_unit(estimator, privacy_unit)
     if is_source(data):
         if schema is not None and getattr(data, "schema", None) != schema:
             raise InvalidParameterError(
                 "The table was opened without the schema of the estimator; give it to one of them."
             )
-        if person is not None and not getattr(data, "by_person", False):
+        if privacy_unit is not None and not getattr(data, "by_unit", False):
             raise InvalidParameterError("The table was opened without its persons; give person to open_table.")
         return open_table(data)
     try:
-        return open_table(data, schema=schema, person=person)
+        return open_table(data, schema=schema, privacy_unit=privacy_unit)
     except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
         # An estimator has no columns=; its caller opens the table.
         error.args = (str(error).replace(" columns=", " sources.open_table(data, columns=...)"),)
@@ -96,29 +98,29 @@ def _given_once(name: str, of_estimator: Any, of_fit: Any) -> Any:
     return of_fit if of_estimator is None else of_estimator
 
 
-def person_column(estimator: Any) -> Any:
-    """Return the column that the parameter `person` names, or None; identifiers are no parameter."""
-    person = estimator.person
-    if person is None or isinstance(person, str):
-        return person
-    if isinstance(person, Integral) and not isinstance(person, bool | np.bool_):
-        return int(person)
+def unit_column(estimator: Any) -> Any:
+    """Return the column that the parameter `privacy_unit` names, or None; identifiers are no parameter."""
+    privacy_unit = estimator.privacy_unit
+    if privacy_unit is None or isinstance(privacy_unit, str):
+        return privacy_unit
+    if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
+        return int(privacy_unit)
     # A parameter is printed, copied and pickled; identifiers of persons must not be.
     raise InvalidParameterError("person is the column that tells persons apart; give a list of identifiers to fit.")
 
 
-def _person(estimator: Any, of_fit: Any) -> Any:
-    column = person_column(estimator)
+def _privacy_unit(estimator: Any, of_fit: Any) -> Any:
+    column = unit_column(estimator)
     if of_fit is None or column is None:
         return column if of_fit is None else of_fit
     if isinstance(of_fit, str | Integral):
-        return _given_once("person", column, of_fit)
+        return _given_once("privacy_unit", column, of_fit)
     raise InvalidParameterError("The estimator has a column of persons; leave the list of identifiers out of fit.")
 
 
-def names_persons(estimator: Any, schema: Schema | None) -> bool:
+def names_units(estimator: Any, schema: Schema | None) -> bool:
     """Return whether persons are the unit by what is public before a table is opened."""
-    return person_column(estimator) is not None or (schema is not None and schema.person is not None)
+    return unit_column(estimator) is not None or (schema is not None and schema.privacy_unit is not None)
 
 
 def checked_schema(schema: Any) -> Schema | None:
@@ -226,17 +228,17 @@ def readable_rows(estimator: Any, X: Any, schema: Schema | None, **options: Any)
     the schema of the release, or by the names of the features.
     """
     if schema is None and _for_sklearn(X) and not on_engine(X):
-        return checked_rows(estimator, _without_persons(estimator, X), **options)
+        return checked_rows(estimator, _without_units(estimator, X), **options)
     names = getattr(estimator, "feature_names_in_", None)
     if is_source(X):
         _check_rows_in_order(X)
         source = open_table(X)
     elif schema is None:
-        source = open_table(X, None if names is None else list(names), person=False)
+        source = open_table(X, None if names is None else list(names), privacy_unit=False)
         kept = _features_beside(estimator, source.n_features)
-        source = source if kept is None else open_table(X, kept, person=False)
+        source = source if kept is None else open_table(X, kept, privacy_unit=False)
     else:
-        source = open_table(X, schema=schema, person=False)  # every row by itself
+        source = open_table(X, schema=schema, privacy_unit=False)  # every row by itself
     if source.n_features != estimator.n_features_in_:
         raise InvalidDataError(
             f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
@@ -262,26 +264,26 @@ def check_read_again(source: Any, given: Any) -> None:
 
 
 def _check_rows_in_order(source: Any) -> None:
-    if getattr(source, "by_person", False):
+    if getattr(source, "by_unit", False):
         raise InvalidDataError(
-            "This table was opened person by person, and not in the order of its rows; open it with person=False."
+            "This table was opened person by person, and not in the order of its rows; open it with privacy_unit=False."
         )
 
 
-def _without_persons(estimator: Any, X: Any) -> Any:
+def _without_units(estimator: Any, X: Any) -> Any:
     """Return X without the column that tells persons apart, where it is there."""
-    person, columns = getattr(estimator, "person", None), getattr(X, "columns", None)
+    privacy_unit, columns = getattr(estimator, "privacy_unit", None), getattr(X, "columns", None)
     if columns is not None:
         names = getattr(estimator, "feature_names_in_", columns)
         others = [name for name in columns if name not in names]
-        others = [person] if person is not None and person in columns else others
+        others = [privacy_unit] if privacy_unit is not None and privacy_unit in columns else others
         # fit may have been told the column, or the release comes from a file; features are known by their names.
-        if len(others) != 1 or estimator.release_.origin.rows.unit is not Unit.PERSON:
+        if len(others) != 1 or estimator.release_.origin.row_rule.unit is not Unit.PERSON:
             return X
         import narwhals as nw
 
         return nw.from_native(X, eager_only=True).drop(others).to_native()
-    if not isinstance(person, Integral):
+    if not isinstance(privacy_unit, Integral):
         return X
     rows = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
     kept = _features_beside(estimator, rows.shape[1] if len(rows.shape) == 2 else 0)
@@ -290,10 +292,10 @@ def _without_persons(estimator: Any, X: Any) -> Any:
 
 def _features_beside(estimator: Any, width: int) -> list[int] | None:
     """Return the positions of the features in rows of this width with the column of persons; None without it."""
-    person = getattr(estimator, "person", None)
-    if not isinstance(person, Integral) or width != estimator.n_features_in_ + 1:
+    privacy_unit = getattr(estimator, "privacy_unit", None)
+    if not isinstance(privacy_unit, Integral) or width != estimator.n_features_in_ + 1:
         return None
-    return [position for position in range(width) if position != person]
+    return [position for position in range(width) if position != privacy_unit]
 
 
 def _for_sklearn(X: Any) -> bool:

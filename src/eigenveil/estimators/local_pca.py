@@ -31,8 +31,8 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         0 is pure differential privacy.
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
-    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact law of least variance.
+    mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
+        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact distribution of least variance.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
     trace_share : float
@@ -57,7 +57,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
     guarantee_ : Guarantee
     release_ : Release
         All of the above is read from it, so a saved release says the same.
-    law_ : str
+    mechanism_ : str
     n_samples_ : int
 
     Examples
@@ -67,7 +67,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), idealized numerics; see caveats
+    4-differentially private (replace one row), idealized numerics; see assumptions
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 0.0,
         norm_bound: float | None = None,
-        law: str = "double_cap",
+        mechanism: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
@@ -88,7 +88,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.norm_bound = norm_bound
-        self.law = law
+        self.mechanism = mechanism
         self.row_norms = row_norms
         self.trace_share = trace_share
         self.rank = rank
@@ -108,7 +108,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
             self.epsilon,
             self.delta,
             self.norm_bound,
-            law=self.law,
+            mechanism=self.mechanism,
             row_norms=self.row_norms,
             trace_share=self.trace_share,
             rank=self.rank,
@@ -125,7 +125,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
             estimator=type(self).__name__,
             feature_names=None if names is None else tuple(map(str, names)),
         )
-        self.guarantee_, self.law_ = self.release_.guarantee, self.release_.origin.law
+        self.guarantee_, self.mechanism_ = self.release_.guarantee, self.release_.origin.mechanism
         self.components_, self.mean_ = self.release_.components, self.release_.mean
         self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)
         return self
@@ -154,7 +154,7 @@ class LocalSparsePCA(LocalPCA):
         thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
-    epsilon, delta, norm_bound, law, row_norms, trace_share, rank, accept_inexact, random_state
+    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, accept_inexact, random_state
         As for `LocalPCA`.
 
     Attributes
@@ -185,7 +185,7 @@ class LocalSparsePCA(LocalPCA):
         epsilon: float = 1.0,
         delta: float = 0.0,
         norm_bound: float | None = None,
-        law: str = "double_cap",
+        mechanism: str = "double_cap",
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
@@ -197,7 +197,7 @@ class LocalSparsePCA(LocalPCA):
             epsilon=epsilon,
             delta=delta,
             norm_bound=norm_bound,
-            law=law,
+            mechanism=mechanism,
             row_norms=row_norms,
             trace_share=trace_share,
             rank=rank,

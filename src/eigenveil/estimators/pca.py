@@ -7,7 +7,7 @@ import numpy as np
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidParameterError, integer_between, one_of
-from ..mechanisms import CentralLaw
+from ..mechanisms import CentralMechanism
 from ..moments.row_rule import RowRule
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest, Request
@@ -33,22 +33,22 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         The budget of one fit. Every call of `fit` spends it again.
     delta : float
         0 is pure differential privacy.
-    rows : {"auto", "clip", "unit", "pairs", "signs"}
-        ``"auto"`` goes by what is public: ``"clip"`` with a norm, ranges or a schema with ranges, and where rows cannot
-        be compared (under add/remove, on an engine or from a query, about the origin, in two stages); else ``"signs"``
-        with `standardize` and ``"pairs"`` without, or ``"clip"`` to ranges that are found privately, with four tenths
+    statistic : {"auto", "clipped", "normalized", "spatial_sign", "kendall"}
+        ``"auto"`` goes by what is public: ``"clipped"`` with a norm, ranges or a schema with ranges, and where rows cannot
+        be compared (under add/remove, on an engine or from a query, about the origin, in two stages); else ``"kendall"``
+        with `standardize` and ``"spatial_sign"`` without, or ``"clipped"`` to ranges that are found privately, with four tenths
         of epsilon, where there are rows enough for that to pay.
-        ``"clip"`` shortens rows to the norm bound. ``"unit"`` brings all rows to length 1, and needs no bound.
-        ``"pairs"`` uses normalized differences of rows, which need no bound and no mean and resist outliers. Without
+        ``"clipped"`` shortens rows to the norm bound. ``"normalized"`` brings all rows to length 1, and needs no bound.
+        ``"spatial_sign"`` uses normalized differences of rows, which need no bound and no mean and resist outliers. Without
         lengths, explained variances are relative.
-        ``"signs"`` uses the signs of these differences alone, which need no scale either: the components are those of
+        ``"kendall"`` uses the signs of these differences alone, which need no scale either: the components are those of
         the correlation matrix, as after scikit-learn's ``StandardScaler``. It releases neither means nor sizes, so
         there is no `transform`.
         Clipped rows may come in any order. Rows are compared by their places, so the place of a row must not depend on
         what is in it: shuffle a table that is sorted by a private column, by no fixed seed.
     norm_bound : float, optional
         Public bound on the norm of a row; longer rows are shortened to it. Where rows are clipped, None finds one
-        privately with a tenth of epsilon, or with ``center=False`` takes ``rows="unit"`` where it would clip more than
+        privately with a tenth of epsilon, or with ``center=False`` takes ``statistic="normalized"`` where it would clip more than
         half of the rows. It must not be computed from the rows.
     bounds : (low, high) or dict, optional
         Public range of the features: numbers, or one for each feature, or (low, high) by name. They bound the rows, and
@@ -60,10 +60,10 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes, and components are
         those of the divided features. Where it has a column of kind person, persons are the unit. Columns of an array
         are those of the schema in the same order, unless it names them by their positions.
-    person : str or int, optional
+    privacy_unit : str or int, optional
         The column that tells persons apart, where a person may have many rows: the promise is then made to one person
         with all of their rows, and the column is no feature. Identifiers beside the table go to `fit`.
-    weight : {"persons", "rows"}
+    unit_weight : {"equal", "by_rows"}
         What counts once where persons are the unit: every person's average, whatever the number of their rows; or every
         row, up to the bound on all rows of a person together (docs/explanation/persons.md).
     standardize : bool
@@ -72,12 +72,12 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     center : bool
         Components about the mean; False takes them about the origin, as the papers do. Where rows are clipped, the mean
         is part of the same release; with a delta above 0 and rows enough it is measured first and taken off.
-    law : str
-        ``"auto"`` or a name from `eigenveil.mechanisms.LAWS`.
-    law_options : dict, optional
-        Further keyword arguments of the law.
-    relation : {"replace", "add_remove"}
-        The neighbouring relation.
+    mechanism : str
+        ``"auto"`` or a name from `eigenveil.mechanisms.MECHANISMS`.
+    mechanism_options : dict, optional
+        Further keyword arguments of the mechanism.
+    adjacency : {"replace_one", "add_or_remove_one"}
+        The adjacency.
     stages : {"auto", 1, 2}
         Into how many stages a fit with a delta above 0 is divided: after a first look rows may be mapped, read again
         and released with less noise, where a number of components is asked for and a fifth less of the loss promised. 1
@@ -93,11 +93,11 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         Directions, most important first (in no order for "ppca"): of the features times `scale_`.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,) or None
         Variances of the rows, as they were used, along the components, and their share of the total: not the
-        eigenvalues, which the noise raises. None where the law releases no variances.
+        eigenvalues, which the noise raises. None where the mechanism releases no variances.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
         95 % intervals for these variances, from the known noise; free of privacy cost.
     explained_variance_interval_kind_ : tuple of str
-        For each component "exact law" or "approximate"; docs/explanation/uncertainty.md has the coverage of both.
+        For each component "exact distribution" or "approximate"; docs/explanation/uncertainty.md has the coverage of both.
     captured_variance_, captured_variance_ratio_, captured_variance_interval_ : float, float, ndarray of shape (2,)
         The same for all components together, which near ties do not blur.
     above_noise_ : ndarray of bool, of shape (n_components,)
@@ -114,10 +114,10 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         The bound that was used, on rows as they were scaled for the release.
     guarantee_ : Guarantee
     release_ : Release
-    law_ : str
-        The law that drew the release.
+    mechanism_ : str
+        The mechanism that drew the release.
     n_samples_ : int or None
-        Number of rows, or of persons where these are the unit; under "add_remove" its released noisy value.
+        Number of rows, or of persons where these are the unit; under "add_or_remove_one" its released noisy value.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     >>> pca.components_.shape
     (1, 30)
     >>> print(pca.guarantee_)
-    1-differentially private (replace one row), exact numerics; see caveats
+    1-differentially private (replace one row), exact numerics; see assumptions
     """
 
     _needs = "directions"
@@ -139,17 +139,17 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        rows: str = "auto",
+        statistic: str = "auto",
         standardize: bool = False,
         center: bool = True,
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         schema: Schema | None = None,
-        person: str | int | None = None,
-        weight: str = "persons",
-        law: str = "auto",
-        law_options: Mapping[str, Any] | None = None,
-        relation: str = "replace",
+        privacy_unit: str | int | None = None,
+        unit_weight: str = "equal",
+        mechanism: str = "auto",
+        mechanism_options: Mapping[str, Any] | None = None,
+        adjacency: str = "replace_one",
         stages: int | str = "auto",
         ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
@@ -157,17 +157,17 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         super().__init__(
             epsilon=epsilon,
             delta=delta,
-            rows=rows,
+            statistic=statistic,
             standardize=standardize,
             center=center,
             norm_bound=norm_bound,
             bounds=bounds,
             schema=schema,
-            person=person,
-            weight=weight,
-            law=law,
-            law_options=law_options,
-            relation=relation,
+            privacy_unit=privacy_unit,
+            unit_weight=unit_weight,
+            mechanism=mechanism,
+            mechanism_options=mechanism_options,
+            adjacency=adjacency,
             stages=stages,
             ledger=ledger,
             random_state=random_state,
@@ -210,17 +210,17 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
             wanted = integer_between("n_components", self.n_components, 1, n_features)
         return ComponentsRequest(wanted, correlation=told(self, "standardize"))
 
-    def _check_law(self, law: CentralLaw) -> None:
-        super()._check_law(law)
+    def _check_mechanism(self, mechanism: CentralMechanism) -> None:
+        super()._check_mechanism(mechanism)
         read_off = self._read_off()
-        if read_off is not None and law.releases == "subspace":
+        if read_off is not None and mechanism.releases == "subspace":
             raise InvalidParameterError(
-                f"{law.name} releases no eigenvalues to choose n_components from; give a number."
+                f"{mechanism.name} releases no eigenvalues to choose n_components from; give a number."
             )
-        if read_off == ABOVE_NOISE and not law.adds_noise:
+        if read_off == ABOVE_NOISE and not mechanism.adds_noise:
             raise InvalidParameterError(
-                f"{law.name} adds no noise that components could rise above; give n_components as a number, or choose "
-                "a law that adds noise."
+                f"{mechanism.name} adds no noise that components could rise above; give n_components as a number, or choose "
+                "a mechanism that adds noise."
             )
 
     def _directions_wanted(self) -> int | None:
@@ -231,16 +231,16 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows, which are private data; see `fit` and `transform`."""
-        check_read_again(opened(self, X, schema=options.get("schema"), person=options.get("person")), X)
+        check_read_again(opened(self, X, schema=options.get("schema"), privacy_unit=options.get("privacy_unit")), X)
         self._projects = True
         try:
             return super().fit_transform(X, y, **options)
         finally:
             del self._projects
 
-    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
-        super()._check_size(law, rule, n_rows)
-        if rule.rows == "signs" and hasattr(self, "_projects"):  # how rows are made may depend on their number
+    def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
+        super()._check_size(mechanism, rule, n_rows)
+        if rule.statistic == "kendall" and hasattr(self, "_projects"):  # how rows are made may depend on their number
             raise InvalidParameterError(NO_UNITS)
 
     def _interpret(self, release: Release) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
-from ..guarantee import Guarantee, Relation
+from ..guarantee import Guarantee, Adjacency
 
 # Packages that fit an estimator many times on the same rows. (Ensembles seed what they fit, which a release tells.)
 _REFITTING = ("sklearn.model_selection", "sklearn.feature_selection._rfe", "sklearn.multioutput")
@@ -86,7 +86,7 @@ def check_delta(promise: Guarantee, n: int) -> None:
 def delta_of_a_unit(promise: Guarantee, n: int) -> str | None:
     """Return a sentence about a delta of at least 1/n, or None; n is public under replace alone."""
     delta, unit = promise.delta, promise.unit
-    if promise.relation is not Relation.REPLACE or delta * n < 1:
+    if promise.adjacency is not Adjacency.REPLACE_ONE or delta * n < 1:
         return None
     return (
         f"delta = {delta:g} is at least 1/n for these {n:,} {unit.counted}, which even the publication of "

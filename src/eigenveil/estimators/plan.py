@@ -25,17 +25,17 @@ from ..errors import (
     integer_between,
     one_of,
 )
-from ..guarantee import Guarantee, Relation, Unit
-from ..mechanisms import LAWS, CentralLaw, choose_law, law_with
+from ..guarantee import Guarantee, Adjacency, Unit
+from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
 from ..mechanisms.base import made_once
 from ..mechanisms.choices import noise_scale
-from ..moments.row_rule import COMPARED, PERSON_WEIGHTS, ROW_RULES, RowRule
+from ..moments.row_rule import COMPARED, UNIT_WEIGHTS, STATISTICS, RowRule
 from ..tables.open import is_source
 from ..tables.schema import Schema
-from .inputs import checked_schema, names_persons
+from .inputs import checked_schema, names_units
 from .preparation import CHOICES, INSTEAD, TRUTH_VALUES, RowPreparation, has_own_units, public_preparation, told
 from .ranges import SEARCHES, rows_for_ranges
-from .split import LawsByRows, Stages, check_read_once, in_stages, stages_asked
+from .split import MechanismsByRows, Stages, check_read_once, in_stages, stages_asked
 
 CLIPPED_PER_NOISE = 4
 """Rows to clip, in units of d times the noise of unit rows beside the diagonal: there bias and noise balance."""
@@ -46,13 +46,13 @@ LEAST_ROWS = 20
 """Rows times epsilon below which nothing is found: a search goes astray in more than one of twenty."""
 
 
-def rows_beyond(law: CentralLaw, rule: RowRule, epsilon: Fraction, n_rows: int) -> int:
+def rows_beyond(mechanism: CentralMechanism, rule: RowRule, epsilon: Fraction, n_rows: int) -> int:
     """Return how many rows should lie beyond the bound that a choice of this epsilon looks for.
 
     Parameters
     ----------
-    law : CentralLaw
-        The law that will draw.
+    mechanism : CentralMechanism
+        The mechanism that will draw.
     rule : RowRule
         How rows become integers; its norm plays no role.
     epsilon : Fraction
@@ -62,26 +62,26 @@ def rows_beyond(law: CentralLaw, rule: RowRule, epsilon: Fraction, n_rows: int) 
 
     Examples
     --------
-    >>> from eigenveil.mechanisms import LAWS
-    >>> law = LAWS["gaussian"](epsilon=0.9, delta=1e-6, n_features=10)
-    >>> [rows_beyond(law, RowRule(1.0), Fraction(1, 10), n) for n in (300, 100_000)]
+    >>> from eigenveil.mechanisms import MECHANISMS
+    >>> mechanism = MECHANISMS["gaussian"](epsilon=0.9, delta=1e-6, n_features=10)
+    >>> [rows_beyond(mechanism, RowRule(1.0), Fraction(1, 10), n) for n in (300, 100_000)]
     [140, 186]
     """
-    wanted = max(balanced_rows(law, rule), _BEYOND / epsilon)
-    if law.relation is Relation.REPLACE:
+    wanted = max(balanced_rows(mechanism, rule), _BEYOND / epsilon)
+    if mechanism.adjacency is Adjacency.REPLACE_ONE:
         wanted = min(wanted, Fraction(n_rows, 2), max(Fraction(0), n_rows - _WITHIN / epsilon))
     return math.floor(wanted)
 
 
-def too_few_to_clip(law: CentralLaw, rule: RowRule, epsilon: Fraction) -> Fraction:
+def too_few_to_clip(mechanism: CentralMechanism, rule: RowRule, epsilon: Fraction) -> Fraction:
     """Return the number of rows below which a bound would clip more than half of them, or not be found."""
-    return max(2 * balanced_rows(law, rule), LEAST_ROWS / epsilon)
+    return max(2 * balanced_rows(mechanism, rule), LEAST_ROWS / epsilon)
 
 
-def balanced_rows(law: CentralLaw, rule: RowRule) -> Fraction:
-    """Return the number of clipped rows whose bias is about the noise of the law, however many rows there are."""
-    noise = Fraction(law.equivalent_sd) * Fraction(rule.limit_squared, 4**rule.bits)
-    return CLIPPED_PER_NOISE * law.n_features * noise
+def balanced_rows(mechanism: CentralMechanism, rule: RowRule) -> Fraction:
+    """Return the number of clipped rows whose bias is about the noise of the mechanism, however many rows there are."""
+    noise = Fraction(mechanism.equivalent_sd) * Fraction(rule.limit_squared, 4**rule.bits)
+    return CLIPPED_PER_NOISE * mechanism.n_features * noise
 
 
 def check_enough(n: int, counted: str, epsilon: Fraction, takes: Fraction, what: str, instead: str) -> None:
@@ -93,13 +93,13 @@ def check_enough(n: int, counted: str, epsilon: Fraction, takes: Fraction, what:
         )
 
 
-# More rows than any table has: the last law of a plan holds from its number of rows on.
+# More rows than any table has: the last mechanism of a plan holds from its number of rows on.
 _MANY_ROWS = 2**50
 
 
 @dataclass(frozen=True, eq=False)
 class SpendPlan:
-    """The parts of a budget, and the law or laws that may draw the release.
+    """The parts of a budget, and the mechanism or mechanisms that may draw the release.
 
     Parameters
     ----------
@@ -108,15 +108,15 @@ class SpendPlan:
         How rows become integers, and what of it is yet to be found privately; None for rows that were collected before.
     choices : mapping of str to Guarantee
         What is found privately before the release, and what each of them costs.
-    laws : tuple of (int, CentralLaw)
-        The law that draws, from this many rows on. There are several only where the number of rows is public and
+    mechanisms : tuple of (int, CentralMechanism)
+        The mechanism that draws, from this many rows on. There are several only where the number of rows is public and
         decides between them.
     asked : bytes
         The parameters of the estimator that made it.
     few : (int, SpendPlan), optional
         Where there are fewer rows than this, that plan runs: of rows that need no bound.
     stages : tuple of (int, Stages)
-        Into which parts the budget of the law is divided, from this many rows on.
+        Into which parts the budget of the mechanism is divided, from this many rows on.
     compared : bool
         Whether rows are compared with one another, for the release or for their ranges.
     unit : Unit
@@ -125,8 +125,8 @@ class SpendPlan:
     Examples
     --------
     >>> from eigenveil import PrivatePCA
-    >>> plan = PrivatePCA(1, epsilon=1.0, rows="clip", center=False).plan(50)
-    >>> [(rows, law.name) for rows, law in plan.laws]
+    >>> plan = PrivatePCA(1, epsilon=1.0, statistic="clipped", center=False).plan(50)
+    >>> [(rows, mechanism.name) for rows, mechanism in plan.mechanisms]
     [(0, 'ppca'), (445, 'matrix_laplace')]
     >>> {name: part.epsilon for name, part in plan.choices.items()}
     {'norm_bound': 0.1}
@@ -135,7 +135,7 @@ class SpendPlan:
     n_features: int
     preparation: RowPreparation | None
     choices: Mapping[str, Guarantee]
-    laws: tuple[tuple[int, CentralLaw], ...]
+    mechanisms: tuple[tuple[int, CentralMechanism], ...]
     asked: bytes = b""
     few: tuple[int, "SpendPlan"] | None = None
     stages: tuple[tuple[int, Stages], ...] = ()
@@ -150,7 +150,7 @@ class SpendPlan:
     def unless_few(self, plan: "SpendPlan") -> "SpendPlan":
         """Return this plan with another one for so few rows that a bound would clip more than half of them."""
         preparation, epsilon = plan.preparation_for(self.n_features), self.cost("norm_bound")
-        below = _crossing(lambda n: n < too_few_to_clip(plan.law(n), preparation.bound, epsilon))
+        below = _crossing(lambda n: n < too_few_to_clip(plan.mechanism(n), preparation.bound, epsilon))
         return replace(self, few=(below, plan))
 
     def from_many(self, plan: "SpendPlan", times: int) -> "SpendPlan":
@@ -164,9 +164,9 @@ class SpendPlan:
             return self
         return self.few[1] if n_rows < self.few[0] else replace(self, few=None)
 
-    def law(self, n_rows: int) -> CentralLaw:
-        """Return the law that draws the release of so many rows."""
-        return next(law for rows, law in reversed(self.at(n_rows).laws) if rows <= n_rows)
+    def mechanism(self, n_rows: int) -> CentralMechanism:
+        """Return the mechanism that draws the release of so many rows."""
+        return next(mechanism for rows, mechanism in reversed(self.at(n_rows).mechanisms) if rows <= n_rows)
 
     def stages_for(self, n_rows: int) -> Stages:
         """Return into which parts the budget is divided for so many rows."""
@@ -184,9 +184,9 @@ class SpendPlan:
         return any(stages != Stages() for _, stages in self.stages)
 
     @property
-    def relation(self) -> Relation:
-        """The neighbouring relation of the whole fit."""
-        return self.laws[0][1].relation
+    def adjacency(self) -> Adjacency:
+        """The adjacency of the whole fit."""
+        return self.mechanisms[0][1].adjacency
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
@@ -195,7 +195,7 @@ class SpendPlan:
     def rows_beyond(self, n_rows: int) -> int:
         """Return how many of so many rows a norm bound that is found privately should leave beyond it."""
         preparation = self.preparation_for(self.n_features)
-        return rows_beyond(self.law(n_rows), preparation.bound, self.cost("norm_bound"), n_rows)
+        return rows_beyond(self.mechanism(n_rows), preparation.bound, self.cost("norm_bound"), n_rows)
 
     def checked(self, n_rows: int | None) -> Self:
         """Return the plan, or refuse what cannot be found privately: at all, or in so many rows where that is known."""
@@ -204,27 +204,27 @@ class SpendPlan:
         for name in self.choices:
             epsilon = self.cost(name)
             noise_scale(epsilon / (10 * SEARCHES * self.n_features))  # and to spare
-            if n_rows is not None and self.relation is Relation.REPLACE:
+            if n_rows is not None and self.adjacency is Adjacency.REPLACE_ONE:
                 searched = len(preparation.ranges)
                 takes = LEAST_ROWS / epsilon if name == "norm_bound" else rows_for_ranges(epsilon, searched)
                 check_enough(n_rows, self.unit.counted, epsilon, takes, CHOICES[name], INSTEAD[name])
         if n_rows is not None:
-            self.stages_for(n_rows).check(self.law(n_rows), preparation.bound, n_rows)
+            self.stages_for(n_rows).check(self.mechanism(n_rows), preparation.bound, n_rows)
         return self
 
-    def guarantee_of(self, law: CentralLaw) -> Guarantee:
-        """Return what a whole fit promises whose release is drawn by this law."""
-        return _promised((*self.choices.values(), law.guarantee()), self.unit, self.compared)
+    def guarantee_of(self, mechanism: CentralMechanism) -> Guarantee:
+        """Return what a whole fit promises whose release is drawn by this mechanism."""
+        return _promised((*self.choices.values(), mechanism.guarantee()), self.unit, self.compared)
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:
-        """What a whole fit promises, by the name of the law, whatever the number of rows."""
+        """What a whole fit promises, by the name of the mechanism, whatever the number of rows."""
         few = {} if self.few is None else self.few[1].guarantees
-        return {**few, **{law.name: self.guarantee_of(law) for _, law in self.laws}}
+        return {**few, **{mechanism.name: self.guarantee_of(mechanism) for _, mechanism in self.mechanisms}}
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee that says least: the laws of one plan differ in their numerics."""
+        """The guarantee that says least: the mechanisms of one plan differ in their numerics."""
         return max(self.guarantees.values(), key=lambda promise: (promise.epsilon, promise.numerics.gap))
 
     def preparation_for(self, n_features: int) -> RowPreparation:
@@ -236,13 +236,22 @@ class SpendPlan:
         return self.preparation
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the law or laws, the parts of the budget, and the promise."""
+        """Return what a notebook shows: the mechanism or mechanisms, the parts of the budget, and the promise."""
         counted = self.unit.counted
-        laws = [f"{law.name}, from {rows:,} {counted} on" if rows else law.name for rows, law in self.laws]
+        mechanisms = [
+            f"{mechanism.name}, from {rows:,} {counted} on" if rows else mechanism.name
+            for rows, mechanism in self.mechanisms
+        ]
         parts = {f"to choose {CHOICES[name]}": f"epsilon {part.epsilon:.4g}" for name, part in self.choices.items()}
         few = None if self.few is None else f"another plan below {self.few[0]:,} {counted}"
         stages = "; ".join(filter(None, (stage.in_words() for _, stage in self.stages))) or None
-        facts = {"features": self.n_features, "law": "; ".join(laws), **parts, "stages": stages, "few rows": few}
+        facts = {
+            "features": self.n_features,
+            "mechanism": "; ".join(mechanisms),
+            **parts,
+            "stages": stages,
+            "few rows": few,
+        }
         return notebook_table("Plan of a fit", facts, more=self.guarantee._repr_html_())
 
     def to_dict(self) -> dict[str, Any]:
@@ -251,7 +260,10 @@ class SpendPlan:
             "n_features": self.n_features,
             "guarantee": self.guarantee.to_dict(),
             "choices": {name: part.epsilon for name, part in self.choices.items()},
-            "laws": [{"from_rows": rows, "law": law.name, "parameters": law.parameters()} for rows, law in self.laws],
+            "mechanisms": [
+                {"from_rows": rows, "mechanism": mechanism.name, "parameters": mechanism.parameters()}
+                for rows, mechanism in self.mechanisms
+            ],
             "stages": [{"from_rows": rows, **parts.to_dict()} for rows, parts in self.stages],
             "few": None if self.few is None else {"below_rows": self.few[0], **self.few[1].to_dict()},
         }
@@ -263,10 +275,10 @@ def _promised(parts: tuple[Guarantee, ...], unit: Unit, compared: bool) -> Guara
     return promise.of_compared_units() if compared else promise
 
 
-def laws_by_rows(
-    choose: Callable[[int], str], make: Callable[[str], CentralLaw], n_rows: int | None
-) -> tuple[tuple[int, CentralLaw], ...]:
-    """Return the laws that a choice by the number of rows leads to, each with the rows from which on it holds.
+def mechanisms_by_rows(
+    choose: Callable[[int], str], make: Callable[[str], CentralMechanism], n_rows: int | None
+) -> tuple[tuple[int, CentralMechanism], ...]:
+    """Return the mechanisms that a choice by the number of rows leads to, each with the rows from which on it holds.
 
     The choice changes once at most as the rows grow, and the place is found by bisection.
     """
@@ -302,7 +314,7 @@ AUTO = "auto"
 """The rule of rows that is chosen by what is public."""
 _ANOTHER_PASS = (
     "partial_fit sees every row once, and a private bound would take another pass; give a public norm_bound, bounds or "
-    "schema with ranges, or rows='pairs', or call fit."
+    "schema with ranges, or statistic='spatial_sign', or call fit."
 )
 
 
@@ -324,7 +336,7 @@ class Features:
         Whether rows come in a public order, so that neighbours can be compared.
     reads_once : bool
         Whether rows come once only.
-    by_person : bool
+    by_unit : bool
         Whether the unit is a person with all of their rows.
     most_weight : float, optional
         The largest of the public weights of rows, where they have such.
@@ -339,7 +351,7 @@ class Features:
     schema: Schema | None = None
     in_order: bool = True
     reads_once: bool = False
-    by_person: bool = False
+    by_unit: bool = False
     most_weight: float | None = None
     truths: tuple[bool, ...] = ()
 
@@ -352,29 +364,29 @@ class Features:
                 raise InvalidParameterError(
                     f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
                 )
-            by_person = names_persons(estimator, schema)
+            by_unit = names_units(estimator, schema)
             if schema is None:
-                return cls(d, None, (False,) * d, by_person=by_person)
+                return cls(d, None, (False,) * d, by_unit=by_unit)
             kinds = [column.kind for column in schema.columns for _ in column.features]
             one_hot = tuple(fixed for column in schema.columns for fixed in column.one_hot)
             truths = tuple(kind == "boolean" and not fixed for kind, fixed in zip(kinds, one_hot, strict=True))
             n_categorical = sum(column.kind == "category" for column in schema.columns)
             facts = d, schema.feature_names, one_hot, n_categorical, schema
-            return cls(*facts, by_person=by_person, truths=truths)
+            return cls(*facts, by_unit=by_unit, truths=truths)
         one_hot = getattr(given, "one_hot", (False,) * given.n_features)
         schema, n_categorical = checked_schema(getattr(given, "schema", None)), getattr(given, "n_categorical", 0)
-        optional = ("in_order", "reads_once", "by_person", "most_weight", "truths")
+        optional = ("in_order", "reads_once", "by_unit", "most_weight", "truths")
         known = {name: getattr(given, name) for name in optional if hasattr(given, name)}
         return cls(given.n_features, given.feature_names, one_hot, n_categorical, schema, **known)
 
-    def person_weight(self, estimator: Any) -> str | None:
+    def unit_weight(self, estimator: Any) -> str | None:
         """Return what counts once where persons are the unit; None where rows are."""
-        weight = one_of("weight", estimator.weight, PERSON_WEIGHTS)
-        return weight if self.by_person else None
+        weight = one_of("unit_weight", estimator.unit_weight, UNIT_WEIGHTS)
+        return weight if self.by_unit else None
 
     def counted_as(self, estimator: Any) -> dict[str, Any]:
         """Return what a row or a person counts, as the rule of rows takes it."""
-        return {"person_weight": self.person_weight(estimator), "most_weight": self.most_weight}
+        return {"unit_weight": self.unit_weight(estimator), "most_weight": self.most_weight}
 
     @property
     def without_public_range(self) -> tuple[int, ...]:
@@ -401,27 +413,27 @@ class Features:
         return [given.get(name, (-1.0, 1.0)) for name in names]
 
 
-def rows_for(estimator: Any, features: Features | None = None) -> str:
+def statistic_for(estimator: Any, features: Features | None = None) -> str:
     """Return the rule of rows that was asked for, or that which suits what is public.
 
     Rows are clipped where a bound is public, where their lengths matter, and where they cannot be compared: under
     add/remove, on an engine or from a query, about the origin, where all rows of persons are pooled, and in two stages
     that were asked for. Else they are compared, and nothing about them need be known.
     """
-    asked = one_of("rows", estimator.rows, (AUTO, *ROW_RULES))
+    asked = one_of("statistic", estimator.statistic, (AUTO, *STATISTICS))
     if asked != AUTO:
         return asked
     if _needs_lengths(estimator) or not _comparable(estimator, features) or _has_public_bound(estimator, features):
-        return "clip"
-    pooled = features is not None and features.person_weight(estimator) == "rows"
+        return "clipped"
+    pooled = features is not None and features.unit_weight(estimator) == "by_rows"
     if pooled or stages_asked(estimator.stages) == 2:
-        return "clip"
-    return "signs" if told(estimator, "standardize") else "pairs"
+        return "clipped"
+    return "kendall" if told(estimator, "standardize") else "spatial_sign"
 
 
 def _may_find_ranges(estimator: Any, features: Features) -> bool:
     """Return whether a range of every feature may be found privately: rows can be compared, and nothing is public."""
-    if estimator.rows != AUTO or (features.schema is not None and features.schema.says_sizes):
+    if estimator.statistic != AUTO or (features.schema is not None and features.schema.says_sizes):
         return False
     return _comparable(estimator, features) and not _has_public_bound(estimator, features)
 
@@ -432,10 +444,10 @@ def _needs_lengths(estimator: Any) -> bool:
 
 def _comparable(estimator: Any, features: Features | None) -> bool:
     # Persons stand in the order of their identifiers, each with one of their rows.
-    in_order = features is None or features.in_order or features.by_person
+    in_order = features is None or features.in_order or features.by_unit
     if features is not None and features.most_weight is not None:  # which a comparison of two rows has no place for
         return False
-    return in_order and told(estimator, "center") and Relation.parse(estimator.relation) is Relation.REPLACE
+    return in_order and told(estimator, "center") and Adjacency.parse(estimator.adjacency) is Adjacency.REPLACE_ONE
 
 
 def _has_public_bound(estimator: Any, features: Features | None) -> bool:
@@ -451,26 +463,26 @@ def _only_indicators(estimator: Any, features: Features) -> bool:
 
 def rows_pass_once(estimator: Any) -> bool:
     """Return whether nothing about the rows must be found out before they are collected."""
-    if rows_for(estimator) == "clip" and not _has_public_bound(estimator, None):
+    if statistic_for(estimator) == "clipped" and not _has_public_bound(estimator, None):
         raise AttributeError(_ANOTHER_PASS)
     return True
 
 
 def prepared(estimator: Any, features: Features) -> RowPreparation:
     """Return how an estimator's parameters and the public facts of a table prepare its rows."""
-    rows = rows_for(estimator, features)
+    statistic = statistic_for(estimator, features)
     more = {name: told(estimator, name) for name in TRUTH_VALUES}
     more["own_units"] = has_own_units(estimator, features.schema)
-    known = {**_bounds_of(estimator, features, rows), **more, **features.counted_as(estimator)}
+    known = {**_bounds_of(estimator, features, statistic), **more, **features.counted_as(estimator)}
     ranges = (
         features.without_public_range if _may_find_ranges(estimator, features) and _needs_lengths(estimator) else ()
     )
-    return public_preparation(features.n_features, rows, ranges=ranges, **known)
+    return public_preparation(features.n_features, statistic, ranges=ranges, **known)
 
 
 def prepared_once(estimator: Any, features: Features) -> RowPreparation:
     """Return how rows are prepared that come once; an engine has no public order, and may need a bound after all."""
-    if features.by_person:
+    if features.by_unit:
         raise InvalidDataError(
             "partial_fit cannot tell whether a person has rows in another call, and would count them twice; give all "
             "rows to fit."
@@ -483,12 +495,14 @@ def prepared_once(estimator: Any, features: Features) -> RowPreparation:
 
 def prepared_for_many(estimator: Any, features: Features) -> RowPreparation | None:
     """Return how rows are prepared where there are so many that ranges pay, in place of comparing them; or None."""
-    named = estimator.law in LAWS and LAWS[estimator.law].releases == "subspace"  # which tells nothing about the mean
+    named = (
+        estimator.mechanism in MECHANISMS and MECHANISMS[estimator.mechanism].releases == "subspace"
+    )  # which tells nothing about the mean
     if named or features.reads_once or _needs_lengths(estimator) or not _may_find_ranges(estimator, features):
         return None
     own_units = not told(estimator, "standardize")
     return RowPreparation(
-        "clip",
+        "clipped",
         center=True,
         ranges=features.without_public_range,
         own_units=own_units,
@@ -496,14 +510,14 @@ def prepared_for_many(estimator: Any, features: Features) -> RowPreparation | No
     )
 
 
-def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
+def _bounds_of(estimator: Any, features: Features, statistic: str) -> dict[str, Any]:
     """Return norm_bound, bounds and sizes for all features, from what was given by name or by a schema."""
     schema, norm, bounds = features.schema, estimator.norm_bound, estimator.bounds
     if schema is not None:
         if bounds is not None:
             raise InvalidParameterError("Ranges and scales are declared in the schema; leave out bounds.")
-        if rows in COMPARED or schema.bounds is None:  # ranges are sizes to differences, and nothing to signs
-            sizes = schema.sizes if rows != "signs" and schema.says_sizes else None
+        if statistic in COMPARED or schema.bounds is None:  # ranges are sizes to differences, and nothing to signs
+            sizes = schema.sizes if statistic != "kendall" and schema.says_sizes else None
             if sizes is not None and schema.without_size and norm is None:  # beside those, its unit would be a size
                 raise InvalidParameterError(
                     f"The schema has ranges or scales, but none for the column {schema.without_size[0]!r}; declare one "
@@ -517,7 +531,7 @@ def _bounds_of(estimator: Any, features: Features, rows: str) -> dict[str, Any]:
             raise InvalidParameterError("bounds by name must be (low, high) for every feature.")
         bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return {"norm_bound": norm, "bounds": bounds, "longest": features.longest}
-    if rows == "clip" and _only_indicators(estimator, features):
+    if statistic == "clipped" and _only_indicators(estimator, features):
         if not any(features.truths):
             return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
         bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
@@ -582,40 +596,44 @@ def planned(
     reads_once : bool
         Whether the rows come once only, which leaves room for one stage.
     """
-    relation, delta = Relation.parse(estimator.relation), budget_delta(estimator.delta)
+    adjacency, delta = Adjacency.parse(estimator.adjacency), budget_delta(estimator.delta)
     whole = exact(budget_epsilon(estimator.epsilon))
-    choices = {} if preparation is None else preparation.choices(whole, relation)
+    choices = {} if preparation is None else preparation.choices(whole, adjacency)
     epsilon = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
-    name = one_of("law", estimator.law, ("auto", *LAWS))
+    name = one_of("mechanism", estimator.mechanism, ("auto", *MECHANISMS))
     stages = stages_asked(estimator.stages)
 
-    def laws_for(rule: RowRule, divided: bool = False) -> LawsByRows:
+    def mechanisms_for(rule: RowRule, divided: bool = False) -> MechanismsByRows:
         width = d + (rule.constant is not None)
-        shared: dict[str, Any] = {"epsilon": epsilon, "n_features": width, "relation": relation}
+        shared: dict[str, Any] = {"epsilon": epsilon, "n_features": width, "adjacency": adjacency}
 
         def choose(rows: int) -> str:
             wanted = None if rule.needs_matrix else estimator._directions_wanted()
             n = rule.full_rows(rows)
-            return choose_law(n_rows=n, n_components=wanted, delta=delta, divided=divided, **shared)
+            return choose_mechanism(n_rows=n, n_components=wanted, delta=delta, divided=divided, **shared)
 
-        def make(chosen: str) -> CentralLaw:
-            # A pure law that wins against the Gaussian leaves delta unspent.
-            used = delta if name != "auto" or LAWS[chosen].needs_delta else 0.0
+        def make(chosen: str) -> CentralMechanism:
+            # A pure mechanism that wins against the Gaussian leaves delta unspent.
+            used = delta if name != "auto" or MECHANISMS[chosen].needs_delta else 0.0
             k = None if rule.needs_matrix else estimator._directions_released(d)
-            parameters, options = {**shared, "delta": used, "n_components": k}, estimator.law_options
-            law = made_once(LAWS[chosen], **parameters) if options is None else law_with(chosen, options, **parameters)
-            estimator._check_law(law)
-            gate.check_rule(law, rule)
-            return law
+            parameters, options = {**shared, "delta": used, "n_components": k}, estimator.mechanism_options
+            mechanism = (
+                made_once(MECHANISMS[chosen], **parameters)
+                if options is None
+                else mechanism_with(chosen, options, **parameters)
+            )
+            estimator._check_mechanism(mechanism)
+            gate.check_rule(mechanism, rule)
+            return mechanism
 
-        return laws_by_rows(choose, make, n_rows) if name == "auto" else ((0, make(name)),)
+        return mechanisms_by_rows(choose, make, n_rows) if name == "auto" else ((0, make(name)),)
 
     estimator._check_rows(rule)
     compared = rule.compares or (preparation is not None and bool(preparation.ranges))
     facts: dict[str, Any] = {"compared": compared, "unit": rule.unit}
     if preparation is None or reads_once:
         check_read_once(stages)
-        return SpendPlan(d, preparation, choices, laws_for(rule), asked_by(estimator), **facts)
+        return SpendPlan(d, preparation, choices, mechanisms_for(rule), asked_by(estimator), **facts)
     maps = estimator._maps and (stages == 2 or estimator._directions_wanted() is not None)
-    laws, parts = in_stages(laws_for, rule, preparation.norm, stages, maps)
-    return SpendPlan(d, preparation, choices, laws, asked_by(estimator), stages=parts, **facts)
+    mechanisms, parts = in_stages(mechanisms_for, rule, preparation.norm, stages, maps)
+    return SpendPlan(d, preparation, choices, mechanisms, asked_by(estimator), stages=parts, **facts)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below
 from ..errors import InvalidParameterError, positive_number, truth_value
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..moments import RowBound
 from ..moments.comparisons import COMPARISONS
-from ..moments.counts import LADDER
+from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED
 from ..numerics import FloatArray
 from ..tables.schema import Schema
@@ -31,7 +31,7 @@ def has_own_units(estimator: Any, schema: Schema | None) -> bool:
     """Return whether public ranges bound rows alone, and what is asked for is asked of features in their own units.
 
     Not of matrices in the units of the features anyway, nor of correlations. About the origin with a norm of mapped
-    features, those are what is asked for: a law may draw their directions, and no matrix.
+    features, those are what is asked for: a mechanism may draw their directions, and no matrix.
     """
     if estimator._lengths or told(estimator, "standardize"):
         return False
@@ -50,7 +50,7 @@ INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a 
 LEAST_REACH = 0.25
 """How far a feature reaches at least, beside features in the mean, where they are read in their own units."""
 POOLED_CONSTANT = 0.125
-"""The constant of pooled rows in units of a person's norm: half of what a row has where a person has sixteen."""
+"""The constant of pooled statistic in units of a person's norm: half of what a row has where a person has sixteen."""
 
 
 def euclidean(reach: FloatArray) -> float:
@@ -64,7 +64,7 @@ class RowPreparation:
 
     Parameters
     ----------
-    rows : {"clip", "unit", "pairs", "signs"}
+    statistic : {"clipped", "normalized", "spatial_sign", "kendall"}
     shift, scale : ndarray, optional
         Public location and scale of every feature.
     norm : float, optional
@@ -79,13 +79,13 @@ class RowPreparation:
         Features for which none was found.
     own_units : bool
         Whether what is asked for is asked of the features in their own units, and ranges serve to bound rows alone.
-    person_weight : {None, "persons", "rows"}
+    unit_weight : {None, "equal", "by_rows"}
         What counts once where persons are the unit, as in `RowRule`.
     most_weight : float, optional
         The largest public weight of a row, where rows have weights.
     """
 
-    rows: str = "clip"
+    statistic: str = "clipped"
     shift: FloatArray | None = None
     scale: FloatArray | None = None
     norm: float | None = None
@@ -94,28 +94,28 @@ class RowPreparation:
     longest: float | None = None
     without_range: tuple[int, ...] = ()
     own_units: bool = False
-    person_weight: str | None = None
+    unit_weight: str | None = None
     most_weight: float | None = None
 
-    def choices(self, epsilon: Fraction, relation: Relation) -> dict[str, Guarantee]:
+    def choices(self, epsilon: Fraction, adjacency: Adjacency) -> dict[str, Guarantee]:
         """Return what the private choices cost, by what is chosen."""
         shares = {"bounds": RANGES_SHARE if self.ranges else Fraction(0)}
         shares["norm_bound"] = NORM_SHARE if self.norm is None else Fraction(0)
         return {
-            name: Guarantee(decimal_below(epsilon * share), 0.0, relation, Numerics.EXACT)
+            name: Guarantee(decimal_below(epsilon * share), 0.0, adjacency, Numerics.EXACT)
             for name, share in shares.items()
             if share
         }
 
     def of_unit_rows(self) -> "RowPreparation":
-        """Return the preparation that takes the directions of the rows, whatever their lengths."""
-        return replace(self, rows="unit", norm=1.0)
+        """Return the preparation that takes the directions of the statistic, whatever their lengths."""
+        return replace(self, statistic="normalized", norm=1.0)
 
     def within(self, middle: FloatArray, half: FloatArray, without: tuple[int, ...]) -> "RowPreparation":
         """Return the preparation with ranges that were found, which are mapped to [-1, 1]."""
         # Rows far beyond their ranges are few, but in own units they may have most of the variance.
         # How many rows are pooled, a range does not say.
-        unknown = self.own_units or self.person_weight == "rows"
+        unknown = self.own_units or self.unit_weight == "by_rows"
         longest = None if unknown else float(middle.size**0.5)
         return replace(self, shift=middle, scale=1 / half, ranges=(), longest=longest, without_range=without)
 
@@ -130,7 +130,7 @@ class RowPreparation:
 
     def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
-        for norm in (float(LADDER[0]), float(LADDER[-1])) if self.norm is None else (self.norm,):
+        for norm in (float(NORM_GRID[0]), float(NORM_GRID[-1])) if self.norm is None else (self.norm,):
             one = self.with_norm(norm)
             _ = (self if one.norm == self.norm else one).bound
 
@@ -142,9 +142,9 @@ class RowPreparation:
             shift=None if self.shift is None else tuple(self.shift.tolist()),
             scale=None if self.scale is None else tuple(self.scale.tolist()),
             constant=self.norm_or_one * self._constant_share if self.center else None,
-            rows=self.rows,
-            comparisons=COMPARISONS if self.rows in COMPARED else 1,
-            person_weight=self.person_weight,
+            statistic=self.statistic,
+            comparisons=COMPARISONS if self.statistic in COMPARED else 1,
+            unit_weight=self.unit_weight,
             most_weight=self.most_weight,
         )
         bound.check_sizes()
@@ -158,12 +158,12 @@ class RowPreparation:
     @property
     def _constant_share(self) -> float:
         """The constant in units of the norm, which pooled rows of a person share, their constants with them."""
-        return POOLED_CONSTANT if self.person_weight == "rows" else 0.5
+        return POOLED_CONSTANT if self.unit_weight == "by_rows" else 0.5
 
 
 def public_preparation(
     d: int,
-    rows: str,
+    statistic: str,
     *,
     norm_bound: Any,
     bounds: Any,
@@ -180,31 +180,31 @@ def public_preparation(
     `sizes` are what to divide features by that have no bounds, `longest` tells the norm that no row is beyond where
     features reach so far from the middle of their ranges, and `counted_as` what a row or a person counts.
     """
-    _check_target(rows, standardize, center)
+    _check_target(statistic, standardize, center)
     scale = None if sizes is None else np.array([1 / size for size in sizes])
-    if rows != "clip":
+    if statistic != "clipped":
         if norm_bound is not None or bounds is not None:
-            raise InvalidParameterError(f"rows={rows!r} needs no norm_bound and no bounds; leave them out.")
-        norm = d**0.5 if rows == "signs" else 1.0
-        return RowPreparation(rows, scale=scale, norm=norm, **counted_as)
+            raise InvalidParameterError(f"statistic={statistic!r} needs no norm_bound and no bounds; leave them out.")
+        norm = d**0.5 if statistic == "kendall" else 1.0
+        return RowPreparation(statistic, scale=scale, norm=norm, **counted_as)
     norm = None if norm_bound is None else positive_number("norm_bound", norm_bound)
     if bounds is None:
-        return RowPreparation(rows, None, scale, norm, bool(center), ranges, **counted_as)
+        return RowPreparation(statistic, None, scale, norm, bool(center), ranges, **counted_as)
     low, high = _bounds(bounds, d)
     half = (high - low) / 2
     scale = 1 / half if norm is not None or not own_units else own_scale(half, center)
     if (
-        norm is None and counted_as.get("person_weight") != "rows"
+        norm is None and counted_as.get("unit_weight") != "by_rows"
     ):  # of pooled rows a range says nothing about how many there are
         norm = longest(half * scale)
     middle = (low + high) / 2
-    return RowPreparation(rows, middle, scale, norm, bool(center), own_units=own_units, **counted_as)
+    return RowPreparation(statistic, middle, scale, norm, bool(center), own_units=own_units, **counted_as)
 
 
 def own_scale(half: FloatArray, center: bool) -> FloatArray:
     """Return what features with these half widths are multiplied by where they are read in their own units.
 
-    By nothing about the origin, where a law may draw directions, which stay what they are only in rows that are not
+    By nothing about the origin, where a mechanism may draw directions, which stay what they are only in rows that are not
     scaled. About the mean so that they reach as far out as the root of the half width, which is where the noise is
     least, in own units (docs/explanation/raw_tables.md); the narrow ones a little farther, which costs little.
     """
@@ -213,19 +213,19 @@ def own_scale(half: FloatArray, center: bool) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(half, half.mean() * LEAST_REACH**2)) / half)
 
 
-def _check_target(rows: str, standardize: bool, center: bool) -> None:
+def _check_target(statistic: str, standardize: bool, center: bool) -> None:
     """Refuse to be asked for two things at once."""
     if standardize and not center:
         raise InvalidParameterError("standardize=True asks for correlations, which are about the mean; leave center.")
-    if standardize and rows in ("unit", "pairs"):
-        raise InvalidParameterError(f"rows={rows!r} tells no correlations; leave rows out, or standardize.")
-    if rows in COMPARED and not center:
+    if standardize and statistic in ("normalized", "spatial_sign"):
+        raise InvalidParameterError(f"statistic={statistic!r} tells no correlations; leave rows out, or standardize.")
+    if statistic in COMPARED and not center:
         raise InvalidParameterError(
-            f"rows={rows!r} compares rows with one another, so what it tells is about the mean; leave out center=False."
+            f"statistic={statistic!r} compares rows with one another, so what it tells is about the mean; leave out center=False."
         )
-    if rows == "unit" and center:
+    if statistic == "normalized" and center:
         raise InvalidParameterError(
-            "rows='unit' takes directions from the origin, not from the mean; add center=False."
+            "statistic='normalized' takes directions from the origin, not from the mean; add center=False."
         )
 
 

@@ -47,7 +47,7 @@ _NO_RANGE = 2.0**300
 
 def rows_to_compare(source: Any, purpose: str) -> Iterator[Any]:
     """Yield the rows that stand on the ring in batches: all of a table, or one of every person by their identifiers."""
-    if getattr(source, "by_person", False):
+    if getattr(source, "by_unit", False):
         chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
         return chosen.batches()
     return tracked_batches(source, purpose=purpose)

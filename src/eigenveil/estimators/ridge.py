@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
-from ..guarantee import Relation
-from ..mechanisms import CentralLaw
+from ..guarantee import Adjacency
+from ..mechanisms import CentralMechanism
 from ..moments.row_rule import RowRule
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
@@ -47,7 +47,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
     center : bool
         Fit an intercept.
-    epsilon, delta, law, law_options, relation, stages, ledger, random_state
+    epsilon, delta, mechanism, mechanism_options, relation, stages, ledger, random_state
         As in `PrivatePCA`.
 
     Attributes
@@ -66,7 +66,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     determined_ : bool
         Whether the features' smallest variance in any direction rises above the noise, as such coefficients ask for.
     alpha_ : float
-    guarantee_, release_, law_, norm_bound_
+    guarantee_, release_, mechanism_, norm_bound_
         As in `PrivatePCA`.
 
     Examples
@@ -91,11 +91,11 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         norm_bound: float | None = None,
         bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
         schema: Schema | None = None,
-        person: str | int | None = None,
-        weight: str = "persons",
-        law: str = "auto",
-        law_options: Mapping[str, Any] | None = None,
-        relation: str = "replace",
+        privacy_unit: str | int | None = None,
+        unit_weight: str = "equal",
+        mechanism: str = "auto",
+        mechanism_options: Mapping[str, Any] | None = None,
+        adjacency: str = "replace_one",
         stages: int | str = "auto",
         ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
@@ -107,11 +107,11 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             norm_bound=norm_bound,
             bounds=bounds,
             schema=schema,
-            person=person,
-            weight=weight,
-            law=law,
-            law_options=law_options,
-            relation=relation,
+            privacy_unit=privacy_unit,
+            unit_weight=unit_weight,
+            mechanism=mechanism,
+            mechanism_options=mechanism_options,
+            adjacency=adjacency,
             stages=stages,
             ledger=ledger,
             random_state=random_state,
@@ -126,7 +126,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         *,
         plan: SpendPlan | None = None,
         schema: Schema | None = None,
-        person: Any = None,
+        privacy_unit: Any = None,
         sample_weight: Any = None,
     ) -> Self:
         """Fit from rows and targets and spend the budget; a second call spends it again.
@@ -141,12 +141,12 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             What `plan` gave for these rows [x, y], where it was asked before.
         schema : Schema, optional
             What is publicly known of the columns, where the estimator was not told.
-        person : str, int, list or array, optional
+        privacy_unit : str, int, list or array, optional
             What tells persons apart, where the estimator was not told: a column, or beside `y` the identifiers.
         sample_weight : array of shape (n_samples,), optional
             **Public** weights of the rows, as in `PrivatePCA.fit`.
         """
-        of_rows = {"person": person, "sample_weight": sample_weight}
+        of_rows = {"privacy_unit": privacy_unit, "sample_weight": sample_weight}
         if y is None:
             if self.target is None:
                 raise InvalidDataError(
@@ -158,7 +158,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             raise InvalidParameterError("Give either y or target, not both.")
         if self.schema is not None or schema is not None:
             raise InvalidParameterError("A schema is for the whole table; name the column to predict by target=.")
-        if self.person is not None:
+        if self.privacy_unit is not None:
             raise InvalidParameterError("A column of persons is for the whole table; name that to predict by target=.")
         names = getattr(X, "columns", None)
         X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
@@ -204,22 +204,22 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         """Return what a fit will spend, as in `PrivatePCA`; so few rows that nothing can be learned are refused."""
         plan = super().plan(n_features, n_rows)
         if n_rows is not None and plan.preparation is not None:
-            self._check_size(plan.law(n_rows), plan.preparation.bound.rule, n_rows)
+            self._check_size(plan.mechanism(n_rows), plan.preparation.bound.rule, n_rows)
         return plan
 
-    def _check_size(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
-        if rule.constant is None or law.relation is not Relation.REPLACE:
+    def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
+        if rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
             return
         # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
-        root = (law.n_features - 1) ** 0.5
-        noise = (law.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
+        root = (mechanism.n_features - 1) ** 0.5
+        noise = (mechanism.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
         most = min(MEAN_NOISE, EDGE_NOISE / root)
         if noise > most:
             factor = math.ceil(10 * noise / most) / 10
             raise InvalidDataError(
                 "The noise would hide even the mean of the target, and with it all that could be learned about it: "
                 f"{factor:g} times the {rule.unit.counted} (there are {n_rows}) or the epsilon (the release has "
-                f"{law.epsilon:g}) would do, or fewer features."
+                f"{mechanism.epsilon:g}) would do, or fewer features."
             )
 
     def _check_rows(self, rule: RowRule) -> None:
@@ -264,7 +264,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
 
 def _within_reach(release: Release, X: Any) -> Any:
     """Return rows whose features are no farther out than any that was fitted: a line says nothing beyond."""
-    rule, fit = release.origin.rows, release.regression
+    rule, fit = release.origin.row_rule, release.regression
     if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
         return X
     reach = rule.norm / release.row_scale[list(fit.features)]

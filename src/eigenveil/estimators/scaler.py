@@ -28,7 +28,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
 
     Parameters
     ----------
-    epsilon, delta, law, law_options, relation, ledger, random_state
+    epsilon, delta, mechanism, mechanism_options, relation, ledger, random_state
         As in `PrivatePCA`. What follows in a pipeline spends its own budget, which adds up.
     bounds : (low, high) or dict
         Public ranges of the features; or
@@ -40,7 +40,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
     mean_, var_, scale_ : ndarray of shape (n_features,)
         The released mean and variance, and what is divided by: the root of the variance, or of what noise can hide
         where that is more.
-    guarantee_, release_, law_, n_samples_
+    guarantee_, release_, mechanism_, n_samples_
         As in `PrivatePCA`.
 
     Examples
@@ -58,27 +58,27 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
         delta: float = 0.0,
         bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
         schema: Schema | None = None,
-        person: str | int | None = None,
-        weight: str = "persons",
-        law: str = "auto",
-        law_options: Mapping[str, Any] | None = None,
-        relation: str = "replace",
+        privacy_unit: str | int | None = None,
+        unit_weight: str = "equal",
+        mechanism: str = "auto",
+        mechanism_options: Mapping[str, Any] | None = None,
+        adjacency: str = "replace_one",
         ledger: LedgerOrPath | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
-            rows="clip",
+            statistic="clipped",
             standardize=False,
             center=True,
             bounds=bounds,
             schema=schema,
-            person=person,
-            weight=weight,
-            law=law,
-            law_options=law_options,
-            relation=relation,
+            privacy_unit=privacy_unit,
+            unit_weight=unit_weight,
+            mechanism=mechanism,
+            mechanism_options=mechanism_options,
+            adjacency=adjacency,
             ledger=ledger,
             random_state=random_state,
         )
@@ -101,7 +101,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the scaled rows, which are private data; see `fit` and `transform`."""
-        check_read_again(opened(self, X, schema=options.get("schema"), person=options.get("person")), X)
+        check_read_again(opened(self, X, schema=options.get("schema"), privacy_unit=options.get("privacy_unit")), X)
         return super().fit_transform(X, y, **options)
 
     def transform(self, X: Any) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..gate import release_scores
-from ..guarantee import Guarantee, Relation, Unit
-from ..mechanisms.choices import AUTO, CountLaw, count_law
+from ..guarantee import Guarantee, Adjacency, Unit
+from ..mechanisms.choices import AUTO, CountMechanism, count_mechanism
 from ..moments.counts import ScoreCounts
 from ..releases.record import Release
 from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
@@ -30,7 +30,7 @@ Groups = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
 class ScorePlan:
     """What a map will spend and show, from public numbers alone."""
 
-    law: CountLaw
+    mechanism: CountMechanism
     grid: ScoreGrid
     guarantee: Guarantee
 
@@ -45,10 +45,10 @@ def score_map(
     bins: int | tuple[int, int] | None = None,
     groups: Any = None,
     frame: Any = None,
-    relation: str | None = None,
-    law: str = AUTO,
+    adjacency: str | None = None,
+    mechanism: str = AUTO,
     schema: Schema | None = None,
-    person: Any = None,
+    privacy_unit: Any = None,
     ledger: LedgerOrPath | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> ScoreMap:
@@ -72,13 +72,13 @@ def score_map(
     frame : ((low, high), (low, high)), optional
         Public ends of the map along both components; by default three standard deviations, as the release tells them,
         to either side of the mean. What lies beyond counts in the cells at the border.
-    relation : {"replace", "add_remove"}, optional
+    adjacency : {"replace_one", "add_or_remove_one"}, optional
         That of the release by default.
-    law : {"auto", "laplace", "gaussian"}
+    mechanism : {"auto", "laplace", "gaussian"}
         The noise; by default the smaller one. Where that is Laplace noise, the delta is not spent.
     schema : Schema, optional
         By default that of the release.
-    person : str, int, list or array, optional
+    privacy_unit : str, int, list or array, optional
         What tells persons apart: a person counts once, by the average of their rows.
     ledger : PrivacyLedger or path, optional
         Where the spend is recorded before anything is drawn.
@@ -94,8 +94,8 @@ def score_map(
     >>> cloud.counts.shape, str(cloud.guarantee)
     ((1, 13, 13), '1-differentially private (replace one row), exact numerics')
     """
-    source = opened_rows(X, release, schema, person)
-    by_person = bool(getattr(source, "by_person", False))
+    source = opened_rows(X, release, schema, privacy_unit)
+    by_unit = bool(getattr(source, "by_unit", False))
     plan = plan_scores(
         release,
         epsilon=epsilon,
@@ -104,14 +104,14 @@ def score_map(
         bins=bins,
         groups=groups,
         frame=frame,
-        relation=relation,
-        law=law,
-        by_person=by_person,
+        adjacency=adjacency,
+        mechanism=mechanism,
+        by_unit=by_unit,
     )
     generator = generator_from(random_state)
-    counts = collect(source, partial(ScoreCounts, plan.grid, by_person), purpose="counting scores")
+    counts = collect(source, partial(ScoreCounts, plan.grid, by_unit), purpose="counting scores")
     check_delta(plan.guarantee, counts.n_units)
-    return release_scores(plan.law, counts, generator=generator, ledger=ledger)
+    return release_scores(plan.mechanism, counts, generator=generator, ledger=ledger)
 
 
 def plan_scores(
@@ -123,16 +123,16 @@ def plan_scores(
     bins: int | Sequence[int] | None = None,
     groups: Any = None,
     frame: Any = None,
-    relation: str | None = None,
-    law: str = AUTO,
-    by_person: bool = False,
+    adjacency: str | None = None,
+    mechanism: str = AUTO,
+    by_unit: bool = False,
 ) -> ScorePlan:
     """Return what `score_map` will spend and show; nothing is read but the release."""
     if len(axes) != 2 or axes[0] == axes[1]:
         raise InvalidParameterError("axes must be two different components, such as (0, 1).")
     chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)
-    wanted = release.guarantee.relation if relation is None else Relation.parse(relation)
-    noise = count_law(epsilon, delta, wanted, law)
+    wanted = release.guarantee.adjacency if adjacency is None else Adjacency.parse(adjacency)
+    noise = count_mechanism(epsilon, delta, wanted, mechanism)
     ends = _frame(release, list(chosen)) if frame is None else _given_frame(frame)
     release.check_units()
     by = _groups(release, groups)
@@ -150,27 +150,29 @@ def plan_scores(
         (chosen[0], chosen[1]),
         by,
     )
-    unit = Unit.PERSON if by_person else Unit.ROW
+    unit = Unit.PERSON if by_unit else Unit.ROW
     return ScorePlan(noise, grid, noise.guarantee(unit))
 
 
-def opened_rows(X: Any, release: Release, schema: Schema | None = None, person: Any = None, **text: Any) -> Source:
+def opened_rows(
+    X: Any, release: Release, schema: Schema | None = None, privacy_unit: Any = None, **text: Any
+) -> Source:
     """Return the source of rows of a release's features."""
     known = release.origin.schema if schema is None else schema
     if is_source(X):
         source = open_table(X)
     elif known is not None:
-        source = open_table(X, schema=known, person=person, **text)
+        source = open_table(X, schema=known, privacy_unit=privacy_unit, **text)
     else:
         names = release.feature_names
         parts = X if isinstance(X, list | tuple) else [X]
         named = any(isinstance(part, str | PathLike) or hasattr(part, "columns") for part in parts)
-        source = open_table(X, list(names) if named and names else None, person=person, **text)
+        source = open_table(X, list(names) if named and names else None, privacy_unit=privacy_unit, **text)
     if source.n_features != release.n_features:
         raise InvalidDataError(f"X has {source.n_features} features, and the release {release.n_features}.")
     if None not in (source.feature_names, release.feature_names) and source.feature_names != release.feature_names:
         raise InvalidDataError("The features of X are not those of the release, in the same order.")
-    if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_person", False):
+    if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_unit", False):
         raise InvalidParameterError("The release protects persons with all of their rows; name the column by person.")
     return source
 
@@ -178,7 +180,7 @@ def opened_rows(X: Any, release: Release, schema: Schema | None = None, person: 
 def _frame(release: Release, axes: list[int]) -> Any:
     """Return the ends of the map from the spread that the release tells, and what the noise on it leaves open."""
     variances = release.explained_variance
-    if variances is None or not release.origin.rows.keeps_lengths:
+    if variances is None or not release.origin.row_rule.keeps_lengths:
         raise InvalidParameterError(
             "The release tells no spread of the scores in the units of the table; give public ends by frame=."
         )

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..accounting.sensitivity import sum_squared
 from ..errors import CapacityError, InvalidParameterError, shown
-from ..mechanisms import CentralLaw
+from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import MOST_WEIGHT, Portion, at_share
 from ..mechanisms.gaussian import Gaussian
-from ..moments.counts import LADDER
+from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 
 STAGES = (1, 2, "auto")
@@ -67,21 +67,23 @@ class Stages:
     first: Fraction = Fraction(0)
     mapped_norm: Fraction = Fraction(0)
 
-    def check(self, law: CentralLaw, rule: RowRule, n_rows: int) -> None:
+    def check(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
         """Refuse, before anything is spent, what one of the parts cannot draw."""
-        if not isinstance(law, Gaussian):
+        if not isinstance(mechanism, Gaussian):
             return
         if self.mean:
-            squared_change, largest = sum_squared(law.relation) * 16**rule.bits, n_rows * 4**rule.bits
-            _portion(law, self.mean / len(MEANS)).check(law.n_features, squared_change, largest)
-            _portion(law, self.norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
+            squared_change, largest = sum_squared(mechanism.adjacency) * 16**rule.bits, n_rows * 4**rule.bits
+            _portion(mechanism, self.mean / len(MEANS)).check(mechanism.n_features, squared_change, largest)
+            _portion(mechanism, self.norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
         if self.first:
-            _portion(law, self.mapped_norm).check_counts(MAPPED_NORM_PLACES, n_rows)
-            at_share(law, self.first).check_grid(4**rule.bits)
+            _portion(mechanism, self.mapped_norm).check_counts(MAPPED_NORM_PLACES, n_rows)
+            at_share(mechanism, self.first).check_grid(4**rule.bits)
 
-    def one_mean_may_do(self, law: Gaussian, n_rows: int) -> bool:
+    def one_mean_may_do(self, mechanism: Gaussian, n_rows: int) -> bool:
         """Return whether the noise of the first mean leaves little; docs/explanation/stages.md derives 2/(s x)."""
-        return 2 * math.sqrt(law.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * law.total_mu()
+        return (
+            2 * math.sqrt(mechanism.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * mechanism.total_mu()
+        )
 
     def for_rows(self, n_rows: int, rule: RowRule) -> "Stages":
         """Return the stages of so many rows: with more than 8 million at 16 bits, weighed sums would not fit int64."""
@@ -103,8 +105,8 @@ class Stages:
         return {name: float(share) for name, share in vars(self).items() if share}
 
 
-def _portion(law: Gaussian, share: Fraction) -> Portion:
-    return Portion(law.epsilon, law.delta, share)
+def _portion(mechanism: Gaussian, share: Fraction) -> Portion:
+    return Portion(mechanism.epsilon, mechanism.delta, share)
 
 
 def stages_asked(stages: object) -> object:
@@ -124,53 +126,53 @@ def check_read_once(stages: object) -> None:
         )
 
 
-def mean_first(law: CentralLaw, norm: float | None) -> tuple[tuple[int, Fraction], ...]:
+def mean_first(mechanism: CentralMechanism, norm: float | None) -> tuple[tuple[int, Fraction], ...]:
     """Return from how many rows on a mean is measured first, and at which shares; empty where it never is.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
         That of the rows without a constant.
     norm : float, optional
         The public bound on a row, where there is one.
 
     Examples
     --------
-    >>> law = Gaussian(epsilon=0.9, delta=1e-6, n_features=100)
-    >>> [(rows, float(share)) for rows, share in mean_first(law, None)]
+    >>> mechanism = Gaussian(epsilon=0.9, delta=1e-6, n_features=100)
+    >>> [(rows, float(share)) for rows, share in mean_first(mechanism, None)]
     [(933, 0.1), (4662, 0.05)]
     """
-    if not isinstance(law, Gaussian) or not law.divisible or not _on_the_ladder(norm):
+    if not isinstance(mechanism, Gaussian) or not mechanism.divisible or not _on_the_grid(norm):
         return ()
-    per_row = law.total_mu() / math.sqrt(law.n_features)
+    per_row = mechanism.total_mu() / math.sqrt(mechanism.n_features)
     return tuple((math.ceil(least / per_row), share) for least, share in MEAN_SHARES)
 
 
-def second_stage(law: CentralLaw, rule: RowRule, asked: object) -> bool:
+def second_stage(mechanism: CentralMechanism, rule: RowRule, asked: object) -> bool:
     """Return whether a first look is taken before the matrix, or refuse what was asked for.
 
     A first look costs nothing where no map comes of it, since both releases are then averaged; so little is asked for:
-    a law whose budget can be divided, rows as they are, and a width at which a map may pay.
+    a mechanism whose budget can be divided, rows as they are, and a width at which a map may pay.
     """
-    able = law.divisible and not rule.compares and rule.constant is None and _on_the_ladder(rule.norm)
+    able = mechanism.divisible and not rule.compares and rule.constant is None and _on_the_grid(rule.norm)
     if asked == 2 and not able:
         raise InvalidParameterError(
-            "stages=2 needs law='gaussian' (a delta above 0) with relation='replace', rows that are not compared, "
+            "stages=2 needs mechanism='gaussian' (a delta above 0) with adjacency='replace_one', rows that are not compared, "
             "and a norm from 1e-4 to 5e8; choose these, or stages='auto'."
         )
-    return able and asked != 1 and (asked == 2 or NARROWEST <= law.n_features <= WIDEST)
+    return able and asked != 1 and (asked == 2 or NARROWEST <= mechanism.n_features <= WIDEST)
 
 
-def _on_the_ladder(norm: float | None) -> bool:
+def _on_the_grid(norm: float | None) -> bool:
     # All rungs that a bound is looked for among are there: up to twice the norm, and so many below that.
-    return norm is None or bool(LADDER[NORM_PLACES] <= norm <= LADDER[-1] / 2)
+    return norm is None or bool(NORM_GRID[NORM_PLACES] <= norm <= NORM_GRID[-1] / 2)
 
 
-def _quieter(law: CentralLaw, constant: CentralLaw, rule: RowRule) -> bool:
+def _quieter(mechanism: CentralMechanism, constant: CentralMechanism, rule: RowRule) -> bool:
     """Return whether a mean that is first has no more noise than a constant, even for rows without a mean to find."""
     # Where there is no mean to find, a bound is found in each round, and none after the last.
     spent = MEAN_SHARES[-1][1] + NORM_SHARE * len(MEANS) / NORM_SEARCHES
-    first = law.equivalent_sd / math.sqrt(1 - spent)
+    first = mechanism.equivalent_sd / math.sqrt(1 - spent)
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
 
@@ -182,18 +184,18 @@ def divided(mean: Fraction, two: bool) -> Stages:
     return Stages(mean, norm, left * FIRST_SHARE * two, left * MAPPED_NORM_SHARE * two)
 
 
-LawsByRows = tuple[tuple[int, CentralLaw], ...]
+MechanismsByRows = tuple[tuple[int, CentralMechanism], ...]
 
 
 def in_stages(
-    laws_for: Callable[..., LawsByRows], rule: RowRule, norm: float | None, asked: object, maps: bool
-) -> tuple[LawsByRows, tuple[tuple[int, Stages], ...]]:
-    """Return the laws of a fit from a source, and into which stages their budget is divided, each from some rows on.
+    mechanisms_for: Callable[..., MechanismsByRows], rule: RowRule, norm: float | None, asked: object, maps: bool
+) -> tuple[MechanismsByRows, tuple[tuple[int, Stages], ...]]:
+    """Return the mechanisms of a fit from a source, and into which stages their budget is divided, each from some rows on.
 
     Parameters
     ----------
-    laws_for : callable
-        Returns the laws for rows of a rule; with ``divided=True`` those that a budget can be divided for, if any.
+    mechanisms_for : callable
+        Returns the mechanisms for rows of a rule; with ``divided=True`` those that a budget can be divided for, if any.
     rule : RowRule
         How rows become integers, with a constant where the mean is wanted.
     norm : float, optional
@@ -204,26 +206,26 @@ def in_stages(
         Whether a map may help: directions are wanted, or it was asked for, and noise that differs between them does no
         harm.
     """
-    laws = laws_for(rule)
+    mechanisms = mechanisms_for(rule)
     if not rule.knows_corner and asked == 2:
         raise InvalidParameterError(
             "Pooled rows of persons and rows with weights are read in one stage; leave out stages."
         )
     if asked == 1 or not rule.knows_corner:
-        return laws, ()
+        return mechanisms, ()
     plain = rule if rule.constant is None else replace(rule, constant=None)
     try:
-        law = (laws if rule == plain else laws_for(plain, divided=True))[-1][1]
-    except CapacityError:  # of a law that was not asked for; the constant does without it
+        mechanism = (mechanisms if rule == plain else mechanisms_for(plain, divided=True))[-1][1]
+    except CapacityError:  # of a mechanism that was not asked for; the constant does without it
         if asked == 2:
             raise
-        return laws, ()
-    two = maps and second_stage(law, plain, asked)
+        return mechanisms, ()
+    two = maps and second_stage(mechanism, plain, asked)
     if rule == plain:
-        return laws, ((0, divided(Fraction(0), two)),)
-    tiers = mean_first(law, norm) if asked == 2 or _quieter(law, laws[-1][1], rule) else ()
+        return mechanisms, ((0, divided(Fraction(0), two)),)
+    tiers = mean_first(mechanism, norm) if asked == 2 or _quieter(mechanism, mechanisms[-1][1], rule) else ()
     if asked == 2 and tiers:  # which takes a mean that is first, however few the rows are
         tiers = ((0, tiers[0][1]), tiers[1])
     stages = tuple((rows, divided(share, two)) for rows, share in tiers)
-    few = () if tiers and tiers[0][0] == 0 else laws
-    return (*few, *((rows, law) for rows, _ in tiers)), ((0, Stages()), *stages)
+    few = () if tiers and tiers[0][0] == 0 else mechanisms
+    return (*few, *((rows, mechanism) for rows, _ in tiers)), ((0, Stages()), *stages)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..guarantee import Relation
+from ..guarantee import Adjacency
 from ..mechanisms.base import Integers
 from ..mechanisms.federated import UNITS
 from ..releases.origin import Collection, Origin
@@ -36,7 +36,7 @@ def combine(agreed: Round, contributions: Iterable[bytes | str | PathLike[str]])
     contributions : iterable of bytes or paths
         One of every site, in any order.
     """
-    total = np.zeros(n_numbers(agreed.law), dtype=np.uint64)
+    total = np.zeros(n_numbers(agreed.mechanism), dtype=np.uint64)
     seen: set[int] = set()
     seeded = False
     for content in contributions:
@@ -52,7 +52,7 @@ def combine(agreed: Round, contributions: Iterable[bytes | str | PathLike[str]])
             f"Contributions are missing from {', '.join(missing)}: wait for them, or repeat the round without them and "
             "with fresh keys."
         )
-    sums = from_words(agreed.law, total)
+    sums = from_words(agreed.mechanism, total)
     _check_range(agreed, sums)
     return _released(agreed, sums, seeded)
 
@@ -77,18 +77,22 @@ def _check_range(agreed: Round, sums: Integers) -> None:
     Units add positive semidefinite matrices of trace at most the grid: so entries on the diagonal are from 0 to n times
     that, and those beside it half as large.
     """
-    law, rule = agreed.law, agreed.terms.rows
-    grid, reach = rule.limit_squared, law.noise_reach * rule.limit_squared
+    mechanism, rule = agreed.mechanism, agreed.terms.row_rule
+    grid, reach = rule.limit_squared, mechanism.noise_reach * rule.limit_squared
     matrix = sums["matrix"].astype(np.float64)
     diagonal = matrix.diagonal()
-    most = law.n_sites * law.site_capacity(grid)
-    n = int(sums[UNITS]) if law.relation is Relation.REPLACE else _noisy_units(sums, grid, reach, law.n_features)
-    inside = 1 <= n <= most + 2 * reach * (law.n_features + 2) / grid
+    most = mechanism.n_sites * mechanism.site_capacity(grid)
+    n = (
+        int(sums[UNITS])
+        if mechanism.adjacency is Adjacency.REPLACE_ONE
+        else _noisy_units(sums, grid, reach, mechanism.n_features)
+    )
+    inside = 1 <= n <= most + 2 * reach * (mechanism.n_features + 2) / grid
     whole = n * grid
     inside &= bool((diagonal >= -reach).all() and (diagonal <= whole + reach).all())
     inside &= bool((np.abs(matrix - np.diag(diagonal)) <= whole / 2 + reach).all())
-    inside &= float(diagonal.sum()) <= whole + law.n_features * reach
-    if law.relation is Relation.REPLACE and rule.constant is not None and rule.knows_corner:
+    inside &= float(diagonal.sum()) <= whole + mechanism.n_features * reach
+    if mechanism.adjacency is Adjacency.REPLACE_ONE and rule.constant is not None and rule.knows_corner:
         inside &= abs(float(diagonal[-1]) - n * rule.constant_units**2) <= reach
     if not inside:
         raise FederationError(OUT_OF_RANGE)
@@ -102,14 +106,14 @@ def _noisy_units(sums: Integers, grid: int, reach: float, width: int) -> float:
 
 
 def _released(agreed: Round, sums: Integers, seeded: bool) -> Release:
-    law, terms = agreed.law, agreed.terms
-    integers = law.combined(sums, terms.rows.limit_squared)
-    units = law.units(terms.rows.limit_squared, terms.rows.unit_squared)
+    mechanism, terms = agreed.mechanism, agreed.terms
+    integers = mechanism.combined(sums, terms.row_rule.limit_squared)
+    units = mechanism.units(terms.row_rule.limit_squared, terms.row_rule.unit_squared)
     guarantee = agreed.guarantee()
     origin = Origin(
-        law=law.name,
-        parameters=law.parameters(),
-        rows=terms.rows,
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        row_rule=terms.row_rule,
         n_rows=int(sums[UNITS]) if UNITS in sums else None,
         feature_names=terms.schema.feature_names,
         model="federated",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import parsed_json, read_bounded, sync_folder, whole_file
 from ..guarantee import Guarantee
-from ..mechanisms.federated import FederatedLaw
+from ..mechanisms.federated import FederatedMechanism
 from .crypto import keystream, new_private_keys, public_keys, signed, verified
 from .terms import FederationError, Terms, fingerprint_of, new_nonce
 
@@ -65,7 +65,7 @@ def joining_message(terms: Terms, site: str, agreement: str) -> bytes:
 
 @dataclass(frozen=True)
 class Round:
-    """Terms, and the sites that joined. A closed round has its final members, and a law.
+    """Terms, and the sites that joined. A closed round has its final members, and a mechanism.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ class Round:
         return type(self)(replace(self.terms, invited=left, deadline=deadline, nonce=new_nonce()))
 
     @cached_property
-    def law(self) -> FederatedLaw:
-        """The law at work for the members of a closed round."""
+    def mechanism(self) -> FederatedMechanism:
+        """The mechanism at work for the members of a closed round."""
         if not self.closed:
             raise FederationError("The round is not closed yet; close it when all sites have joined.")
-        return self.terms.law_for(len(self.members))
+        return self.terms.mechanism_for(len(self.members))
 
     def guarantee(self) -> Guarantee:
         """Return what the release will promise, and what every site's ledger counts."""
-        return self.law.guarantee().for_unit(self.terms.rows.unit)
+        return self.mechanism.guarantee().for_unit(self.terms.row_rule.unit)
 
     # The file.
 

@@ -18,8 +18,8 @@ from ..estimators.preparation import CHOICES, INSTEAD, told
 from ..estimators.split import check_read_once, stages_asked
 from ..files import whole_file
 from ..gate import check_site, check_site_rule, pay_for_share, site_share
-from ..guarantee import Relation
-from ..mechanisms.federated import FEDERATED_LAWS
+from ..guarantee import Adjacency
+from ..mechanisms.federated import FEDERATED_MECHANISMS
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from ..releases.origin import ComponentsRequest, Request
@@ -63,7 +63,7 @@ def invite(
     >>> from eigenveil import PrivatePCA, Schema
     >>> schema = Schema.from_dict({"version": 1, "columns": {"age": {"range": [0, 120]}, "mass": {"range": [0, 200]}}})
     >>> draft = invite(PrivatePCA(1, epsilon=1.0, delta=1e-6, schema=schema), ["north", "south", "east"])
-    >>> draft.terms.law, draft.missing
+    >>> draft.terms.mechanism, draft.missing
     ('matrix_laplace', ('north', 'south', 'east'))
     """
     schema = checked_schema(estimator.schema)
@@ -71,7 +71,7 @@ def invite(
         raise InvalidParameterError("A round needs a schema, so that all sites read the same columns; give one.")
     check_read_once(stages_asked(estimator.stages))
     preparation = prepared(estimator, Features.of(schema.n_features, estimator))
-    private = preparation.choices(Fraction(1), Relation.parse(estimator.relation))
+    private = preparation.choices(Fraction(1), Adjacency.parse(estimator.adjacency))
     if private and not preparation.bound.compares:
         name = next(iter(private))
         raise InvalidParameterError(
@@ -81,10 +81,10 @@ def invite(
     rule = preparation.bound.rule
     terms = Terms(
         schema=schema,
-        rows=rule,
-        **_law(estimator, schema.n_features + (rule.constant is not None), len(sites), n_colluding),
+        row_rule=rule,
+        **_mechanism(estimator, schema.n_features + (rule.constant is not None), len(sites), n_colluding),
         epsilon=positive_number("epsilon", estimator.epsilon),
-        relation=Relation.parse(estimator.relation).value,
+        adjacency=Adjacency.parse(estimator.adjacency).value,
         invited=tuple(sites),
         n_colluding=n_colluding,
         quorum=len(sites) if quorum is None else quorum,
@@ -92,33 +92,33 @@ def invite(
         purpose=purpose,
         deadline=deadline,
     )
-    check_site_rule(terms.law_for(len(sites)), rule)
-    check_site_rule(terms.law_for(terms.quorum), rule)
+    check_site_rule(terms.mechanism_for(len(sites)), rule)
+    check_site_rule(terms.mechanism_for(terms.quorum), rule)
     return Round(terms)
 
 
-def _law(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the law that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
+    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
     delta = probability_below_one("delta", estimator.delta)
-    if estimator.law != "auto":
-        if estimator.law not in FEDERATED_LAWS:
-            listed = " or ".join(FEDERATED_LAWS)
+    if estimator.mechanism != "auto":
+        if estimator.mechanism not in FEDERATED_MECHANISMS:
+            listed = " or ".join(FEDERATED_MECHANISMS)
             raise InvalidParameterError(f"Sites share the noise of {listed}; choose one of them, or auto.")
-        return {"law": estimator.law, "delta": delta}
+        return {"mechanism": estimator.mechanism, "delta": delta}
     usable = {
-        name: law(
+        name: mechanism(
             epsilon=estimator.epsilon,
-            delta=delta if law.needs_delta else 0.0,
+            delta=delta if mechanism.needs_delta else 0.0,
             n_features=width,
-            relation=estimator.relation,
+            adjacency=estimator.adjacency,
             n_sites=n_sites,
             n_colluding=n_colluding,
         )
-        for name, law in FEDERATED_LAWS.items()
-        if delta > 0 or not law.needs_delta
+        for name, mechanism in FEDERATED_MECHANISMS.items()
+        if delta > 0 or not mechanism.needs_delta
     }
     best = min(usable, key=lambda name: usable[name].off_diagonal_sd)
-    return {"law": best, "delta": usable[best].delta}
+    return {"mechanism": best, "delta": usable[best].delta}
 
 
 def _request(estimator: Any, own_units: bool) -> Request:
@@ -171,17 +171,19 @@ def contribute(
     for folder in (target.parent, Path(keys).parent):  # keys are moved out of reach
         if not os.access(folder, os.W_OK):
             raise InvalidParameterError(f"The folder {folder} cannot be written to; name a file in another one.")
-    book, law = opened_ledger(ledger), agreed.law
-    hidden_by = mask(agreed, place, own.agreement, n_numbers(law))  # what is wrong with other sites' keys is seen here
+    book, mechanism = opened_ledger(ledger), agreed.mechanism
+    hidden_by = mask(
+        agreed, place, own.agreement, n_numbers(mechanism)
+    )  # what is wrong with other sites' keys is seen here
     generator = secure_generator() if generator is None else generator
     if book is not None and is_secure(generator):
         book.check(agreed.guarantee())
     moments = data if isinstance(data, SecondMoments) else site_moments(agreed, data)
     _check_made_for(agreed, moments)
     what = f"federation round {agreed.fingerprint[:16]}, site {agreed.sites[place]}"
-    payment = pay_for_share(law, moments, generator, book, what)
+    payment = pay_for_share(mechanism, moments, generator, book, what)
     with used_once(keys):
-        words = to_words(law, site_share(moments, place, generator, payment))
+        words = to_words(mechanism, site_share(moments, place, generator, payment))
         words += hidden_by
         content = sealed(agreed, place, words, not is_secure(generator), own.signing)
         try:
@@ -194,7 +196,7 @@ def contribute(
 
 def site_moments(agreed: Round, data: Any) -> SecondMoments:
     """Return the exact moments of the rows of one site, by the rule of the round."""
-    schema, rule = agreed.terms.schema, agreed.terms.rows
+    schema, rule = agreed.terms.schema, agreed.terms.row_rule
     source: Source = data if is_opened(data) else open_table(data, schema=schema)
     if source.n_features != schema.n_features or source.feature_names not in (None, schema.feature_names):
         raise InvalidDataError("The table was opened with other columns than those of the round; use its schema.")
@@ -204,6 +206,6 @@ def site_moments(agreed: Round, data: Any) -> SecondMoments:
 
 
 def _check_made_for(agreed: Round, moments: SecondMoments) -> None:
-    if moments.bound.rule != agreed.terms.rows or moments.n_features != agreed.terms.schema.n_features:
+    if moments.bound.rule != agreed.terms.row_rule or moments.n_features != agreed.terms.schema.n_features:
         raise InvalidDataError("The moments were collected by another rule than that of the round; collect them anew.")
-    check_site(agreed.law, moments)
+    check_site(agreed.mechanism, moments)

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of
-from ..guarantee import Guarantee, Relation
-from ..mechanisms.federated import FEDERATED_LAWS, FederatedLaw
+from ..guarantee import Guarantee, Adjacency
+from ..mechanisms.federated import FEDERATED_MECHANISMS, FederatedMechanism
 from ..moments.row_rule import RowRule
 from ..releases.origin import REQUESTS, ComponentsRequest, Request
 from ..tables.schema import Schema
@@ -35,13 +35,13 @@ class Terms:
     ----------
     schema : Schema
         What is public of the columns, the same at every site.
-    rows : RowRule
+    row_rule : RowRule
         How rows become integers; nothing of it is found privately.
-    law : str
-        Name of the central law whose noise the sites share: a key of `eigenveil.mechanisms.federated.FEDERATED_LAWS`.
+    mechanism : str
+        Name of the central mechanism whose noise the sites share: a key of `eigenveil.mechanisms.federated.FEDERATED_MECHANISMS`.
     epsilon, delta : float
         What the release costs everybody in the data.
-    relation : {"replace", "add_remove"}
+    adjacency : {"replace_one", "add_or_remove_one"}
     invited : tuple of str
         Names of the sites.
     n_colluding : int
@@ -59,11 +59,11 @@ class Terms:
     """
 
     schema: Schema
-    rows: RowRule
-    law: str
+    row_rule: RowRule
+    mechanism: str
     epsilon: float
     delta: float
-    relation: str
+    adjacency: str
     invited: tuple[str, ...]
     n_colluding: int
     quorum: int
@@ -73,8 +73,8 @@ class Terms:
     nonce: str = field(default_factory=lambda: new_nonce())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", Relation.parse(self.relation).value)
-        one_of("law", self.law, tuple(FEDERATED_LAWS))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        one_of("mechanism", self.mechanism, tuple(FEDERATED_MECHANISMS))
         object.__setattr__(self, "invited", tuple(_named("site", name) for name in self.invited))
         if not 2 <= len(self.invited) <= MOST_SITES or len(set(self.invited)) < len(self.invited):
             raise InvalidParameterError(f"A round needs 2 to {MOST_SITES} sites of different names.")
@@ -84,23 +84,27 @@ class Terms:
             object.__setattr__(self, "purpose", _named("purpose", self.purpose))
         if not isinstance(self.nonce, str) or len(self.nonce) != 2 * _NONCE_BYTES:
             raise InvalidParameterError("The nonce of a round is 16 random bytes in hexadecimal digits.")
-        _ = self.closes, self.law_for(len(self.invited))
-        self.rows.check_width(self.schema.n_features)
+        _ = self.closes, self.mechanism_for(len(self.invited))
+        self.row_rule.check_width(self.schema.n_features)
 
-    def law_for(self, n_sites: int) -> FederatedLaw:
-        """Return the law at work for so many sites."""
-        return FEDERATED_LAWS[self.law](
+    def mechanism_for(self, n_sites: int) -> FederatedMechanism:
+        """Return the mechanism at work for so many sites."""
+        return FEDERATED_MECHANISMS[self.mechanism](
             epsilon=self.epsilon,
             delta=self.delta,
-            n_features=self.schema.n_features + (self.rows.constant is not None),
-            relation=self.relation,
+            n_features=self.schema.n_features + (self.row_rule.constant is not None),
+            adjacency=self.adjacency,
             n_sites=n_sites,
             n_colluding=self.n_colluding,
         )
 
     def guarantee(self, n_sites: int | None = None) -> Guarantee:
         """Return what is promised to everybody in the data, for so many sites; for all by default."""
-        return self.law_for(len(self.invited) if n_sites is None else n_sites).guarantee().for_unit(self.rows.unit)
+        return (
+            self.mechanism_for(len(self.invited) if n_sites is None else n_sites)
+            .guarantee()
+            .for_unit(self.row_rule.unit)
+        )
 
     @property
     def closes(self) -> datetime | None:
@@ -130,7 +134,7 @@ class Terms:
         return {
             **{one.name: getattr(self, one.name) for one in fields(self)},
             "schema": self.schema.to_dict(),
-            "rows": self.rows.to_dict(),
+            "row_rule": self.row_rule.to_dict(),
             "invited": list(self.invited),
             "request": self.request.to_dict(),
         }
@@ -143,7 +147,7 @@ class Terms:
             **{
                 **content,
                 "schema": Schema.from_dict(content["schema"]),
-                "rows": RowRule(**content["rows"]),
+                "row_rule": RowRule(**content["row_rule"]),
                 "invited": tuple(content["invited"]),
                 "request": REQUESTS[request.pop("kind")](**request),
             }

@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..mechanisms.base import Integers
-from ..mechanisms.federated import FederatedLaw
+from ..mechanisms.federated import FederatedMechanism
 from .crypto import SIGNATURE_BYTES, signed, verified
 from .rounds import Round, Words
 from .terms import FederationError
@@ -74,33 +74,33 @@ class Contribution:
     seeded: bool
 
 
-def n_numbers(law: FederatedLaw) -> int:
+def n_numbers(mechanism: FederatedMechanism) -> int:
     """Return how many numbers a site sends."""
-    return law.n_features * (law.n_features + 1) // 2 + len(law.numbers)
+    return mechanism.n_features * (mechanism.n_features + 1) // 2 + len(mechanism.numbers)
 
 
 def contribution_bytes(agreed: Round) -> int:
     """Return the length of every contribution to a round."""
-    return OVERHEAD_BYTES + 8 * n_numbers(agreed.law)
+    return OVERHEAD_BYTES + 8 * n_numbers(agreed.mechanism)
 
 
-def to_words(law: FederatedLaw, numbers: Integers) -> Words:
+def to_words(mechanism: FederatedMechanism, numbers: Integers) -> Words:
     """Return the numbers of a site as one array modulo 2^64: the upper triangle, and what stands beside it."""
     matrix = numbers["matrix"]
-    rows = [matrix[i, i:] for i in range(law.n_features)]
-    singles = [int(numbers[name]) % 2**64 for name in law.numbers]
+    rows = [matrix[i, i:] for i in range(mechanism.n_features)]
+    singles = [int(numbers[name]) % 2**64 for name in mechanism.numbers]
     return np.concatenate([np.concatenate(rows).view(np.uint64), np.array(singles, dtype=np.uint64)])
 
 
-def from_words(law: FederatedLaw, words: Words) -> Integers:
+def from_words(mechanism: FederatedMechanism, words: Words) -> Integers:
     """Return numbers as integers from -2^63 on, the matrix with both triangles."""
-    integers, d = words.view(np.int64), law.n_features
+    integers, d = words.view(np.int64), mechanism.n_features
     matrix = np.zeros((d, d), dtype=np.int64)
     start = 0
     for i in range(d):
         matrix[i, i:] = matrix[i:, i] = integers[start : start + d - i]
         start += d - i
-    return {"matrix": matrix, **{name: np.array(integers[start + k]) for k, name in enumerate(law.numbers)}}
+    return {"matrix": matrix, **{name: np.array(integers[start + k]) for k, name in enumerate(mechanism.numbers)}}
 
 
 def sealed(agreed: Round, place: int, words: Words, seeded: bool, signing: bytes) -> bytes:

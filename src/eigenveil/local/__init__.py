@@ -1,7 +1,7 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
 `LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
-laws behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only encodes
+mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only encodes
 never loads the server.
 """
 
@@ -11,7 +11,7 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
-    from .protocol import LocalProtocol, law_of
+    from .protocol import LocalProtocol, mechanism_of
     from .server import Aggregator, Tally
     from .shuffler import shuffled_guarantee
     from .simulation import simulate
@@ -27,7 +27,7 @@ __all__ = [
     "Tally",
     "encode",
     "encode_many",
-    "law_of",
+    "mechanism_of",
     "shuffled_guarantee",
     "simulate",
 ]
@@ -41,7 +41,7 @@ _HOMES = {
     "Tally": "server",
     "encode": "client",
     "encode_many": "client",
-    "law_of": "protocol",
+    "mechanism_of": "protocol",
     "shuffled_guarantee": "shuffler",
     "simulate": "simulation",
 }

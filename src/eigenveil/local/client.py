@@ -12,7 +12,7 @@ from ..mechanisms.local.base import ByteArray
 from ..moments.bound import RowBound
 from ..numerics import FloatArray
 from ..sampling.randomness import is_secure, secure_generator
-from .protocol import LocalProtocol, law_of
+from .protocol import LocalProtocol, mechanism_of
 from .wire import ID_BYTES, pack
 
 
@@ -42,7 +42,7 @@ def encode_many(protocol: LocalProtocol, rows: ArrayLike, generator: np.random.G
     generator = secure_generator() if generator is None else generator
     grid = on_grid(protocol, rows)
     ids = new_ids(len(grid), generator)
-    payloads = law_of(protocol).perturb(grid, ids, generator)
+    payloads = mechanism_of(protocol).perturb(grid, ids, generator)
     return pack(protocol.tag, not is_secure(generator), ids, payloads)
 
 
@@ -58,7 +58,7 @@ def on_grid(protocol: LocalProtocol, rows: ArrayLike) -> FloatArray:
         raise InvalidDataError(f"A row of this protocol has {protocol.n_features} numbers; the row at hand does not.")
     if not np.isfinite(values).all():
         raise InvalidDataError("A row holds NaN or infinity; a client with such a row must not report it.")
-    bits = law_of(protocol).row_bits
+    bits = mechanism_of(protocol).row_bits
     if protocol.row_norms == "any":
         return RowBound(protocol.norm_bound, bits, protocol.shift, protocol.scale).quantize(values)
     centred = values * 0.5 if protocol.shift is None else values * 0.5 - np.asarray(protocol.shift) * 0.5

@@ -15,8 +15,8 @@ from typing import Any, Self
 from ..errors import InvalidParameterError
 from ..files import parsed_json, read_bounded
 from ..guarantee import Guarantee
-from ..mechanisms.local.base import PARAMETERS, LocalLaw
-from ..mechanisms.local.table import best_local_law, local_law_from
+from ..mechanisms.local.base import PARAMETERS, LocalMechanism
+from ..mechanisms.local.table import best_local_mechanism, local_mechanism_from
 from ..moments.row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 
@@ -37,11 +37,11 @@ class LocalProtocol:
         0 is pure differential privacy.
     norm_bound : float
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
-    law : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the law of least
+    mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
+        How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the mechanism of least
         variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0.
     row_norms : {"any", "unit"}
-        ``"unit"`` scales every row to the norm bound: only its direction counts, and the trace is known.
+        ``"normalized"`` scales every row to the norm bound: only its direction counts, and the trace is known.
     trace_share : float
         The share of epsilon that ``double_cap`` and ``one_bit`` spend on the trace where it is not known.
     shift, scale : sequence of float, optional
@@ -50,9 +50,9 @@ class LocalProtocol:
         A public name of the collection; reports for another purpose are foreign.
     rank : int, optional
         The dimension of the public subspace that a ``one_bit`` report is about: by default half of the features, at
-        most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other laws have rank 1.
+        most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other mechanisms have rank 1.
     accept_inexact : bool
-        Whether ``"auto"`` may choose a law that is proved for real arithmetic only, which is ``double_cap``. No field.
+        Whether ``"auto"`` may choose a mechanism that is proved for real arithmetic only, which is ``double_cap``. No field.
 
     Examples
     --------
@@ -60,14 +60,14 @@ class LocalProtocol:
     >>> protocol.report_bytes, protocol == LocalProtocol.from_json(protocol.to_json())
     (114, True)
     >>> print(protocol.guarantee())
-    1-differentially private (replace one row), idealized numerics; see caveats
+    1-differentially private (replace one row), idealized numerics; see assumptions
     """
 
     n_features: int
     epsilon: float
     delta: float = 0.0
     norm_bound: float = 1.0
-    law: str = "double_cap"
+    mechanism: str = "double_cap"
     row_norms: str = "any"
     trace_share: float = 0.05
     shift: tuple[float, ...] | None = None
@@ -79,28 +79,28 @@ class LocalProtocol:
     def __post_init__(self, accept_inexact: bool) -> None:
         if not isinstance(self.purpose, str):
             raise InvalidParameterError("purpose must be text.")
-        # The law and the rule know what they can be made of; the fields take the plain numbers that they found.
-        asked = {name: getattr(self, name) for name in ("law", *PARAMETERS)}
-        law = (
-            best_local_law(asked, accept_inexact)
-            if isinstance(self.law, str) and self.law == "auto"
-            else local_law_from(asked)
+        # The mechanism and the rule know what they can be made of; the fields take the plain numbers that they found.
+        asked = {name: getattr(self, name) for name in ("mechanism", *PARAMETERS)}
+        mechanism = (
+            best_local_mechanism(asked, accept_inexact)
+            if isinstance(self.mechanism, str) and self.mechanism == "auto"
+            else local_mechanism_from(asked)
         )
         rule = RowRule(self.norm_bound, shift=self.shift, scale=self.scale)
-        rule.check_width(law.n_features)
+        rule.check_width(mechanism.n_features)
         rule.check_sizes()
-        found = {**law.parameters(), "norm_bound": rule.norm, "shift": rule.shift, "scale": rule.scale}
+        found = {**mechanism.parameters(), "norm_bound": rule.norm, "shift": rule.shift, "scale": rule.scale}
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
     @property
     def report_bytes(self) -> int:
         """The length of every report."""
-        return OVERHEAD_BYTES + law_of(self).payload_bytes
+        return OVERHEAD_BYTES + mechanism_of(self).payload_bytes
 
     def guarantee(self) -> Guarantee:
         """Return what one report promises to its client, against everybody, the server included."""
-        return law_of(self).guarantee()
+        return mechanism_of(self).guarantee()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -159,19 +159,19 @@ class LocalProtocol:
         return cls.from_json(read_bounded(path, "The protocol file", InvalidParameterError))
 
 
-# A few: the law of a wide Gaussian report holds the places of all its entries.
+# A few: the mechanism of a wide Gaussian report holds the places of all its entries.
 @lru_cache(maxsize=8)
-def law_of(protocol: LocalProtocol) -> LocalLaw:
-    """Return the law at work, with every number derived from the protocol.
+def mechanism_of(protocol: LocalProtocol) -> LocalMechanism:
+    """Return the mechanism at work, with every number derived from the protocol.
 
     Examples
     --------
-    >>> law_of(LocalProtocol(40, epsilon=1.0)).name
+    >>> mechanism_of(LocalProtocol(40, epsilon=1.0)).name
     'double_cap'
     """
-    return local_law_from(protocol.to_dict())
+    return local_mechanism_from(protocol.to_dict())
 
 
 def row_rule_of(protocol: LocalProtocol) -> RowRule:
     """Return the public rule by which rows become integers."""
-    return RowRule(protocol.norm_bound, law_of(protocol).row_bits, protocol.shift, protocol.scale)
+    return RowRule(protocol.norm_bound, mechanism_of(protocol).row_bits, protocol.shift, protocol.scale)

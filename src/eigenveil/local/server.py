@@ -17,7 +17,7 @@ from ..files import open_regular
 from ..mechanisms.local.base import Totals
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
-from .protocol import LocalProtocol, law_of, row_rule_of
+from .protocol import LocalProtocol, mechanism_of, row_rule_of
 from .store import CollectionError, Store
 from .wire import Refusal, read_lines, unpack
 
@@ -117,9 +117,9 @@ class Aggregator:
 
     def _commit(self, reports: list[bytes]) -> list[Refusal | None]:
         """Judge and add a batch in one transaction."""
-        law = law_of(self.protocol)
-        batch = unpack(reports, self.protocol.tag, law.payload_bytes)
-        honest = law.in_range(batch.payloads) if len(batch.payloads) else np.zeros(0, dtype=bool)
+        mechanism = mechanism_of(self.protocol)
+        batch = unpack(reports, self.protocol.tag, mechanism.payload_bytes)
+        honest = mechanism.in_range(batch.payloads) if len(batch.payloads) else np.zeros(0, dtype=bool)
         outcomes = list(batch.refusals)
         places = [place for place, refusal in enumerate(outcomes) if refusal is None]
         fresh = np.zeros(len(places), dtype=bool)
@@ -133,8 +133,8 @@ class Aggregator:
                     outcomes[place] = Refusal.REPEATED
             if fresh.any():
                 before = self._store.totals()
-                law.check_capacity(before.n_reports + int(fresh.sum()))
-                added = law.totals_of(batch.payloads[fresh], batch.ids[fresh], int(batch.seeded[fresh].sum()))
+                mechanism.check_capacity(before.n_reports + int(fresh.sum()))
+                added = mechanism.totals_of(batch.payloads[fresh], batch.ids[fresh], int(batch.seeded[fresh].sum()))
                 self._store.write_totals(before + added)
             refused = Counter(str(outcome) for outcome in outcomes if outcome is not None)
             if refused:
@@ -168,7 +168,7 @@ class Aggregator:
         with self._store.transaction(), other._store.snapshot():
             other._store.check_whole()
             before, added = self._store.totals(), other.totals
-            law_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
+            mechanism_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
             claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
             if not all(claimed):
                 shared = claimed.count(False)
@@ -204,7 +204,7 @@ class Aggregator:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Aggregator({self.protocol.law}, {self.n_reports} reports, {self._store.path or 'temporary'})"
+        return f"Aggregator({self.protocol.mechanism}, {self.n_reports} reports, {self._store.path or 'temporary'})"
 
 
 def released(
@@ -237,16 +237,16 @@ def released(
     """
     if totals.n_reports == 0:
         raise InvalidDataError("There are no accepted reports to release anything from.")
-    guarantee = protocol.guarantee().with_caveat(
+    guarantee = protocol.guarantee().with_assumption(
         "Local model: the promise is made to every person for their one report, and holds against the server too; "
         "whoever reports twice spends twice."
     )
     if totals.n_seeded:
         guarantee = guarantee.marked_reproducible()
     origin = Origin(
-        law=protocol.law,
+        mechanism=protocol.mechanism,
         parameters=protocol.to_dict(),
-        rows=row_rule_of(protocol),
+        row_rule=row_rule_of(protocol),
         n_rows=totals.n_reports,
         feature_names=feature_names,
         model="local",

@@ -3,7 +3,7 @@
 import math
 
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..guarantee import Guarantee, Relation
+from ..guarantee import Guarantee, Adjacency
 from .protocol import LocalProtocol
 
 
@@ -39,7 +39,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Parameters
     ----------
     protocol : LocalProtocol
-        With a pure law: the bound used is for pure local privacy.
+        With a pure mechanism: the bound used is for pure local privacy.
     n_reports : int
         The number of honest reports in one shuffle.
     delta : float
@@ -48,7 +48,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Examples
     --------
     >>> print(shuffled_guarantee(LocalProtocol(20, epsilon=1.0), 100_000))
-    (0.0725549, 1e-06)-differentially private (replace one row), idealized numerics; see caveats
+    (0.0725549, 1e-06)-differentially private (replace one row), idealized numerics; see assumptions
     """
     local = protocol.guarantee()
     if local.delta > 0:
@@ -58,10 +58,10 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     return Guarantee(
         shuffled_epsilon(local.epsilon, n_reports, delta),
         delta,
-        Relation.REPLACE,
+        Adjacency.REPLACE_ONE,
         local.numerics,
-        caveats=(
-            *local.caveats,
+        assumptions=(
+            *local.assumptions,
             f"Holds where a trusted shuffler mixes at least {n_reports} honest reports and drops who sent them; "
             "without it the local guarantee remains.",
         ),

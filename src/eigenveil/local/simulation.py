@@ -8,7 +8,7 @@ from ..numerics import FloatArray
 from ..releases.record import Release
 from ..sampling.randomness import is_secure, secure_generator
 from .client import new_ids, on_grid
-from .protocol import LocalProtocol, law_of
+from .protocol import LocalProtocol, mechanism_of
 from .server import components_request, released
 
 # Entries of a block of rows: large enough for BLAS, small enough to stay in memory a few times over.
@@ -23,7 +23,7 @@ def simulate(
 ) -> Release:
     """Return the release that the reports of all `rows` would lead to, without making every report.
 
-    For the Gaussian laws the noise of all clients is drawn as one sum, of the same law; `double_cap` and `one_bit`
+    For the Gaussian distributions the noise of all clients is drawn as one sum, of the same distribution; `double_cap` and `one_bit`
     play every client, many at once.
 
     Parameters
@@ -48,19 +48,19 @@ def simulate(
 
 
 def simulated_totals(protocol: LocalProtocol, rows: FloatArray, generator: np.random.Generator) -> Totals:
-    """Return totals of the law that the clients' reports give."""
-    law, n_rows = law_of(protocol), len(rows)
-    law.check_capacity(n_rows)
+    """Return totals of the mechanism that the clients' reports give."""
+    mechanism, n_rows = mechanism_of(protocol), len(rows)
+    mechanism.check_capacity(n_rows)
     seeded = not is_secure(generator)
-    totals = Totals.empty(law.n_matrices, protocol.n_features)
-    noise = law.noise_of_many(n_rows, generator) if n_rows else None
+    totals = Totals.empty(mechanism.n_matrices, protocol.n_features)
+    noise = mechanism.noise_of_many(n_rows, generator) if n_rows else None
     step = max(1, _BLOCK_ENTRIES // protocol.n_features)
     for start in range(0, n_rows, step):
         grid = on_grid(protocol, rows[start : start + step])
         n = len(grid)
         if noise is None:
             ids = new_ids(n, generator)
-            totals += law.totals_of(law.perturb(grid, ids, generator), ids, n * seeded)
+            totals += mechanism.totals_of(mechanism.perturb(grid, ids, generator), ids, n * seeded)
         else:
             # Exact in float64: integers below 2^53.
             totals += Totals((grid.T @ grid).astype(np.int64)[None], 0, n, n * seeded)

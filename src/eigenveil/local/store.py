@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import EigenveilError
 from ..files import linked_into_place, sync_folder
 from ..mechanisms.local.base import Totals
-from .protocol import LocalProtocol, law_of
+from .protocol import LocalProtocol, mechanism_of
 from .wire import ID_BYTES
 
 FORMAT = 2
@@ -112,7 +112,7 @@ def fill(connection: sqlite3.Connection, protocol: LocalProtocol) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in _SCHEMA:
         connection.execute(statement)
-    sums = Totals.empty(law_of(protocol).n_matrices, protocol.n_features).sums.tobytes()
+    sums = Totals.empty(mechanism_of(protocol).n_matrices, protocol.n_features).sums.tobytes()
     rows(connection, "INSERT INTO collection VALUES (1, ?, ?, 0, 0, 0, ?)", FORMAT, protocol.to_json(), sums)
     # A random number tells this collection from all others.
     rows(connection, "INSERT INTO seal VALUES (1, ?, '', '')", secrets.token_hex(16))
@@ -327,7 +327,7 @@ class Store:
         """Return the committed totals (inside a transaction: those before it)."""
         with self.snapshot(), self._intact():
             state, d = self._state(), self.protocol.n_features
-            sums = np.frombuffer(state.sums, dtype="<i8").reshape(law_of(self.protocol).n_matrices, d, d)
+            sums = np.frombuffer(state.sums, dtype="<i8").reshape(mechanism_of(self.protocol).n_matrices, d, d)
             return Totals(sums.astype(np.int64), state.ones, state.n_reports, state.n_seeded)
 
     def write_totals(self, totals: Totals) -> None:

@@ -1,8 +1,8 @@
-"""Laws: what is drawn, under which promise. Public, functions of parameters, and free of data.
+"""Mechanisms: what is drawn, under which promise. Public, functions of parameters, and free of data.
 
-`LAWS` is the one table. A new law is its file, one line in `table.py`, its test and one docs line; estimators, command
+`MECHANISMS` is the one table. A new mechanism is its file, one line in `table.py`, its test and one docs line; estimators, command
 line, plan, audit and report take it from the table and from the facts that it declares. Names are loaded when they are
-asked for: a client that makes one local report does not load the central laws.
+asked for: a client that makes one local report does not load the central mechanisms.
 """
 
 from typing import TYPE_CHECKING
@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .additive import AdditiveLaw, RealNoiseLaw
-    from .base import CentralLaw, Law
-    from .sampled import SamplingLaw
-    from .table import LAWS, choose_law, law_from, law_with
+    from .additive import AdditiveMechanism, RealNoiseMechanism
+    from .base import CentralMechanism, Mechanism
+    from .sampled import SamplingMechanism
+    from .table import MECHANISMS, choose_mechanism, mechanism_from, mechanism_with
 
 
 __all__ = [
-    "LAWS",
-    "AdditiveLaw",
-    "CentralLaw",
-    "Law",
-    "RealNoiseLaw",
-    "SamplingLaw",
-    "choose_law",
-    "law_from",
-    "law_with",
+    "MECHANISMS",
+    "AdditiveMechanism",
+    "CentralMechanism",
+    "Mechanism",
+    "RealNoiseMechanism",
+    "SamplingMechanism",
+    "choose_mechanism",
+    "mechanism_from",
+    "mechanism_with",
 ]
 
 _HOMES = {
-    "LAWS": "table",
-    "AdditiveLaw": "additive",
-    "CentralLaw": "base",
-    "Law": "base",
-    "RealNoiseLaw": "additive",
-    "SamplingLaw": "sampled",
-    "choose_law": "table",
-    "law_from": "table",
-    "law_with": "table",
+    "MECHANISMS": "table",
+    "AdditiveMechanism": "additive",
+    "CentralMechanism": "base",
+    "Mechanism": "base",
+    "RealNoiseMechanism": "additive",
+    "SamplingMechanism": "sampled",
+    "choose_mechanism": "table",
+    "mechanism_from": "table",
+    "mechanism_with": "table",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

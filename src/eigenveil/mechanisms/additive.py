@@ -1,4 +1,4 @@
-"""What is known in closed form of noise that has the same law in every basis: few numbers tell its second moments."""
+"""What is known in closed form of noise that has the same distribution in every basis: few numbers tell its second moments."""
 
 import math
 from abc import abstractmethod
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..guarantee import Numerics, Relation
+from ..guarantee import Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
-from .base import COUNT_SHARE, CentralLaw, Integers, Values
+from .base import COUNT_SHARE, CentralMechanism, Integers, Values
 
 if TYPE_CHECKING:
     from .gaussian import Gaussian
@@ -66,7 +66,7 @@ class NoiseFacts:
         return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return a Gaussian matrix and an error of the count with these second moments: quicker than any law's own.
+        """Return a Gaussian matrix and an error of the count with these second moments: quicker than any mechanism's own.
 
         Examples
         --------
@@ -96,17 +96,17 @@ def independent_facts(d: int, beside: float, diagonal: float, count: float, gaus
     return NoiseFacts(d, beside, d * diagonal, count_variance=count, diagonal_extra=extra, gaussian=gaussian)
 
 
-def gaussian_facts(law: "Gaussian") -> NoiseFacts:
+def gaussian_facts(mechanism: "Gaussian") -> NoiseFacts:
     """Return the second moments of isotropic Gaussian noise, with what one number more tells of the trace.
 
     With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of it,
     whose variance is V s^2, the share d/V is taken off: docs/explanation/gaussian.md. A free number of rows alone
     tells nothing of the trace: V is infinite.
     """
-    d, variance = law.n_features, law.noise_scale() ** 2
-    told = law.relation is Relation.REPLACE or law.count_share > 0
-    inverse = 1 / (d + 1 + law.count_sd**2 / variance) if told else 0.0
-    left = 1 - (d + 1) * inverse if law.relation is not Relation.REPLACE else 0.0
+    d, variance = mechanism.n_features, mechanism.noise_scale() ** 2
+    told = mechanism.adjacency is Adjacency.REPLACE_ONE or mechanism.count_share > 0
+    inverse = 1 / (d + 1 + mechanism.count_sd**2 / variance) if told else 0.0
+    left = 1 - (d + 1) * inverse if mechanism.adjacency is not Adjacency.REPLACE_ONE else 0.0
     return NoiseFacts(
         d,
         variance / 2,
@@ -184,7 +184,7 @@ def diagonal_of(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ii->i", matrix))
 
 
-class AdditiveLaw(CentralLaw):
+class AdditiveMechanism(CentralMechanism):
     """Releases the integer second moment plus noise; directions are its eigenvectors."""
 
     releases = "matrix"
@@ -198,7 +198,7 @@ class AdditiveLaw(CentralLaw):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
         """Return symmetric noise for C, times `grid`, the squared row norm on the grid.
 
-        int64 where the law is discrete: then it is what a release adds. Floats are a quick draw of the same law for
+        int64 where the mechanism is discrete: then it is what a release adds. Floats are a quick draw of the same distribution for
         simulation and post-processing, and never meet data.
         """
 
@@ -224,7 +224,7 @@ class AdditiveLaw(CentralLaw):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether the noise has the same law in every basis, as proofs about eigenvalues want it."""
+        """Whether the noise has the same distribution in every basis, as proofs about eigenvalues want it."""
         return True
 
     @property
@@ -240,7 +240,7 @@ class AdditiveLaw(CentralLaw):
     def noise_facts(self) -> NoiseFacts:
         """Return them for noise that is invariant under rotations, or for independent entries that are all alike."""
         count = 0.0
-        if self.count_share > 0:  # the variance of a discrete Laplace law
+        if self.count_share > 0:  # the variance of a discrete Laplace distribution
             ratio = math.exp(-1 / float(self._count_scale))
             count = 2 * ratio / (1 - ratio) ** 2
         d, beside = self.n_features, self.off_diagonal_sd**2
@@ -279,7 +279,7 @@ class AdditiveLaw(CentralLaw):
         noise: NDArray[Any] = self.noise(generator, float(grid))
         if noise.dtype != np.int64:
             raise TypeError(
-                f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseLaw."
+                f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseMechanism."
             )
         for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
             part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
@@ -305,7 +305,7 @@ class AdditiveLaw(CentralLaw):
         return None if density is None else density + self.count_log_density(values, n_rows)
 
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
-        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        """Return noise of the same distribution, less its mean, for post-processing: nothing secret depends on it."""
         noise = self.noise(generator, _SIMULATED_GRID) / _SIMULATED_GRID
         return np.asarray(noise - self.noise_mean * np.eye(self.n_features))
 
@@ -327,12 +327,12 @@ class AdditiveLaw(CentralLaw):
 
 
 @lru_cache(maxsize=64)
-def _tails(kind: type[AdditiveLaw], parameters: tuple[tuple[str, Any], ...]) -> Tails:
-    law = kind(**dict(parameters))
-    return simulated_tails(law.simulated_noise, law.n_features)
+def _tails(kind: type[AdditiveMechanism], parameters: tuple[tuple[str, Any], ...]) -> Tails:
+    mechanism = kind(**dict(parameters))
+    return simulated_tails(mechanism.simulated_noise, mechanism.n_features)
 
 
-class RealNoiseLaw(AdditiveLaw):
+class RealNoiseMechanism(AdditiveMechanism):
     """Adds real noise, and releases the sum rounded to a public grid: the rounding is certified, so the sum is exact.
 
     What leaves is round((C + N)/2^s) in units of 2^s, a post-processing of C + N for the real N of the proof.

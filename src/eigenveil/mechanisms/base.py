@@ -1,4 +1,4 @@
-"""What every law is, central or local: facts that it declares, a guarantee without data, a privacy curve."""
+"""What every mechanism is, central or local: facts that it declares, a guarantee without data, a privacy curve."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from ..errors import (
     one_of,
     truth_value,
 )
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_laplace
 
@@ -37,10 +37,10 @@ IN_UNITS_OF_C = frozenset({"matrix", "quotients", "trace", "slack"})
 """What is counted in squared units of the rows; the rest has the same unit whatever the rows are."""
 
 
-class Law(ABC):
-    """A random law that turns private numbers into public ones, known by its parameters alone.
+class Mechanism(ABC):
+    """A random mechanism that turns private numbers into public ones, known by its parameters alone.
 
-    What a law can do is declared on it and never asked by its name.
+    What a mechanism can do is declared on it and never asked by its name.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Law(ABC):
         """Return what one release promises; a function of the parameters alone."""
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the least epsilon proved at another delta: by the privacy curve where a law knows its own."""
+        """Return the least epsilon proved at another delta: by the privacy curve where a mechanism knows its own."""
         return guaranteed_epsilon(self.guarantee(), delta)
 
     # What released values say.
@@ -84,7 +84,7 @@ class Law(ABC):
         return None
 
     def estimated_rows(self, values: Values) -> float | None:
-        """Return the number of rows as a law tells it by more than a count; None where there is no more."""
+        """Return the number of rows as a mechanism tells it by more than a count; None where there is no more."""
         del values
         return None
 
@@ -110,7 +110,7 @@ class Law(ABC):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        """Whether its noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
         return False
 
     @property
@@ -119,7 +119,7 @@ class Law(ABC):
         return False
 
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
-        """Return noise of the same law, less its mean, for post-processing: nothing secret depends on it."""
+        """Return noise of the same distribution, less its mean, for post-processing: nothing secret depends on it."""
         raise NotImplementedError(f"{self.name} adds no noise.")
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
@@ -165,7 +165,7 @@ def noisy_count(n_rows: int, epsilon: Fraction, generator: np.random.Generator) 
     return max(1, n_rows + int(discrete_laplace(float_above(1 / epsilon), 1, generator)[0]))
 
 
-class CentralLaw(Law):
+class CentralMechanism(Mechanism):
     """A private way to release principal components, or the second moment they come from.
 
     Parameters
@@ -178,21 +178,21 @@ class CentralLaw(Law):
         Width of a row, d.
     n_components : int, optional
         Number of directions to release, k; all of them by default.
-    relation : Relation or str
-        The neighbouring relation.
+    adjacency : Adjacency or str
+        The adjacency.
     calibration : {"tight", "paper"}, optional
-        Our constants, or those of the paper that proposed the law; by default the first that the law has, ours where
+        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has, ours where
         there are two.
     accept_inexact : bool
-        Says that whoever releases knows that the law, with these parameters, is not exact in its bits. Nothing is
-        released by an inexact law without it (see `check_accepted`); plans, simulations and audits do not need it.
+        Says that whoever releases knows that the mechanism, with these parameters, is not exact in its bits. Nothing is
+        released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need it.
 
     Attributes
     ----------
     calibrations : tuple of str
         The constants that there are.
     unsound_calibrations : tuple of str
-        Those of them that do not give what was stated for them: a law is made with them only by who says
+        Those of them that do not give what was stated for them: a mechanism is made with them only by who says
         ``allow_unsound=True``.
     baseline : bool
         Whether it serves comparisons only, and is never recommended.
@@ -212,7 +212,7 @@ class CentralLaw(Law):
         delta: float = 0.0,
         n_features: int,
         n_components: int | None = None,
-        relation: Relation | str = Relation.REPLACE,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         calibration: str | None = None,
         accept_inexact: bool = False,
     ) -> None:
@@ -221,7 +221,7 @@ class CentralLaw(Law):
         self.n_features = integer_between("n_features", n_features, 1, MOST_FEATURES)
         k = self.n_features if n_components is None else n_components
         self.n_components = integer_between("n_components", k, 1, self.n_features)
-        self.relation = Relation.parse(relation)
+        self.adjacency = Adjacency.parse(adjacency)
         self.calibration = one_of(
             "calibration", self.calibrations[0] if calibration is None else calibration, self.calibrations
         )
@@ -232,45 +232,45 @@ class CentralLaw(Law):
 
     @classmethod
     def uses_delta(cls, calibration: str) -> bool:
-        """Return whether the law with these constants is calibrated to a delta."""
+        """Return whether the mechanism with these constants is calibrated to a delta."""
         del calibration
         return cls.needs_delta
 
     @classmethod
     def refusal(cls, delta: float, calibration: str | None = None) -> str | None:
-        """Return in one sentence why the law cannot be made with this delta; None where it can."""
+        """Return in one sentence why the mechanism cannot be made with this delta; None where it can."""
         uses_delta = cls.uses_delta(calibration or cls.calibrations[0])
         if uses_delta and delta == 0:
-            return f"{cls.name} needs a delta above 0; give one, or choose a pure law such as matrix_laplace."
+            return f"{cls.name} needs a delta above 0; give one, or choose a pure mechanism such as matrix_laplace."
         if not uses_delta and delta > 0:
-            return f"{cls.name} is pure and has no use for delta = {delta:g}; set delta=0 or choose another law."
+            return f"{cls.name} is pure and has no use for delta = {delta:g}; set delta=0 or choose another mechanism."
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `law_from` makes the same law of them."""
+        """Return the public parameters in JSON types; `mechanism_from` makes the same distribution of them."""
         accepted = {"accept_inexact": True} if self.accept_inexact else {}
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "n_features": self.n_features,
             "n_components": self.n_components,
-            "relation": self.relation.value,
+            "adjacency": self.adjacency.value,
             "calibration": self.calibration,
             **accepted,
         }
 
     @property
     def exact(self) -> bool:
-        """Whether the law of the released bits is the law of the proof, with these parameters."""
+        """Whether the distribution of the released bits is the mechanism of the proof, with these parameters."""
         return self.guarantee().numerics is Numerics.EXACT
 
     def check_accepted(self) -> None:
-        """Refuse to release by a law that is not exact, unless it was accepted as such."""
+        """Refuse to release by a mechanism that is not exact, unless it was accepted as such."""
         if not (self.exact or self.accept_inexact):
             raise InvalidParameterError(
                 f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
-                "than its guarantee says; choose an exact law, or for research say accept_inexact=True (of an "
-                "estimator in law_options)."
+                "than its guarantee says; choose an exact distribution, or for research say accept_inexact=True (of an "
+                "estimator in mechanism_options)."
             )
 
     @abstractmethod
@@ -310,12 +310,12 @@ class CentralLaw(Law):
         return {name: math.ldexp(unit, shifts.get(name, 0)) for name, unit in units.items()}
 
     def check_grid(self, grid: int) -> None:
-        """Refuse a grid that the law does not fit; public numbers alone, before any budget is spent."""
+        """Refuse a grid that the mechanism does not fit; public numbers alone, before any budget is spent."""
         del grid
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares, so that one budget pays for several measurements (`laws.portions`)."""
+        """Whether its cost adds up in squares, so that one budget pays for several measurements (`mechanisms.portions`)."""
         return False
 
     # Where rows are private to the number.
@@ -323,7 +323,7 @@ class CentralLaw(Law):
     @property
     def count_share(self) -> Fraction:
         """The share of the budget that pays for a noisy number of rows: none where that is public."""
-        return COUNT_SHARE if self.relation is Relation.ADD_REMOVE else Fraction(0)
+        return COUNT_SHARE if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else Fraction(0)
 
     @property
     def matrix_epsilon(self) -> Fraction:
@@ -335,11 +335,11 @@ class CentralLaw(Law):
         return 1 / (exact(self.epsilon) - self.matrix_epsilon)
 
     def check_count(self) -> None:
-        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of laws that draw one."""
+        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of mechanisms that draw one."""
         if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
-                "or relation='replace'."
+                "or adjacency='replace_one'."
             )
 
     def count_noise(self, grid: int, generator: np.random.Generator) -> int:
@@ -364,15 +364,15 @@ class CentralLaw(Law):
 
     @property
     def strength(self) -> float | None:
-        """The factor of C in the exponent of a law that samples directions; None for the others.
+        """The factor of C in the exponent of a mechanism that samples directions; None for the others.
 
-        Audits search data whose leading eigenvalues are tied up to its inverse, where such laws leak most.
+        Audits search data whose leading eigenvalues are tied up to its inverse, where such mechanisms leak most.
         """
         return None
 
     @property
     def equivalent_sd(self) -> float:
-        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this law.
+        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this mechanism.
 
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
@@ -397,7 +397,7 @@ class CentralLaw(Law):
     def __setattr__(self, name: str, value: object) -> None:
         # What was planned and paid for is what draws.
         if name in self.__dict__:
-            raise AttributeError("A law cannot be changed; make another one.")
+            raise AttributeError("A mechanism cannot be changed; make another one.")
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
@@ -406,6 +406,6 @@ class CentralLaw(Law):
 
 
 @lru_cache(maxsize=256, typed=True)
-def made_once(kind: type[CentralLaw], **parameters: Any) -> CentralLaw:
-    """Return the law of these public parameters, which cannot be changed: of a fit and of the next one the same."""
+def made_once(kind: type[CentralMechanism], **parameters: Any) -> CentralMechanism:
+    """Return the mechanism of these public parameters, which cannot be changed: of a fit and of the next one the same."""
     return kind(**parameters)

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
-from .base import CentralLaw, Integers, Values
+from .base import CentralMechanism, Integers, Values
 from .sampled import integer_directions, orthonormal
 
 
-class RandomProjection(CentralLaw):
-    """A uniformly random subspace: perfectly private, and the utility that any law must beat.
+class RandomProjection(CentralMechanism):
+    """A uniformly random subspace: perfectly private, and the utility that any mechanism must beat.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class RandomProjection(CentralLaw):
 
     def guarantee(self) -> Guarantee:
         """Return epsilon 0: the data are not read."""
-        return Guarantee(0.0, 0.0, self.relation, Numerics.EXACT)
+        return Guarantee(0.0, 0.0, self.adjacency, Numerics.EXACT)
 
     @classmethod
     def privacy(cls) -> str:
@@ -49,7 +49,7 @@ class RandomProjection(CentralLaw):
         return np.asarray(np.linalg.qr(gaussian)[0].T)
 
 
-class NoPrivacy(CentralLaw):
+class NoPrivacy(CentralMechanism):
     """The exact second moment and its eigenvectors: not private, for comparisons on public data.
 
     Examples
@@ -67,7 +67,7 @@ class NoPrivacy(CentralLaw):
 
     def guarantee(self) -> Guarantee:
         """Return an infinite epsilon."""
-        return Guarantee(math.inf, 0.0, self.relation, Numerics.EXACT)
+        return Guarantee(math.inf, 0.0, self.adjacency, Numerics.EXACT)
 
     @classmethod
     def privacy(cls) -> str:
@@ -77,7 +77,7 @@ class NoPrivacy(CentralLaw):
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Return the sums themselves, and the number of rows."""
         del grid, generator
-        count = {"count": np.array(n_rows)} if self.relation is Relation.ADD_REMOVE else {}
+        count = {"count": np.array(n_rows)} if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else {}
         return {"matrix": gram.copy(), **count}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:

@@ -133,12 +133,12 @@ class Budget:
     Examples
     --------
     >>> budget = Budget(Gaussian(epsilon=1.0, delta=1e-6, n_features=3))
-    >>> budget.take(Fraction(1, 20)).share, budget.law(budget.left).share
+    >>> budget.take(Fraction(1, 20)).share, budget.mechanism(budget.left).share
     (Fraction(1, 20), 0.95)
     """
 
-    def __init__(self, law: Gaussian) -> None:
-        self.whole = law
+    def __init__(self, mechanism: Gaussian) -> None:
+        self.whole = mechanism
         self.left = Fraction(1)
 
     def take(self, share: Fraction) -> Portion:
@@ -148,20 +148,20 @@ class Budget:
         self.left -= share
         return Portion(self.whole.epsilon, self.whole.delta, share)
 
-    def law(self, share: Fraction) -> Gaussian:
-        """Return the law that draws a matrix at this share of the budget."""
+    def mechanism(self, share: Fraction) -> Gaussian:
+        """Return the mechanism that draws a matrix at this share of the budget."""
         self.take(share)
         return self.at(share)
 
     def at(self, share: Fraction) -> Gaussian:
-        """Return the law that `law` would give; nothing is taken, since it is not used to draw."""
+        """Return the mechanism that `mechanism` would give; nothing is taken, since it is not used to draw."""
         return at_share(self.whole, share)
 
 
-@lru_cache(maxsize=128)  # a fit asks for each of a few several times, and so does the next one of the same law
-def at_share(law: Gaussian, share: Fraction) -> Gaussian:
-    """Return the law that draws the same matrix at a share of its budget."""
-    return Gaussian(**(law.parameters() | {"share": decimal_below(share)}))
+@lru_cache(maxsize=128)  # a fit asks for each of a few several times, and so does the next one of the same distribution
+def at_share(mechanism: Gaussian, share: Fraction) -> Gaussian:
+    """Return the mechanism that draws the same matrix at a share of its budget."""
+    return Gaussian(**(mechanism.parameters() | {"share": decimal_below(share)}))
 
 
 def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Integers, int]:
@@ -169,18 +169,18 @@ def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Inte
 
     Noise of variance v/a and v/b, weighed by a and b, averages to v/(a + b): what one release at the share a + b has.
     Weights are whole numbers that add up to 64 at most, so that sums keep their room in int64. With p and q, p + q = 1,
-    the variance is p^2 v/a + q^2 v/b, which is the noise that the law tells: within 1/(2^14 pq) of the best.
+    the variance is p^2 v/a + q^2 v/b, which is the noise that the mechanism tells: within 1/(2^14 pq) of the best.
 
     Returns
     -------
-    law : Gaussian
+    mechanism : Gaussian
         That of the average.
     integers : dict
         The weighed sums.
     divisor : int
         The sum of the weights, by which their units are divided.
     """
-    first, second = (exact(law.share) for law, _ in drawn)
+    first, second = (exact(mechanism.share) for mechanism, _ in drawn)
     weight = (first / (first + second)).limit_denominator(MOST_WEIGHT)
     divisor = weight.denominator
     weights = weight.numerator, divisor - weight.numerator

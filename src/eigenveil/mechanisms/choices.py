@@ -9,7 +9,7 @@ import numpy as np
 from ..accounting.calibration import DISCRETE_SHARE, decimal_above, exact, float_above, gaussian_mu
 from ..accounting.sensitivity import counts_l1, counts_squared
 from ..errors import CapacityError, InvalidParameterError, one_of, positive_number, probability_below_one
-from ..guarantee import Guarantee, Numerics, Relation, Unit
+from ..guarantee import Guarantee, Numerics, Adjacency, Unit
 from ..numerics import IntArray
 from ..sampling.discrete import discrete_laplace, geometric
 from ..sampling.matrices import FARTHEST
@@ -76,14 +76,14 @@ _SCALES = 2.0**-20, 2.0**40
 
 
 @dataclass(frozen=True)
-class CountLaw:
+class CountMechanism:
     """Noise on counts: discrete Laplace, which is pure, or discrete Gaussian.
 
     Parameters
     ----------
     epsilon, delta : float
         The budget; delta is 0 for Laplace noise.
-    relation : Relation
+    adjacency : Adjacency
     kind : {"laplace", "gaussian"}
 
     Formal guarantee
@@ -94,20 +94,20 @@ class CountLaw:
 
     Examples
     --------
-    >>> law = CountLaw(1.0)
-    >>> law.scale, str(law.guarantee())
+    >>> mechanism = CountMechanism(1.0)
+    >>> mechanism.scale, str(mechanism.guarantee())
     (2.0, '1-differentially private (replace one row), exact numerics')
     """
 
     epsilon: float
     delta: float = 0.0
-    relation: Relation = Relation.REPLACE
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
     kind: str = "laplace"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
         object.__setattr__(self, "delta", probability_below_one("delta", self.delta))
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         one_of("kind", self.kind, KINDS)
         if self._gaussian == (self.delta == 0):
             raise InvalidParameterError("Gaussian noise needs a delta above 0, and Laplace noise has no use for one.")
@@ -126,8 +126,8 @@ class CountLaw:
     def scale(self) -> float:
         """The scale of the noise, in units: that of Laplace noise, or a standard deviation."""
         if self._gaussian:
-            return self._portion.scale(counts_squared(self.relation))
-        return float_above(counts_l1(self.relation) / exact(self.epsilon))
+            return self._portion.scale(counts_squared(self.adjacency))
+        return float_above(counts_l1(self.adjacency) / exact(self.epsilon))
 
     @property
     def noise_sd(self) -> float:
@@ -153,38 +153,38 @@ class CountLaw:
         if self._gaussian:
             mu = exact(gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)))
             rho = decimal_above(mu**2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(self.epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, unit=unit)
+        return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, unit=unit)
 
     def check(self, n_cells: int, most: int) -> None:
         """Refuse, before anything is spent, counts up to `most` that do not fit."""
         if self._gaussian:
-            self._portion.check(n_cells, counts_squared(self.relation) * _FINE**2, most * _FINE)
+            self._portion.check(n_cells, counts_squared(self.adjacency) * _FINE**2, most * _FINE)
 
     def draw(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
         """Return integers plus noise, each with its own."""
         if self._gaussian:
-            return self._portion.measured(counts * _FINE, counts_squared(self.relation) * _FINE**2, generator)
+            return self._portion.measured(counts * _FINE, counts_squared(self.adjacency) * _FINE**2, generator)
         noise = discrete_laplace(self.scale, counts.size, generator).reshape(counts.shape)
         # Cut off together with what it hides, or the cut would show it.
         np.clip(noise, -FARTHEST - counts, FARTHEST - counts, out=noise)
         return np.asarray(noise + counts)
 
 
-def count_law(epsilon: float, delta: float, relation: Relation, kind: str = AUTO) -> CountLaw:
-    """Return the law that was asked for; by default the one of less noise, from public numbers alone.
+def count_mechanism(epsilon: float, delta: float, adjacency: Adjacency, kind: str = AUTO) -> CountMechanism:
+    """Return the mechanism that was asked for; by default the one of less noise, from public numbers alone.
 
     Where Laplace noise is smaller, which it is but for a large delta, the delta is not spent.
 
     Examples
     --------
-    >>> count_law(1.0, 1e-6, Relation.REPLACE).kind, count_law(1.0, 0.4, Relation.REPLACE).kind
+    >>> count_mechanism(1.0, 1e-6, Adjacency.REPLACE_ONE).kind, count_mechanism(1.0, 0.4, Adjacency.REPLACE_ONE).kind
     ('laplace', 'gaussian')
     """
-    kind = one_of("law", kind, (AUTO, *KINDS))
+    kind = one_of("mechanism", kind, (AUTO, *KINDS))
     if kind != AUTO:
-        return CountLaw(epsilon, delta, relation, kind)
-    pure = CountLaw(epsilon, 0.0, relation)
+        return CountMechanism(epsilon, delta, adjacency, kind)
+    pure = CountMechanism(epsilon, 0.0, adjacency)
     if probability_below_one("delta", delta) == 0:
         return pure
-    gaussian = CountLaw(epsilon, delta, relation, "gaussian")
-    return min((pure, gaussian), key=lambda law: law.noise_sd)
+    gaussian = CountMechanism(epsilon, delta, adjacency, "gaussian")
+    return min((pure, gaussian), key=lambda mechanism: mechanism.noise_sd)

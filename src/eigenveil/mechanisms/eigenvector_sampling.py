@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
 from ..errors import CapacityError, InvalidParameterError, positive_number
-from ..guarantee import DIRECTION_CAVEAT, FLOAT_CAVEAT, Guarantee, Numerics, Relation
+from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
 from ..sampling.bingham import bingham
 from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
 from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
 from .base import Integers, Values
-from .sampled import SamplingLaw, integer_directions, quadratic_forms
+from .sampled import SamplingMechanism, integer_directions, quadratic_forms
 
 _LEAST_SHARE = 1e-6
 
 
-class EigenvectorSampling(SamplingLaw):
+class EigenvectorSampling(SamplingMechanism):
     """Directions drawn one after the other with density exp(h_i u'Cu) on the complement of the earlier ones.
 
     Formal guarantee
@@ -82,12 +82,14 @@ class EigenvectorSampling(SamplingLaw):
     def guarantee(self) -> Guarantee:
         """Return pure epsilon, exact; with the paper's constants the smaller epsilon they really cost, idealized."""
         if self.calibration == "tight":
-            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
+            return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EXACT)
         # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
-        factor = Fraction(1, 2) if self.relation is Relation.REPLACE else Fraction(1, 4)
+        factor = Fraction(1, 2) if self.adjacency is Adjacency.REPLACE_ONE else Fraction(1, 4)
         epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
-        caveats = (DIRECTION_CAVEAT, FLOAT_CAVEAT)
-        return Guarantee(epsilon, 0.0, self.relation, Numerics.IDEALIZED, caveats=caveats, claimed=(self.epsilon, 0.0))
+        assumptions = (DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION)
+        return Guarantee(
+            epsilon, 0.0, self.adjacency, Numerics.IDEALIZED, assumptions=assumptions, claimed=(self.epsilon, 0.0)
+        )
 
     def check_grid(self, grid: int) -> None:
         """Refuse a strength that no certificate is sure to reach."""
@@ -102,7 +104,7 @@ class EigenvectorSampling(SamplingLaw):
         """Return the bits of the quotients that the noise drowns: its scale is left about 2^34 of their integers."""
         if self.calibration == "paper":
             return {}
-        scale = int(diagonal_l1(self.relation) * grid / self._eigenvalue_epsilon)
+        scale = int(diagonal_l1(self.adjacency) * grid / self._eigenvalue_epsilon)
         return {"quotients": max(0, scale.bit_length() - 34)}
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
@@ -120,7 +122,7 @@ class EigenvectorSampling(SamplingLaw):
         matrix, shift = ExactMatrix(gram), 48 + self.shifts(grid)["quotients"]
         directions = exact_directions(matrix, self._exact_strength(grid) / grid, self.n_components, generator)
         values = np.array([value >> shift for value in variances_along(matrix, directions)])
-        sensitivity = variances_sensitivity(directions, grid, int(diagonal_l1(self.relation)), shift)
+        sensitivity = variances_sensitivity(directions, grid, int(diagonal_l1(self.adjacency)), shift)
         scale = float_above(sensitivity / self._eigenvalue_epsilon)
         return {"directions": directions, "quotients": values + discrete_laplace(scale, values.size, generator)}
 
@@ -143,7 +145,7 @@ class EigenvectorSampling(SamplingLaw):
         """Return ln 20 scales of the Laplace noise; the published constants release no variances along directions."""
         if self.calibration == "paper":
             return None
-        return math.log(20) * float(diagonal_l1(self.relation) / self._eigenvalue_epsilon) / n_rows
+        return math.log(20) * float(diagonal_l1(self.adjacency) / self._eigenvalue_epsilon) / n_rows
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Rebuild the matrix; what the sampled directions leave of the trace is spread evenly over the others."""
@@ -165,7 +167,7 @@ class EigenvectorSampling(SamplingLaw):
         forms = quadratic_forms(values["directions"], C)
         rest = np.trace(C) - forms.sum(axis=1, keepdims=True)
         misses = np.abs(values["quotients"] - np.hstack([forms, rest])).sum(axis=1)
-        rate = float(self._eigenvalue_epsilon / diagonal_l1(self.relation))
+        rate = float(self._eigenvalue_epsilon / diagonal_l1(self.adjacency))
         return np.asarray(self.strength * forms.sum(axis=1) - rate * misses) + self.count_log_density(values, n_rows)
 
     def _sampled(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -179,7 +181,7 @@ class EigenvectorSampling(SamplingLaw):
 
     @property
     def _cost(self) -> int:
-        return self.n_components + 1 if self.relation is Relation.REPLACE else self.n_components
+        return self.n_components + 1 if self.adjacency is Adjacency.REPLACE_ONE else self.n_components
 
     def _exact_strength(self, grid: int) -> Fraction:
         """Return the strength less the slack of rounded directions, rounded down to 64 bits."""
@@ -196,7 +198,7 @@ class EigenvectorSampling(SamplingLaw):
         # The quotients and the rest of the trace are the diagonal of V'CV in a basis of the whole space.
         quotients = np.einsum("ki,ij,kj->k", directions, C, directions, optimize=True)
         rest = float(np.trace(C) - quotients.sum())
-        scale = float_above(diagonal_l1(self.relation) / self._eigenvalue_epsilon)
+        scale = float_above(diagonal_l1(self.adjacency) / self._eigenvalue_epsilon)
         return directions, np.append(quotients, rest) + generator.laplace(0.0, scale, k + 1)
 
     def _draw_as_published(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:

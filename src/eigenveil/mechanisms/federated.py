@@ -1,4 +1,4 @@
-"""What every law of several sites is: a central law whose noise comes in shares."""
+"""What every mechanism of several sites is: a central mechanism whose noise comes in shares."""
 
 import math
 from abc import abstractmethod
@@ -10,11 +10,11 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below, exact, summed_gaussians_excess
 from ..errors import CapacityError, integer_between
-from ..guarantee import MASKS_CAVEAT, ONE_SITE_CAVEAT, Guarantee, Relation, sites_caveat
+from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Guarantee, Adjacency, sites_assumption
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import public_shift, rounded_sum, symmetric
-from .additive import AdditiveLaw, NoiseFacts
+from .additive import AdditiveMechanism, NoiseFacts
 from .base import Integers
 from .gaussian import Gaussian
 from .matrix_laplace import MatrixLaplace
@@ -23,8 +23,8 @@ UNITS = "units"
 """The name of the exact number of units among the numbers of a site, where the relation makes it public."""
 
 
-class FederatedLaw(AdditiveLaw):
-    """A law whose noise comes in shares of `n_sites` sites, of which `n_colluding` may tell theirs to whoever adds up.
+class FederatedMechanism(AdditiveMechanism):
+    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may tell theirs to whoever adds up.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ class FederatedLaw(AdditiveLaw):
     n_colluding : int
         t, less than K: the promise holds against every coalition of so many sites with whoever adds up.
     **parameters
-        As of every central law.
+        As of every central mechanism.
 
     Attributes
     ----------
-    part : AdditiveLaw
-        The law that is left of the sum in the worst case, and from which the promise follows.
-    kind : type of AdditiveLaw
+    part : AdditiveMechanism
+        The mechanism that is left of the sum in the worst case, and from which the promise follows.
+    kind : type of AdditiveMechanism
         Of `part`.
     beside : tuple of str
         Noisy numbers that leave beside the matrix, in units of it.
     """
 
-    kind: ClassVar[type[AdditiveLaw]]
-    part: AdditiveLaw
+    kind: ClassVar[type[AdditiveMechanism]]
+    part: AdditiveMechanism
     beside: tuple[str, ...]
 
     def __init__(self, *, n_sites: int, n_colluding: int, **parameters: Any) -> None:
@@ -60,14 +60,14 @@ class FederatedLaw(AdditiveLaw):
 
     def guarantee(self) -> Guarantee:
         """Return what holds of the sum, with what it rests on."""
-        promise = super().guarantee()  # type: ignore[safe-super]  # that of the law which is shared
-        guarantee = promise.with_caveat(sites_caveat(self.n_sites, self.n_colluding))
-        return guarantee.with_caveat(MASKS_CAVEAT).with_caveat(ONE_SITE_CAVEAT)
+        promise = super().guarantee()  # type: ignore[safe-super]  # that of the mechanism which is shared
+        guarantee = promise.with_assumption(sites_assumption(self.n_sites, self.n_colluding))
+        return guarantee.with_assumption(MASKS_ASSUMPTION).with_assumption(ONE_SITE_ASSUMPTION)
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The names of all numbers that a site sends beside the matrix, in order."""
-        return (*self.beside, UNITS) if self.relation is Relation.REPLACE else self.beside
+        return (*self.beside, UNITS) if self.adjacency is Adjacency.REPLACE_ONE else self.beside
 
     def site_capacity(self, grid: int) -> int:
         """Return how many units a site may have, so that the sum over all sites stays below 2^62."""
@@ -100,7 +100,7 @@ SUM_SHARE = Fraction(1, 10**9)
 """The share of epsilon and of delta that pays for a sum of discrete Gaussians not being one itself."""
 
 
-class FederatedGaussian(FederatedLaw, Gaussian):
+class FederatedGaussian(FederatedMechanism, Gaussian):
     """The sum of discrete Gaussian shares of all sites, each of variance s^2/(K - t) for the s of `gaussian`.
 
     Formal guarantee
@@ -111,8 +111,8 @@ class FederatedGaussian(FederatedLaw, Gaussian):
 
     Examples
     --------
-    >>> law = FederatedGaussian(epsilon=1.0, delta=1e-6, n_features=10, n_sites=4, n_colluding=1)
-    >>> round(law.noise_scale() / law.part.noise_scale(), 4)
+    >>> mechanism = FederatedGaussian(epsilon=1.0, delta=1e-6, n_features=10, n_sites=4, n_colluding=1)
+    >>> round(mechanism.noise_scale() / mechanism.part.noise_scale(), 4)
     1.1547
     """
 
@@ -127,7 +127,7 @@ class FederatedGaussian(FederatedLaw, Gaussian):
         super().__init__(**parameters)
         left = 1 - SUM_SHARE
         less = {name: decimal_below(exact(getattr(self, name)) * left) for name in ("epsilon", "delta")}
-        self.part = Gaussian(**less, n_features=self.n_features, relation=self.relation)
+        self.part = Gaussian(**less, n_features=self.n_features, adjacency=self.adjacency)
         self.beside = (self._more, *(("count",) if self.count_share else ()))
 
     @property
@@ -185,7 +185,7 @@ LOW_DIGITS_SHARE = Fraction(1, 128)
 """What digits below a coarser grid cost, in units of epsilon: they are uniform there, and not those of the noise."""
 
 
-class FederatedMatrixLaplace(FederatedLaw, MatrixLaplace):
+class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
     """The sum of t + 1 whole draws of `matrix_laplace`, one by each of the first t + 1 sites.
 
     Formal guarantee
@@ -196,8 +196,8 @@ class FederatedMatrixLaplace(FederatedLaw, MatrixLaplace):
 
     Examples
     --------
-    >>> law = FederatedMatrixLaplace(epsilon=1.0, n_features=10, n_sites=4, n_colluding=1)
-    >>> round(law.off_diagonal_sd / law.part.off_diagonal_sd, 4)
+    >>> mechanism = FederatedMatrixLaplace(epsilon=1.0, n_features=10, n_sites=4, n_colluding=1)
+    >>> round(mechanism.off_diagonal_sd / mechanism.part.off_diagonal_sd, 4)
     1.4142
     """
 
@@ -211,7 +211,7 @@ class FederatedMatrixLaplace(FederatedLaw, MatrixLaplace):
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
         less = decimal_below(exact(self.epsilon) / (1 + LOW_DIGITS_SHARE))
-        self.part = MatrixLaplace(epsilon=less, n_features=self.n_features, relation=self.relation)
+        self.part = MatrixLaplace(epsilon=less, n_features=self.n_features, adjacency=self.adjacency)
         self.beside = ("count",) if self.count_share else ()
 
     @property
@@ -298,7 +298,7 @@ class FederatedMatrixLaplace(FederatedLaw, MatrixLaplace):
         return noise
 
 
-FEDERATED_LAWS: dict[str, type[FederatedLaw]] = {
-    law.kind.name: law for law in (FederatedGaussian, FederatedMatrixLaplace)
+FEDERATED_MECHANISMS: dict[str, type[FederatedMechanism]] = {
+    mechanism.kind.name: mechanism for mechanism in (FederatedGaussian, FederatedMatrixLaplace)
 }
-"""By the name of the central law that each of them is for several sites."""
+"""By the name of the central mechanism that each of them is for several sites."""

@@ -10,10 +10,10 @@ from ..accounting.sensitivity import frobenius_squared
 from ..guarantee import Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.wishart import LazyFrobenius
-from .additive import RealNoiseLaw
+from .additive import RealNoiseMechanism
 
 
-class Frobenius(RealNoiseLaw):
+class Frobenius(RealNoiseMechanism):
     """Noise N on the symmetric matrices with density proportional to exp(-|N|_F / b).
 
     Its radius is Gamma(d(d+1)/2, b) and its direction uniform in the Frobenius geometry.
@@ -27,7 +27,7 @@ class Frobenius(RealNoiseLaw):
 
     Examples
     --------
-    >>> Frobenius(epsilon=0.5, n_features=4, relation="replace").noise_scale() == 8 ** 0.5
+    >>> Frobenius(epsilon=0.5, n_features=4, adjacency="replace_one").noise_scale() == 8 ** 0.5
     True
     """
 
@@ -38,7 +38,7 @@ class Frobenius(RealNoiseLaw):
 
     def noise_scale(self) -> float:
         """Return b, the scale of the radius."""
-        scale = square_root_above(frobenius_squared(self.relation) / self.matrix_epsilon**2)
+        scale = square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon**2)
         return 2 * scale if self.calibration == "paper" else scale
 
     def guarantee(self) -> Guarantee:
@@ -47,14 +47,14 @@ class Frobenius(RealNoiseLaw):
         if self.calibration == "paper":
             count = exact(self.epsilon) - self.matrix_epsilon
             epsilon, claimed = decimal_above(self.matrix_epsilon / 2 + count), (self.epsilon, 0.0)
-        return Guarantee(epsilon, 0.0, self.relation, Numerics.EXACT, claimed=claimed)
+        return Guarantee(epsilon, 0.0, self.adjacency, Numerics.EXACT, claimed=claimed)
 
     def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyFrobenius:
         """Return the noise; its scale is rounded up."""
         return LazyFrobenius(self.n_features, float_above(Fraction(self.noise_scale()) * unit), generator)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return a quick float draw of the same law, for simulation alone."""
+        """Return a quick float draw of the same distribution, for simulation alone."""
         d = self.n_features
         # A symmetric Gaussian matrix with off-diagonal variance 1/2 is isotropic in the Frobenius geometry.
         gaussian = generator.standard_normal((d, d))

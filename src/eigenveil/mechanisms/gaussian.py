@@ -1,4 +1,4 @@
-"""Symmetric Gaussian noise: the isotropic law of eigenveil, and the entrywise one of the papers."""
+"""Symmetric Gaussian noise: the isotropic mechanism of eigenveil, and the entrywise one of the papers."""
 
 import math
 from abc import abstractmethod
@@ -20,15 +20,15 @@ from ..accounting.calibration import (
 )
 from ..accounting.sensitivity import frobenius_squared, frobenius_with_trace_squared
 from ..errors import CapacityError, InvalidParameterError, positive_number
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import FARTHEST, symmetric
-from .additive import AdditiveLaw, NoiseFacts, diagonal_of, free_count_suffices, gaussian_facts, independent_facts
+from .additive import AdditiveMechanism, NoiseFacts, diagonal_of, free_count_suffices, gaussian_facts, independent_facts
 from .base import Integers, Values
 
 
-class GaussianNoise(AdditiveLaw):
+class GaussianNoise(AdditiveMechanism):
     """Independent discrete Gaussian noise on the upper triangle; subclasses choose the two scales.
 
     All numbers of a release, the private count included, are one Gaussian mechanism whose change has norm `mu` in
@@ -69,7 +69,7 @@ class GaussianNoise(AdditiveLaw):
 
     def total_mu(self) -> float:
         """Return the largest change of a whole release in units of the noise."""
-        change = square_root_above(frobenius_squared(self.relation)) / self.noise_scale()
+        change = square_root_above(frobenius_squared(self.adjacency)) / self.noise_scale()
         return change / math.sqrt((1 - self.count_share) * exact(self.share))
 
     @property
@@ -93,7 +93,7 @@ class GaussianNoise(AdditiveLaw):
             claimed = (self.epsilon, self.delta)
             epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
         rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(epsilon, self.delta, self.relation, Numerics.EXACT, rho=rho, claimed=claimed)
+        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
@@ -157,13 +157,13 @@ class Gaussian(GaussianNoise):
     ----------------
     (epsilon, delta), for every epsilon, by the exact curve of the Gaussian mechanism (Balle and Wang 2018,
     Theorem 8); the noise is discrete on the integer grid, and a hundredth of delta pays for that.
-    docs/explanation/gaussian.md has the proof. ``calibration="tight"`` is the law before it had that number more, as
+    docs/explanation/gaussian.md has the proof. ``calibration="tight"`` is the mechanism before it had that number more, as
     files name it: the matrix alone, and a paid count under add/remove. ``calibration="paper"`` takes
     s = sqrt(2 ln(1.25/delta))/epsilon on every entry, as Amin et al. (2018) print it after Dwork et al. (2014): it
     misses a factor sqrt(2) of sensitivity, and its guarantee says what it truly gives.
 
     A further parameter, `share`, is that of mu^2 for the matrix: the rest of the budget pays for what was measured
-    before it in the same fit, and the guarantee is that of all together (`laws.portions`).
+    before it in the same fit, and the guarantee is that of all together (`mechanisms.portions`).
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Gaussian(GaussianNoise):
         self.share = positive_number("share", share)
         super().__init__(**parameters)
         if self.share > 1 or (self.share < 1 and not self.divisible):
-            raise InvalidParameterError("share must be 1, or with our constants and relation='replace' less.")
+            raise InvalidParameterError("share must be 1, or with our constants and adjacency='replace_one' less.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
@@ -189,7 +189,7 @@ class Gaussian(GaussianNoise):
     @property
     def divisible(self) -> bool:
         """With our constants, where the number of rows is public."""
-        return self.traced and self.relation is Relation.REPLACE
+        return self.traced and self.adjacency is Adjacency.REPLACE_ONE
 
     @property
     def traced(self) -> bool:
@@ -204,7 +204,7 @@ class Gaussian(GaussianNoise):
     @property
     def sharp_trace(self) -> bool:
         """Whether the trace is told by more than the matrix: a free slack alone tells the number of rows instead."""
-        return self.traced and (self.relation is Relation.REPLACE or self.count_share > 0)
+        return self.traced and (self.adjacency is Adjacency.REPLACE_ONE or self.count_share > 0)
 
     @property
     def count_share(self) -> Fraction:
@@ -223,13 +223,13 @@ class Gaussian(GaussianNoise):
         part = (1 - self.count_share) * exact(self.share)
         mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(part)
         change = frobenius_with_trace_squared if self.traced else frobenius_squared
-        scale = square_root_above(change(self.relation)) / mu * (1 + 1e-12)  # more than roundings here and below
+        scale = square_root_above(change(self.adjacency)) / mu * (1 + 1e-12)  # more than roundings here and below
         return scale, scale / math.sqrt(2)
 
     # What the number more says is a linear function of what left, so that errors are read as releases are.
     @property
     def _more(self) -> str:
-        return "trace" if self.relation is Relation.REPLACE else "slack"
+        return "trace" if self.adjacency is Adjacency.REPLACE_ONE else "slack"
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw the noisy matrix, the count if it is paid for, and the number more, in units of the matrix."""
@@ -237,7 +237,7 @@ class Gaussian(GaussianNoise):
         if not self.traced:
             return drawn
         trace = sum(gram.diagonal().tolist())
-        true = trace if self.relation is Relation.REPLACE else n_rows * grid - trace
+        true = trace if self.adjacency is Adjacency.REPLACE_ONE else n_rows * grid - trace
         noisy = true + int(discrete_gaussian(self.noise_scale() * grid, 1, generator)[0])
         return {**drawn, self._more: np.array(max(-FARTHEST, min(FARTHEST, noisy)))}
 
@@ -276,7 +276,7 @@ class Gaussian(GaussianNoise):
         density = super().log_likelihood(values, C, n_rows)
         if density is None or self._more not in values:
             return density
-        true = np.trace(C) if self.relation is Relation.REPLACE else n_rows - np.trace(C)
+        true = np.trace(C) if self.adjacency is Adjacency.REPLACE_ONE else n_rows - np.trace(C)
         return np.asarray(density - 0.5 * np.square((values[self._more] - true) / self.noise_scale()))
 
     def noise_facts(self) -> NoiseFacts:

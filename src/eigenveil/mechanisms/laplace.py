@@ -12,10 +12,10 @@ from ..guarantee import Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_laplace
 from ..sampling.matrices import symmetric
-from .additive import AdditiveLaw
+from .additive import AdditiveMechanism
 
 
-class Laplace(AdditiveLaw):
+class Laplace(AdditiveMechanism):
     """Discrete Laplace noise of one scale on the diagonal and above, mirrored below.
 
     Formal guarantee
@@ -37,7 +37,7 @@ class Laplace(AdditiveLaw):
     calibrations = ("tight", "paper")
 
     def _sensitivity(self) -> Fraction:
-        return Fraction(square_root_above(upper_triangle_l1_squared(self.relation, self.n_features)))
+        return Fraction(square_root_above(upper_triangle_l1_squared(self.adjacency, self.n_features)))
 
     def noise_scale(self) -> float:
         """Return the scale of an entry."""
@@ -52,7 +52,7 @@ class Laplace(AdditiveLaw):
             spent_on_count = exact(self.epsilon) - self.matrix_epsilon
             true = self._sensitivity() / Fraction(self.noise_scale()) + spent_on_count
             epsilon, claimed = decimal_above(true), (self.epsilon, 0.0)
-        return Guarantee(epsilon, 0.0, self.relation, Numerics.EXACT, claimed=claimed)
+        return Guarantee(epsilon, 0.0, self.adjacency, Numerics.EXACT, claimed=claimed)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on the grid."""
@@ -63,7 +63,7 @@ class Laplace(AdditiveLaw):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Independent entries are no rotation-invariant law."""
+        """Independent entries are no rotation-invariant distribution."""
         return False
 
     def log_density(self, noise: FloatArray) -> FloatArray:

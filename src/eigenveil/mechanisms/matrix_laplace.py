@@ -1,4 +1,4 @@
-"""The matrix Laplace law: a balanced difference of two random positive matrices, pure epsilon."""
+"""The matrix Laplace distribution: a balanced difference of two random positive matrices, pure epsilon."""
 
 import math
 from fractions import Fraction
@@ -8,15 +8,15 @@ import numpy as np
 
 from ..accounting.calibration import float_above
 from ..accounting.sensitivity import nuclear
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray
 from ..sampling.matrices import LazyMatrix
 from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart
-from .additive import RealNoiseLaw
+from .additive import RealNoiseMechanism
 
 
-class MatrixLaplace(RealNoiseLaw):
-    """C + W1 - W2 with W1, W2 positive semidefinite: what the Laplace law is to numbers.
+class MatrixLaplace(RealNoiseMechanism):
+    """C + W1 - W2 with W1, W2 positive semidefinite: what the Laplace distribution is to numbers.
 
     Replace: (W1, W2) has a joint density proportional to exp(-max(tr W1, tr W2)/(2c)). Add/remove: proportional to
     exp(-(tr W1 + tr W2)/(2c)), so that they are independent Wishart(d + 1, c I). Both with c = 1/(2 epsilon).
@@ -26,13 +26,13 @@ class MatrixLaplace(RealNoiseLaw):
     Pure epsilon-differential privacy. One unit changes C by D with traces of D+ and D- at most 1, under add/remove one
     of them 0. Shifting (W1, W2) by (D+, D-) raises the larger trace, or the sum of the two, by at most 1, and so
     lowers the density by at most exp(epsilon): docs/explanation/matrix_laplace.md has the proof. New in eigenveil.
-    ``calibration="tight"`` is the law of version 0.1, whose files name it so: independent Wisharts under replace too,
+    ``calibration="tight"`` is the mechanism of version 0.1, whose files name it so: independent Wisharts under replace too,
     with c = 1/epsilon.
 
     Examples
     --------
-    >>> law = MatrixLaplace(epsilon=0.5, n_features=10)
-    >>> law.noise_scale(), round(law.off_diagonal_sd, 2)
+    >>> mechanism = MatrixLaplace(epsilon=0.5, n_features=10)
+    >>> mechanism.noise_scale(), round(mechanism.off_diagonal_sd, 2)
     (1.0, 9.26)
     """
 
@@ -47,12 +47,12 @@ class MatrixLaplace(RealNoiseLaw):
 
     @cached_property
     def _promise(self) -> Guarantee:
-        return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
+        return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EXACT)
 
     @property
     def balanced(self) -> bool:
         """Whether the larger trace alone counts, and not the sum of the two."""
-        return self.relation is Relation.REPLACE and self.calibration == "balanced"
+        return self.adjacency is Adjacency.REPLACE_ONE and self.calibration == "balanced"
 
     @property
     def sharp_trace(self) -> bool:
@@ -61,7 +61,7 @@ class MatrixLaplace(RealNoiseLaw):
 
     @cached_property
     def _scale(self) -> Fraction:
-        sensitivity = 1 if self.balanced else nuclear(self.relation)
+        sensitivity = 1 if self.balanced else nuclear(self.adjacency)
         return sensitivity / (2 * self.matrix_epsilon)
 
     @cached_property

@@ -17,8 +17,8 @@ class ModSulq(GaussianNoise):
 
     Examples
     --------
-    >>> law = ModSulq(epsilon=1.0, delta=0.01, n_features=100)
-    >>> round(law.guarantee().epsilon, 4), law.guarantee().claimed
+    >>> mechanism = ModSulq(epsilon=1.0, delta=0.01, n_features=100)
+    >>> round(mechanism.guarantee().epsilon, 4), mechanism.guarantee().claimed
     (0.0, (1.0, 0.01))
     """
 

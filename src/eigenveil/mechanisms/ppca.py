@@ -7,29 +7,29 @@ import numpy as np
 
 from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
 from ..sampling.matrix_bingham import matrix_bingham
 from .base import Integers, Values
-from .sampled import SamplingLaw, integer_directions, quadratic_forms
+from .sampled import SamplingMechanism, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
-_CHAIN_CAVEAT = (
+_CHAIN_ASSUMPTION = (
     "For more than one component the subspace is the state of a Markov chain after a fixed number of updates; its "
     "convergence is checked in tests, not proved."
 )
 
 
-class Ppca(SamplingLaw):
-    """A subspace V drawn with density proportional to exp((epsilon/2) tr V'CV), the matrix Bingham law.
+class Ppca(SamplingMechanism):
+    """A subspace V drawn with density proportional to exp((epsilon/2) tr V'CV), the matrix Bingham distribution.
 
     Formal guarantee
     ----------------
     Pure epsilon: one row moves tr V'CV by at most 1 whatever the rank of V, in either direction for replace, and in
     one direction for add/remove, where the factor is therefore epsilon in place of epsilon/2 (McSherry and Talwar
-    2007; JMLR 2013, Theorem 6). One component has exactly this law, rounded to multiples of 2^-24, and all d of them
+    2007; JMLR 2013, Theorem 6). One component has exactly this mechanism, rounded to multiples of 2^-24, and all d of them
     are the whole space, which tells nothing. Those between come from a Gibbs sampler, so their privacy is empirical.
     ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor epsilon/2 for both
     relations.
@@ -70,7 +70,7 @@ class Ppca(SamplingLaw):
 
     @property
     def _exact_strength(self) -> Fraction:
-        one_sided = self.relation is Relation.ADD_REMOVE and self.calibration == "tight"
+        one_sided = self.adjacency is Adjacency.ADD_OR_REMOVE_ONE and self.calibration == "tight"
         # A fraction: half of the least float is no float.
         return exact(self.epsilon) / (1 if one_sided else 2)
 
@@ -87,8 +87,8 @@ class Ppca(SamplingLaw):
     def guarantee(self) -> Guarantee:
         """Return pure epsilon: exact for one component, empirical for more."""
         if self._drawn_at_once:
-            return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EXACT)
-        return Guarantee(self.epsilon, 0.0, self.relation, Numerics.EMPIRICAL, caveats=(_CHAIN_CAVEAT,))
+            return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EXACT)
+        return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EMPIRICAL, assumptions=(_CHAIN_ASSUMPTION,))
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw a subspace; under add/remove nothing is told about the number of rows."""

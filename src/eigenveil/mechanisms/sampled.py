@@ -1,4 +1,4 @@
-"""Laws that sample directions: what leaves is drawn near the leading eigenvectors, without a noisy matrix."""
+"""Mechanisms that sample directions: what leaves is drawn near the leading eigenvectors, without a noisy matrix."""
 
 import math
 from abc import abstractmethod
@@ -9,10 +9,10 @@ import numpy as np
 from ..errors import CapacityError
 from ..numerics import FloatArray, IntArray
 from ..sampling.bingham import certifiable
-from .base import DIRECTION_UNIT, CentralLaw, Values
+from .base import DIRECTION_UNIT, CentralMechanism, Values
 
 
-class SamplingLaw(CentralLaw):
+class SamplingMechanism(CentralMechanism):
     """Draws directions with density that grows with the variance along them."""
 
     @property
@@ -22,7 +22,7 @@ class SamplingLaw(CentralLaw):
 
     @property
     def equivalent_sd(self) -> float:
-        """sqrt(d/2)/s: that of noise as large as the law's own where a direction is just found.
+        """sqrt(d/2)/s: that of noise as large as the mechanism's own where a direction is just found.
 
         The gap g of C turns a direction by a mean square of 1/(2 s g) in each of the others, where noise of standard
         deviation t would turn it by (t/g)^2. A direction is found from g = d/s on, up to a factor, and there both

@@ -1,4 +1,4 @@
-"""The one table of central laws."""
+"""The one table of central mechanisms."""
 
 import inspect
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidParameterError, one_of, shown
-from ..guarantee import Relation
-from .base import CentralLaw
+from ..guarantee import Adjacency
+from .base import CentralMechanism
 from .baselines import NoPrivacy, RandomProjection
 from .eigenvector_sampling import EigenvectorSampling
-from .federated import FEDERATED_LAWS
+from .federated import FEDERATED_MECHANISMS
 from .frobenius import Frobenius
 from .gaussian import Gaussian
 from .laplace import Laplace
@@ -19,9 +19,9 @@ from .mod_sulq import ModSulq
 from .ppca import Ppca
 from .wishart import Wishart
 
-LAWS: dict[str, type[CentralLaw]] = {
-    law.name: law
-    for law in (
+MECHANISMS: dict[str, type[CentralMechanism]] = {
+    mechanism.name: mechanism
+    for mechanism in (
         Gaussian,
         MatrixLaplace,
         Laplace,
@@ -36,48 +36,51 @@ LAWS: dict[str, type[CentralLaw]] = {
 }
 
 
-def law_from(name: str, parameters: Mapping[str, Any]) -> CentralLaw:
-    """Return the law of a name with the parameters that `CentralLaw.parameters` wrote.
+def mechanism_from(name: str, parameters: Mapping[str, Any]) -> CentralMechanism:
+    """Return the mechanism of a name with the parameters that `CentralMechanism.parameters` wrote.
 
     Examples
     --------
-    >>> law_from("matrix_laplace", {"epsilon": 1.0, "n_features": 3}).off_diagonal_sd > 0
+    >>> mechanism_from("matrix_laplace", {"epsilon": 1.0, "n_features": 3}).off_diagonal_sd > 0
     True
     """
-    known: dict[str, type[CentralLaw]] = {**LAWS, **{law.name: law for law in FEDERATED_LAWS.values()}}
-    return known[one_of("law", name, tuple(known))](**parameters)
+    known: dict[str, type[CentralMechanism]] = {
+        **MECHANISMS,
+        **{mechanism.name: mechanism for mechanism in FEDERATED_MECHANISMS.values()},
+    }
+    return known[one_of("mechanism", name, tuple(known))](**parameters)
 
 
-def law_with(name: str, options: Any, **parameters: Any) -> CentralLaw:
-    """Return the law of a name with parameters that are known here and options that a user chose, or refuse those.
+def mechanism_with(name: str, options: Any, **parameters: Any) -> CentralMechanism:
+    """Return the mechanism of a name with parameters that are known here and options that a user chose, or refuse those.
 
     Examples
     --------
-    >>> law_with("laplace", {"calibration": "paper"}, epsilon=1.0, n_features=3).calibration
+    >>> mechanism_with("laplace", {"calibration": "paper"}, epsilon=1.0, n_features=3).calibration
     'paper'
-    >>> law_with("laplace", {"scale": 2.0}, epsilon=1.0, n_features=3)
+    >>> mechanism_with("laplace", {"scale": 2.0}, epsilon=1.0, n_features=3)
     Traceback (most recent call last):
         ...
-    eigenveil.errors.InvalidParameterError: laplace has no option 'scale' in law_options, known are accept_inexact, \
+    eigenveil.errors.InvalidParameterError: laplace has no option 'scale' in mechanism_options, known are accept_inexact, \
 calibration.
     """
     if options is None:
-        return LAWS[name](**parameters)
+        return MECHANISMS[name](**parameters)
     if not isinstance(options, Mapping):
-        raise InvalidParameterError(f"law_options must map names to values, not {type(options).__name__}.")
-    known = sorted(_names(LAWS[name]) - _OF_ALL)
+        raise InvalidParameterError(f"mechanism_options must map names to values, not {type(options).__name__}.")
+    known = sorted(_names(MECHANISMS[name]) - _OF_ALL)
     for option in options:
         if option not in known:
             instead = "; give it as a parameter of its own" if option in _OF_ALL else f", known are {', '.join(known)}"
-            raise InvalidParameterError(f"{name} has no option {shown(option)} in law_options{instead}.")
-    return LAWS[name](**parameters, **options)
+            raise InvalidParameterError(f"{name} has no option {shown(option)} in mechanism_options{instead}.")
+    return MECHANISMS[name](**parameters, **options)
 
 
-_OF_ALL = {"epsilon", "delta", "n_features", "n_components", "relation"}
+_OF_ALL = {"epsilon", "delta", "n_features", "n_components", "adjacency"}
 
 
 def _names(kind: type) -> set[str]:
-    """Return the names of all parameters that a law takes, with those that it hands on."""
+    """Return the names of all parameters that a mechanism takes, with those that it hands on."""
     made = [
         inspect.signature(vars(one)["__init__"])
         for one in kind.__mro__
@@ -91,17 +94,17 @@ def _names(kind: type) -> set[str]:
 ONE_DIRECTION_BELOW = 8.0
 
 
-def choose_law(
+def choose_mechanism(
     *,
     n_rows: int,
     n_features: int,
     n_components: int | None = None,
     epsilon: float,
     delta: float = 0.0,
-    relation: Relation = Relation.REPLACE,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
     divided: bool = False,
 ) -> str:
-    """Return the name of the law that `"auto"` stands for; with our constants each of them is exact in its bits.
+    """Return the name of the mechanism that `"auto"` stands for; with our constants each of them is exact in its bits.
 
     Parameters
     ----------
@@ -115,30 +118,30 @@ def choose_law(
         The budget.
     delta : float
         0 is pure differential privacy.
-    relation : Relation
-        The neighbouring relation.
+    adjacency : Adjacency
+        The adjacency.
     divided : bool
-        Whether the budget is to pay for several measurements, where a law is there that allows for it.
+        Whether the budget is to pay for several measurements, where a mechanism is there that allows for it.
 
     Examples
     --------
-    >>> choose_law(n_rows=10_000, n_features=50, epsilon=1.0)
+    >>> choose_mechanism(n_rows=10_000, n_features=50, epsilon=1.0)
     'matrix_laplace'
-    >>> choose_law(n_rows=10_000, n_features=50, epsilon=1.0, delta=1e-6)
+    >>> choose_mechanism(n_rows=10_000, n_features=50, epsilon=1.0, delta=1e-6)
     'gaussian'
-    >>> choose_law(n_rows=300, n_features=50, n_components=1, epsilon=1.0)
+    >>> choose_mechanism(n_rows=300, n_features=50, n_components=1, epsilon=1.0)
     'ppca'
     """
     if delta > 0:
-        quieter = _gaussian_is_quieter(epsilon, delta, n_features, relation)
+        quieter = _gaussian_is_quieter(epsilon, delta, n_features, adjacency)
         return Gaussian.name if divided or quieter else MatrixLaplace.name
-    if relation is Relation.REPLACE and n_components == 1 and n_rows * epsilon < ONE_DIRECTION_BELOW * n_features:
+    if adjacency is Adjacency.REPLACE_ONE and n_components == 1 and n_rows * epsilon < ONE_DIRECTION_BELOW * n_features:
         return Ppca.name
     return MatrixLaplace.name
 
 
 @lru_cache(maxsize=256)  # whatever the number of rows, so a plan asks four times
-def _gaussian_is_quieter(epsilon: float, delta: float, n_features: int, relation: Relation) -> bool:
-    gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, relation=relation)
-    laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, relation=relation)
+def _gaussian_is_quieter(epsilon: float, delta: float, n_features: int, adjacency: Adjacency) -> bool:
+    gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, adjacency=adjacency)
+    laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, adjacency=adjacency)
     return gaussian.off_diagonal_sd <= laplace.off_diagonal_sd

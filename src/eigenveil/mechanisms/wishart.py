@@ -10,11 +10,11 @@ from scipy.special import chdtr, chdtrc
 
 from ..accounting.calibration import decimal_above, exact, float_above, safe_boundary
 from ..errors import InvalidParameterError, truth_value
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..numerics import FloatArray
 from ..sampling.wishart import wishart
 from ..sampling.wishart import LazyWishart
-from .additive import RealNoiseLaw
+from .additive import RealNoiseMechanism
 
 # The densities below are differences of distribution functions good to 1e-14; this much of delta covers it.
 _DELTA_SLACK = 1e-6
@@ -48,9 +48,9 @@ def removing_delta(epsilon: float, nu: float, scale: float) -> float:
     return float(chdtrc(nu, (boundary - 1) / scale) - math.exp(epsilon) * chdtrc(nu, boundary / scale))
 
 
-def wishart_delta(epsilon: float, nu: float, scale: float, relation: Relation) -> float:
+def wishart_delta(epsilon: float, nu: float, scale: float, adjacency: Adjacency) -> float:
     """Return the delta of Wishart noise with nu = m - d + 1 and scale c, at `epsilon`."""
-    if relation is Relation.ADD_REMOVE:
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
         return max(adding_delta(epsilon, nu, scale), removing_delta(epsilon, nu, scale))
     # Replace: remove one row, add another. Any split of epsilon between the two steps is valid.
     splits = {epsilon * share for share in np.linspace(0.0, 1.0, 17)}
@@ -62,7 +62,7 @@ def wishart_delta(epsilon: float, nu: float, scale: float, relation: Relation) -
     )
 
 
-class Wishart(RealNoiseLaw):
+class Wishart(RealNoiseMechanism):
     """C + W with W Wishart(m, c I), so that the released matrix is positive semidefinite.
 
     Formal guarantee
@@ -80,8 +80,8 @@ class Wishart(RealNoiseLaw):
 
     Examples
     --------
-    >>> law = Wishart(epsilon=1.0, n_features=5, calibration="paper", allow_unsound=True)
-    >>> round(law.guarantee().delta, 4)
+    >>> mechanism = Wishart(epsilon=1.0, n_features=5, calibration="paper", allow_unsound=True)
+    >>> round(mechanism.guarantee().delta, 4)
     0.2835
     """
 
@@ -96,12 +96,14 @@ class Wishart(RealNoiseLaw):
     def __init__(self, *, allow_unsound: bool = False, **parameters: Any) -> None:
         super().__init__(**parameters)
         if self.epsilon > _LARGEST_EPSILON:
-            raise InvalidParameterError(f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another law.")
+            raise InvalidParameterError(
+                f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another mechanism."
+            )
         self.allow_unsound = truth_value("allow_unsound", allow_unsound)
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "
-                "allow_unsound=True (of an estimator in law_options) to repeat it, or use calibration='tight'."
+                "allow_unsound=True (of an estimator in mechanism_options) to repeat it, or use calibration='tight'."
             )
 
     @classmethod
@@ -123,7 +125,7 @@ class Wishart(RealNoiseLaw):
         for nu in _EXCESS:
 
             def private(scale: float, nu: float = nu) -> bool:
-                return wishart_delta(epsilon, nu, scale, self.relation) <= delta
+                return wishart_delta(epsilon, nu, scale, self.adjacency) <= delta
 
             large = 1.0
             while not private(large) and large < 1e12:
@@ -140,15 +142,15 @@ class Wishart(RealNoiseLaw):
     def guarantee(self) -> Guarantee:
         """Return (epsilon, delta); for the published constants, what they truly give."""
         if self.calibration == "tight":
-            return Guarantee(self.epsilon, self.delta, self.relation, Numerics.EXACT)
+            return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT)
         third = self.matrix_epsilon / 3
         count = exact(self.epsilon) - self.matrix_epsilon
         return Guarantee(
             decimal_above(third + count),
             math.nextafter(-math.expm1(-float(third)), 1.0),
-            self.relation,
+            self.adjacency,
             Numerics.EXACT,
-            caveats=(
+            assumptions=(
                 "The published Wishart mechanism is not pure: with probability delta the output betrays a unit row "
                 "in place of a zero row with certainty.",
             ),
@@ -156,12 +158,12 @@ class Wishart(RealNoiseLaw):
         )
 
     def epsilon_at(self, delta: float) -> float:
-        """Return epsilon by the exact curve of the corrected law."""
+        """Return epsilon by the exact curve of the corrected mechanism."""
         stated, enough = super().epsilon_at(delta), float(self.matrix_epsilon)
         degrees, scale = self.degrees_and_scale
 
         def private(epsilon: float) -> bool:
-            return wishart_delta(epsilon, degrees - self.n_features + 1, scale, self.relation) <= delta
+            return wishart_delta(epsilon, degrees - self.n_features + 1, scale, self.adjacency) <= delta
 
         if self.calibration == "paper" or delta == 0 or not private(enough):
             return stated

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
 from .kernels import EXACT_LIMIT, integers
-from .numpy_kernels import SINGLE_BITS, clip, persons_together, squared_norms, weigh
+from .numpy_kernels import SINGLE_BITS, clip, units_together, squared_norms, weigh
 from .row_rule import RowRule
-from .units import NOT_PERSONS, SHARE_BITS, Units
+from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
 
 EXACT_INTEGER_BITS = 53  # below 2^53 every integer is a float64, see `one_pass.EXACT_LIMIT`
 # Up to this exponent a power of two is a normal float64, and so is its inverse.
@@ -41,7 +41,7 @@ class RowBound(RowRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.compares and not self.on_ring:
+        if self.compares and not self.compares_neighbours:
             raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
 
     def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
@@ -64,23 +64,23 @@ class RowBound(RowRule):
     def bound_units(self, integers: FloatArray, units: Units) -> FloatArray:
         """Bring the integer rows of `quantize_values` to the bound of whole units, in place; return their constants."""
         if units.starts is None:
-            if self.takes_persons:
-                raise InvalidDataError(NOT_PERSONS)
+            if self.takes_units:
+                raise InvalidDataError(NOT_WHOLE_UNITS)
             if units.shares is None:
                 return np.full(integers.shape[0], float(self.constant_units))
             return weigh(integers, np.sqrt(np.ldexp(units.shares, -SHARE_BITS)), self.constant_units)
-        average = self.person_weight == "persons"
-        return persons_together(integers, units.starts, self.bits, self.constant_units, average)
+        average = self.unit_weight == "equal"
+        return units_together(integers, units.starts, self.bits, self.constant_units, average)
 
     @property
     def by_one_factor(self) -> bool:
         """Whether rows, as units, are moved, multiplied by `grid_factor`, truncated and clipped, and no more."""
-        return self.rows == "clip" and not self.takes_persons
+        return self.statistic == "clipped" and not self.takes_units
 
     @property
     def single_bits(self) -> int:
         """Rows are held to norm 2^this one by one: all of the bound, or room for what a person's rows share."""
-        return SINGLE_BITS if self.takes_persons and self.rows == "clip" else self.bits
+        return SINGLE_BITS if self.takes_units and self.statistic == "clipped" else self.bits
 
 
 def quantize_values(
@@ -101,7 +101,7 @@ def quantize_values(
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
         rows = rows.astype(np.float64)
     grid = np.empty(rows.shape) if out is None else out
-    every = bound.rows == "unit"  # rows of any length become directions
+    every = bound.statistic == "normalized"  # rows of any length become directions
     squared = integers(rows, shift, factor, None if every else bits, grid)
     long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
     if long_rows.size:

@@ -35,7 +35,7 @@ class HoldsRows:
     __reduce__ = __reduce_ex__ = __getstate__ = _refuse_copy
 
 
-class Ring(HoldsRows):
+class NeighbourDifferences(HoldsRows):
     """Turns batches of rows into comparisons of neighbours, the same ones whatever the cuts between batches.
 
     It holds raw rows, the first h and the last h, and so it is neither pickled nor copied.
@@ -47,7 +47,7 @@ class Ring(HoldsRows):
 
     Examples
     --------
-    >>> ring = Ring(RowRule(1.0, rows="pairs", comparisons=2))
+    >>> ring = Ring(RowRule(1.0, statistic="spatial_sign", comparisons=2))
     >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
     [[[0.6, 0.8], [0.0, 1.0]]]
     >>> [part.shape for part in ring.closing()]
@@ -101,7 +101,7 @@ class Ring(HoldsRows):
         return other
 
     def _compared(self, rows: FloatArray, others: FloatArray) -> FloatArray:
-        if self._rule.rows == "signs":
+        if self._rule.statistic == "kendall":
             return np.asarray((rows > others) * 1.0 - (rows < others), dtype=np.float64)
         return _directions(rows, others, self._rule.scale)
 
@@ -208,16 +208,16 @@ def mixed_blocks(batches: Iterable[Any]) -> Iterator[FloatArray]:
     yield from mixer.rest()
 
 
-class MixedRing(Ring):
+class MixedDifferences(NeighbourDifferences):
     """A ring of rows in `public_order`, the same comparisons whatever the cuts between batches.
 
     It holds up to a block of raw rows, and so it is neither pickled nor copied.
 
     Examples
     --------
-    >>> rule = RowRule(1.0, rows="pairs", comparisons=2)
+    >>> rule = RowRule(1.0, statistic="spatial_sign", comparisons=2)
     >>> rows = np.array([[0.0], [1.0], [4.0]])
-    >>> ring, mixed = Ring(rule), MixedRing(rule)
+    >>> ring, mixed = Ring(rule), MixedDifferences(rule)
     >>> plain = [*ring.push(rows[public_order(3)]), *ring.closing()]
     >>> [*mixed.push(rows[:1]), *mixed.push(rows[1:])]
     []
@@ -231,14 +231,14 @@ class MixedRing(Ring):
 
     def push(self, batch: Any) -> Iterator[FloatArray]:
         """Return the comparisons of those blocks that this batch completes."""
-        return chain.from_iterable([super(MixedRing, self).push(block) for block in self._mixer.push(batch)])
+        return chain.from_iterable([super(MixedDifferences, self).push(block) for block in self._mixer.push(batch)])
 
     def closing(self) -> Iterator[FloatArray]:
         """Return the comparisons of what waits and those that close the ring, and leave it open for more rows."""
         last = self.branch()
         for block in last._mixer.rest():
-            yield from (part for part in Ring.push(last, block) if part.shape[0])
-        yield from Ring.closing(last)
+            yield from (part for part in NeighbourDifferences.push(last, block) if part.shape[0])
+        yield from NeighbourDifferences.closing(last)
 
     def branch(self) -> Self:
         """Return another one that goes on from here, and leaves this one as it is."""
@@ -319,7 +319,7 @@ def chosen_rows(blocks: Blocks) -> FloatArray:
     >>> np.array_equal(*same)
     True
     """
-    chosen = np.empty((blocks.checked().n_persons, blocks.rows.shape[1]))
+    chosen = np.empty((blocks.checked().n_privacy_units, blocks.rows.shape[1]))
     first = 0
     for part in Units(blocks.rows, blocks.starts).pieces(max(1, _PIECE_ENTRIES // chosen.shape[1]), chosen.shape[0]):
         end = first + part.n_units
@@ -331,16 +331,16 @@ def chosen_rows(blocks: Blocks) -> FloatArray:
 def _chosen(rows: FloatArray, part: Units, keys: HashArray) -> FloatArray:
     starts = np.zeros(0, dtype=np.int64) if part.starts is None else part.starts
     sizes = np.diff(starts, append=rows.shape[0])
-    persons = np.repeat(np.arange(sizes.size), sizes)
-    hashes = split_mix(_row_hashes(rows) + split_mix(keys[:, 0] + split_mix(keys[:, 1]))[persons])
-    order = _without_ties(rows, hashes, persons, np.lexsort((hashes, persons)))
+    privacy_units = np.repeat(np.arange(sizes.size), sizes)
+    hashes = split_mix(_row_hashes(rows) + split_mix(keys[:, 0] + split_mix(keys[:, 1]))[privacy_units])
+    order = _without_ties(rows, hashes, privacy_units, np.lexsort((hashes, privacy_units)))
     # Equal rows have equal hashes: the first, the second, ... of them get hashes of their own.
     hashes = hashes[order]
-    new = np.append(True, (hashes[1:] != hashes[:-1]) | (persons[1:] != persons[:-1]))
+    new = np.append(True, (hashes[1:] != hashes[:-1]) | (privacy_units[1:] != privacy_units[:-1]))
     places = np.arange(order.size)
     repeats = places - np.maximum.accumulate(np.where(new, places, 0))
     hashes = split_mix(hashes + split_mix(repeats.astype(np.uint64)))
-    return np.asarray(rows[order[np.lexsort((hashes, persons))[starts]]])
+    return np.asarray(rows[order[np.lexsort((hashes, privacy_units))[starts]]])
 
 
 def _row_hashes(rows: FloatArray) -> HashArray:
@@ -353,14 +353,14 @@ def _row_hashes(rows: FloatArray) -> HashArray:
 
 
 def _without_ties(
-    rows: FloatArray, hashes: HashArray, persons: NDArray[np.int64], order: NDArray[np.int64]
+    rows: FloatArray, hashes: HashArray, privacy_units: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the order with different rows of one hash, which chance hardly makes but a person may, by entries."""
     before, after = order[:-1], order[1:]
-    same = np.flatnonzero((hashes[before] == hashes[after]) & (persons[before] == persons[after]))
+    same = np.flatnonzero((hashes[before] == hashes[after]) & (privacy_units[before] == privacy_units[after]))
     apart = same[(rows[before[same]] != rows[after[same]]).any(axis=1)]
-    for person in np.unique(persons[before[apart]]):
-        low, high = np.searchsorted(persons[order], [person, person + 1])
+    for privacy_unit in np.unique(privacy_units[before[apart]]):
+        low, high = np.searchsorted(privacy_units[order], [privacy_unit, privacy_unit + 1])
         part = order[low:high]
         order[low:high] = part[np.lexsort((*rows[part].T[::-1], hashes[part]))]
     return order

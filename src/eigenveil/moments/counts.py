@@ -19,10 +19,10 @@ from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
 from .bound import dense_rows, finite_rows, integer_rows, target_exponent
 from .comparisons import chosen_rows, split_mix
-from .kernels import Rungs, squares
+from .kernels import Candidates, squares
 from .numpy_kernels import squared_norms
-from .row_rule import PERSON_WEIGHTS
-from .units import NOT_PERSONS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
+from .row_rule import UNIT_WEIGHTS
+from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
 
 class ColumnCounts(InBatches):
@@ -90,7 +90,7 @@ def half_differences(blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
 _STEPS = 8
 _LOWEST, _HIGHEST = -30 * _STEPS, 30 * _STEPS
 _EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
-LADDER = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
+NORM_GRID = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
 # Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
 # A float64 is looked up by its exponent and the first bits of its mantissa.
@@ -105,22 +105,24 @@ class MagnitudeCounts(InThreads):
     Examples
     --------
     >>> counts = MagnitudeCounts(1).update(np.array([[0.9], [1.1], [3.0]]))
-    >>> counts.at_most()[0, LADDER.searchsorted(2.0)]
+    >>> counts.at_most()[0, NORM_GRID.searchsorted(2.0)]
     np.int64(2)
     """
 
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
         # The last bin holds what is above the ladder.
-        self._bins = np.zeros((n_columns, LADDER.size + 1), dtype=np.int64)
+        self._bins = np.zeros((n_columns, NORM_GRID.size + 1), dtype=np.int64)
 
     def _of(self, X: Any) -> Any:
         """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
-        return self._binned(np.searchsorted(LADDER, X, side="left"))
+        return self._binned(np.searchsorted(NORM_GRID, X, side="left"))
 
-    def _binned(self, rungs: IntArray) -> IntArray:
+    def _binned(self, candidates: IntArray) -> IntArray:
         """Return the bins of rows of rungs, one for each column."""
-        columns = (np.bincount(rungs[:, column], minlength=LADDER.size + 1) for column in range(self._bins.shape[0]))
+        columns = (
+            np.bincount(candidates[:, column], minlength=NORM_GRID.size + 1) for column in range(self._bins.shape[0])
+        )
         return np.array(list(columns))
 
     def _add(self, part: Any) -> None:
@@ -136,7 +138,7 @@ class MagnitudeCounts(InThreads):
         return self.n_rows - self.at_most()
 
 
-def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
+def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
     """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
 
     The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no rung is
@@ -147,16 +149,16 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
 
     Examples
     --------
-    >>> LADDER[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
     [1.0, 1.41, 2.18]
-    >>> LADDER[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
     margin = doubt(rows.shape[1])
     with np.errstate(over="ignore", under="ignore"):
         squared = squared_norms(rows)
         if starts is None:
-            return _rungs(squared, margin, lambda near: _exact_steps(rows[near]))
+            return _candidates(squared, margin, lambda near: _exact_steps(rows[near]))
         sizes = np.diff(starts, append=rows.shape[0])
         squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
     margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
@@ -165,25 +167,25 @@ def norm_rungs(rows: FloatArray, starts: IntArray | None = None, average: bool =
         asked = np.isin(np.arange(starts.size), near).repeat(sizes)
         return np.asarray(_exact_steps_together(rows[asked], sizes[near], average))
 
-    return _rungs(squared, margin, exactly)
+    return _candidates(squared, margin, exactly)
 
 
-def _rungs(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
+def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
     """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
-    rungs = norm_table(margin, np.empty((0, 0))).of(squared)
-    near = np.flatnonzero(rungs < 0)
+    candidates = norm_table(margin, np.empty((0, 0))).of(squared)
+    near = np.flatnonzero(candidates < 0)
     if near.size:
-        rungs[near] = _rungs_of_steps(exactly(near))
-    return np.asarray(rungs[:, None])
+        candidates[near] = _candidates_of_steps(exactly(near))
+    return np.asarray(candidates[:, None])
 
 
-def _rungs_of_steps(steps: IntArray) -> IntArray:
+def _candidates_of_steps(steps: IntArray) -> IntArray:
     """Return the rungs of the least j with a squared norm at most 2^(j/4)."""
     return np.minimum(np.maximum(steps, _LOWEST), _HIGHEST + 1) - _LOWEST
 
 
 @functools.lru_cache(maxsize=4)
-def _rungs_of_cells(margin: float) -> NDArray[np.int16]:
+def _candidates_of_cells(margin: float) -> NDArray[np.int16]:
     """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
 
     A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
@@ -192,16 +194,16 @@ def _rungs_of_cells(margin: float) -> NDArray[np.int16]:
     edges = 1 + np.arange(2**_CELL_BITS + 1) / 2**_CELL_BITS
     below, above = edges[:-1] * (1 - margin), edges[1:] * (1 + margin)
     quarters, others = (np.searchsorted(_QUARTERS, ends) for ends in (below, above))
-    rungs = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
-    rungs[:, quarters != others] = -1
-    found: NDArray[np.int16] = np.minimum(rungs, LADDER.size).ravel().astype(np.int16)
+    candidates = np.add.outer(4 * np.arange(_LOWEST // 4, _HIGHEST // 4 + 1) - _LOWEST, quarters)
+    candidates[:, quarters != others] = -1
+    found: NDArray[np.int16] = np.minimum(candidates, NORM_GRID.size).ravel().astype(np.int16)
     found[[0, -1]] = -1
     return found
 
 
-def norm_table(margin: float, factors: FloatArray) -> Rungs:
+def norm_table(margin: float, factors: FloatArray) -> Candidates:
     """Return the table of the ladder, for squared norms that may be this far, relatively, off."""
-    return Rungs(_rungs_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
+    return Candidates(_candidates_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
@@ -278,7 +280,7 @@ class RowSizes(MagnitudeCounts):
         Public location and scale of every feature.
     features : int, optional
         The number of features, where each of them is counted by itself; None counts norms.
-    person_weight : {None, "persons", "rows"}
+    unit_weight : {None, "equal", "by_rows"}
         Where persons are the unit, the norm is that of all of a person's rows: the root of the average or of the sum of
         their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
 
@@ -294,38 +296,38 @@ class RowSizes(MagnitudeCounts):
         shift: FloatArray | None,
         scale: FloatArray | None,
         features: int | None = None,
-        person_weight: str | None = None,
+        unit_weight: str | None = None,
     ) -> None:
         super().__init__(1 if features is None else features)
-        if person_weight is not None:
-            one_of("person_weight", person_weight, PERSON_WEIGHTS)
+        if unit_weight is not None:
+            one_of("unit_weight", unit_weight, UNIT_WEIGHTS)
             if features is not None:
                 raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
-        self._shift, self._scale, self._features, self._weight = shift, scale, features, person_weight
+        self._shift, self._scale, self._features, self._weight = shift, scale, features, unit_weight
 
     def _of(self, X: Any) -> Any:
         units = units_of(self._weight is not None, without_weights(X))
         if self._features is not None:
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
-        return self._binned(self._rungs_of(units.with_rows(dense_rows(units.rows)))[:, None])
+        return self._binned(self._candidates_of(units.with_rows(dense_rows(units.rows)))[:, None])
 
-    def _exact_rungs(self, rows: FloatArray) -> IntArray:
+    def _exact_candidates(self, rows: FloatArray) -> IntArray:
         """Return the rungs of the norms of dense rows, none of which floats are asked for."""
-        return _rungs_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
+        return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
-    def _rungs_of(self, units: Units) -> IntArray:
+    def _candidates_of(self, units: Units) -> IntArray:
         """Return the rungs of the norms of dense units."""
         rows = units.rows
         if units.starts is not None:
             rows = scaled_rows(rows, self._shift, self._scale)
-            return norm_rungs(rows, units.starts, self._weight == "persons")[:, 0]
+            return norm_candidates(rows, units.starts, self._weight == "equal")[:, 0]
         squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
 
         def exactly(near: NDArray[np.intp]) -> IntArray:
             # Refused where one of them has NaN or infinity: such a row has no ordinary square.
             return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
 
-        return _rungs(squared, doubt(rows.shape[1]), exactly)[:, 0]
+        return _candidates(squared, doubt(rows.shape[1]), exactly)[:, 0]
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)
@@ -389,7 +391,7 @@ class ScoreCounts(InBatches):
     Parameters
     ----------
     grid : ScoreGrid
-    by_person : bool
+    by_unit : bool
         Whether batches are of whole persons.
 
     Examples
@@ -400,8 +402,8 @@ class ScoreCounts(InBatches):
     [[[0, 2], [0, 1]]]
     """
 
-    def __init__(self, grid: ScoreGrid, by_person: bool = False) -> None:
-        self.grid, self.by_person = grid, by_person
+    def __init__(self, grid: ScoreGrid, by_unit: bool = False) -> None:
+        self.grid, self.by_unit = grid, by_unit
         self.n_units = 0
         self._seen = SeenKeys()
         self._in_cells: NDArray[np.int64] = np.zeros(grid.shape, dtype=np.int64)
@@ -414,8 +416,8 @@ class ScoreCounts(InBatches):
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix, or the persons of `Blocks`."""
         starts = None
-        if isinstance(X, Blocks) != self.by_person:
-            raise InvalidDataError(NOT_PERSONS if self.by_person else "The unit is one row; give rows, not persons.")
+        if isinstance(X, Blocks) != self.by_unit:
+            raise InvalidDataError(NOT_WHOLE_UNITS if self.by_unit else "The unit is one row; give rows, not persons.")
         if isinstance(X, Blocks):
             X.checked()
             if not self._seen.add(X.keys):
@@ -438,9 +440,9 @@ class ScoreCounts(InBatches):
         return self
 
     def __add__(self, other: Self) -> Self:
-        total = type(self)(self.grid, self.by_person)
+        total = type(self)(self.grid, self.by_unit)
         seen = self._seen.joined(other._seen)
-        if other.grid != self.grid or other.by_person != self.by_person or seen is None:
+        if other.grid != self.grid or other.by_unit != self.by_unit or seen is None:
             raise InvalidDataError(TWICE if seen is None else "Counts of different maps do not add up.")
         total.n_units, total._seen = self.n_units + other.n_units, seen
         total._in_cells = self._in_cells + other._in_cells

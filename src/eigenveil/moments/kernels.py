@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from . import numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, NormSums, Rungs
+from .numpy_kernels import EXACT_LIMIT, NormSums, Candidates
 
 # As in one_pass.c.
 _LANES, _TILE = 8, 32
@@ -65,13 +65,19 @@ class CompiledPasses:
         return squared
 
     def add_by_norm(
-        self, rows: FloatArray, shift: FloatArray | None, scale: FloatArray, bits: int, rungs: Rungs, sums: NormSums
+        self,
+        rows: FloatArray,
+        shift: FloatArray | None,
+        scale: FloatArray,
+        bits: int,
+        candidates: Candidates,
+        sums: NormSums,
     ) -> IntArray:
         """Add integer rows to the totals of their rungs; return the places of the others."""
         left, row = np.empty(rows.shape[0], dtype=np.int64), np.empty(rows.shape[1])
-        cells = rungs.cells, rungs.cells.size, rungs.first_cell, rungs.cell_shift
+        cells = candidates.cells, candidates.cells.size, candidates.first_cell, candidates.cell_shift
         changed = *_table(rows, shift, scale), *_limits(bits)
-        n_left = self._sums_by_norm(*changed, *cells, rungs.factors, row, sums.counts, sums.totals, left)
+        n_left = self._sums_by_norm(*changed, *cells, candidates.factors, row, sums.counts, sums.totals, left)
         return left[:n_left].copy()
 
     def room_for_products(self, width: int) -> FloatArray | None:
@@ -128,7 +134,7 @@ def loaded(path: Path) -> CompiledPasses | None:
 __all__ = [
     "EXACT_LIMIT",
     "NormSums",
-    "Rungs",
+    "Candidates",
     "add_by_norm",
     "add_products",
     "integers",
@@ -182,13 +188,13 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
 
 
 def add_by_norm(
-    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, rungs: Rungs, sums: NormSums
+    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
     """Count every row on the rung of the norm of ``scale * (rows - shift)``, and add its integers to those of the rung.
 
     Rows whose rung is not beyond doubt, or that have no exact square, are left out: their places are returned.
     """
-    left: IntArray = _passes(rows, scale).add_by_norm(rows, shift, scale, bits, rungs, sums)
+    left: IntArray = _passes(rows, scale).add_by_norm(rows, shift, scale, bits, candidates, sums)
     return left
 
 
@@ -242,7 +248,7 @@ def _agrees(passes: CompiledPasses) -> bool:
     # Cells of four octaves: the first three of these rows on a rung, the third a little longer than 2^bits; the next in
     # doubt; and the last on another rung, where entries are twice as large, so integers again.
     first_cell = int(np.square(whole[0]).sum().view(np.int64) >> 54)
-    rungs = Rungs(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
+    candidates = Candidates(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
     found: list[tuple[list[NDArray[Any]], FloatArray]] = []
     ways: tuple[Any, ...] = numpy_kernels, passes
     for way in ways:
@@ -251,7 +257,7 @@ def _agrees(passes: CompiledPasses) -> bool:
         # All of them, and one by one, so that no errors cancel.
         for part in (rows, *rows[:, None]):
             sums = NormSums(np.zeros(2, dtype=np.int64), np.zeros((2, d)))
-            by_norm += [way.add_by_norm(part, shift, factor, bits, rungs, sums), sums.counts, sums.totals]
+            by_norm += [way.add_by_norm(part, shift, factor, bits, candidates, sums), sums.counts, sums.totals]
         # Squares that are no integers depend on the order of their sum, so these are nearly the same only.
         loose = way.squares(rows, shift, factor)
         found.append(([norms, out, *by_norm], loose))

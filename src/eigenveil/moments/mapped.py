@@ -12,8 +12,8 @@ import numpy as np
 
 from ..numerics import FloatArray, IntArray
 from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows
-from .counts import RowSizes, norm_rungs
-from .numpy_kernels import persons_together, squared_norms, to_the_bound
+from .counts import RowSizes, norm_candidates
+from .numpy_kernels import units_together, squared_norms, to_the_bound
 from .units import Units, units_of
 
 MAP_BITS = 24
@@ -77,7 +77,7 @@ class MappedBound(RowBound):
         if units.starts is None:
             to_the_bound(mapped, squared_norms(mapped), self.bits)
         else:  # where persons are averaged, their rows have been divided already
-            persons_together(mapped, units.starts, self.bits, 0, average=False)
+            units_together(mapped, units.starts, self.bits, 0, average=False)
         if out is not None:
             out[:] = mapped
         return (mapped if out is None else out), np.full(len(mapped), float(self.constant_units))
@@ -105,14 +105,14 @@ class MappedSizes(RowSizes):
     """Counts of the norms of mapped rows, on the ladder of `RowSizes`."""
 
     def __init__(self, before: RowBound, integers: IntArray) -> None:
-        super().__init__(None, None, person_weight=before.person_weight)
+        super().__init__(None, None, unit_weight=before.unit_weight)
         self._before, self._map = before, integers
 
     def _of(self, X: Any) -> IntArray:
-        units = units_of(self._before.takes_persons, X)
+        units = units_of(self._before.takes_units, X)
         mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
         mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
-        return self._binned(norm_rungs(mapped, units.starts))  # an average has been divided already
+        return self._binned(norm_candidates(mapped, units.starts))  # an average has been divided already
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._before, self._map)

@@ -48,7 +48,7 @@ def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits
     grid[which] = part
 
 
-def persons_together(grid: FloatArray, starts: IntArray, bits: int, constant: int, average: bool) -> FloatArray:
+def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int, average: bool) -> FloatArray:
     """Shorten the integer rows of every person together, in place, and return the constant that each row is given.
 
     Parameters
@@ -131,7 +131,7 @@ _BLOCK_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Rungs:
+class Candidates:
     """A public table from squared norms to the rungs of a ladder, and how the rows of a rung become integers.
 
     Parameters
@@ -195,13 +195,13 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
 
 
 def add_by_norm(
-    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, rungs: Rungs, sums: NormSums
+    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
     """Add integer rows to the totals of their rungs; return the places of the others."""
-    found = rungs.of(squares(rows, shift, scale))
+    found = candidates.of(squares(rows, shift, scale))
     for part, block in _buffered(rows, _BLOCK_ENTRIES):
         which = np.maximum(found[part], 0)
-        squared = integers(rows[part], shift, rungs.factors[which], bits, block)
+        squared = integers(rows[part], shift, candidates.factors[which], bits, block)
         left = ~(squared < EXACT_LIMIT) | (found[part] < 0)
         block[left], found[part][left] = 0.0, -1
         add_by_group(block, which, sums.totals)

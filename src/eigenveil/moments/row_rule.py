@@ -15,10 +15,10 @@ from ..errors import InvalidParameterError, integer_between, one_of, positive_nu
 from ..guarantee import Unit
 from ..numerics import FloatArray
 
-ROW_RULES = ("clip", "unit", "pairs", "signs")
-COMPARED = ("pairs", "signs")
+STATISTICS = ("clipped", "normalized", "spatial_sign", "kendall")
+COMPARED = ("spatial_sign", "kendall")
 """Rules by which rows are compared with one another."""
-PERSON_WEIGHTS = ("persons", "rows")
+UNIT_WEIGHTS = ("equal", "by_rows")
 """What counts once where persons are the unit: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
 # What is read off a release raises norms to their eighth power and scales to their second.
@@ -46,8 +46,8 @@ class RowRule:
         What a row with NaN or infinity does: raise, or count as the zero row.
     constant : float, optional
         A public number appended to every row, in the units of `norm`: the second moment then carries the mean.
-    rows : {"clip", "unit", "pairs", "signs"}
-        What becomes integers: the rows themselves; with ``"unit"`` their directions, so that rows of every length come
+    statistic : {"clipped", "normalized", "spatial_sign", "kendall"}
+        What becomes integers: the rows themselves; with ``"normalized"`` their directions, so that rows of every length come
         to norm 1; normalized differences of scaled rows, of norm 1; or the signs of such differences, of norm sqrt(d).
         The last two need neither shift nor constant.
     comparisons : int
@@ -56,7 +56,7 @@ class RowRule:
     mapped_from : float, optional
         Where clipped rows were mapped by a public matrix, "map" of the release: the norm that they were clipped to
         before. Then `norm` is that of mapped rows.
-    person_weight : {None, "persons", "rows"}
+    unit_weight : {None, "equal", "by_rows"}
         None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
         shortened together (docs/explanation/persons.md). ``"persons"``: every person's average counts once, and `norm`
         is that of a person, the root of the mean of the squared norms of their rows. ``"rows"``: rows are pooled, and
@@ -70,7 +70,7 @@ class RowRule:
     >>> rule = RowRule(5.0, bits=4)
     >>> rule.limit_squared, rule.unit_squared
     (256, 0.09765625)
-    >>> RowRule(1.0, bits=4, rows="pairs", comparisons=8).limit_squared
+    >>> RowRule(1.0, bits=4, statistic="spatial_sign", comparisons=8).limit_squared
     2048
     """
 
@@ -80,10 +80,10 @@ class RowRule:
     scale: tuple[float, ...] | None = None
     on_invalid: str = "error"
     constant: float | None = None
-    rows: str = "clip"
+    statistic: str = "clipped"
     comparisons: int = 1
     mapped_from: float | None = None
-    person_weight: str | None = None
+    unit_weight: str | None = None
     most_weight: float | None = None
 
     def __post_init__(self) -> None:
@@ -100,9 +100,9 @@ class RowRule:
             raise InvalidParameterError("scale must be above 0 for every feature.")
         if self.shift is not None and self.scale is not None and len(self.shift) != len(self.scale):
             raise InvalidParameterError("shift and scale must have one entry for every feature each.")
-        one_of("rows", self.rows, ROW_RULES)
-        if self.person_weight is not None:
-            one_of("person_weight", self.person_weight, PERSON_WEIGHTS)
+        one_of("statistic", self.statistic, STATISTICS)
+        if self.unit_weight is not None:
+            one_of("unit_weight", self.unit_weight, UNIT_WEIGHTS)
         if self.most_weight is not None:
             object.__setattr__(self, "most_weight", positive_number("most_weight", self.most_weight))
         object.__setattr__(self, "comparisons", integer_between("comparisons", self.comparisons, 1, _MOST_COMPARISONS))
@@ -112,19 +112,19 @@ class RowRule:
             raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def _check_kind(self) -> None:
-        if self.rows in ("unit", "pairs") and (self.row_norm != 1 or self.constant is not None):
+        if self.statistic in ("normalized", "spatial_sign") and (self.row_norm != 1 or self.constant is not None):
             raise InvalidParameterError("Directions of rows and of pairs have norm 1, and no constant.")
-        if self.rows == "pairs" and self.shift is not None:
+        if self.statistic == "spatial_sign" and self.shift is not None:
             raise InvalidParameterError("Pairs of rows have no shift.")
-        if self.rows == "signs" and not (self.shift is None and self.scale is None and self.constant is None):
+        if self.statistic == "kendall" and not (self.shift is None and self.scale is None and self.constant is None):
             raise InvalidParameterError("Signs of differences have neither a shift nor a scale nor a constant.")
         if self.mapped_from is not None and self.compares:
             raise InvalidParameterError("Comparisons of rows are not mapped.")
-        if (self.comparisons % 2 or not self.compares) if self.on_ring else self.rows == "signs":
+        if (self.comparisons % 2 or not self.compares) if self.compares_neighbours else self.statistic == "kendall":
             raise InvalidParameterError("comparisons must be an even number for pairs and signs, and 1 for other rows.")
-        if self.person_weight is not None and self.mapped_from is not None and self.constant is not None:
+        if self.unit_weight is not None and self.mapped_from is not None and self.constant is not None:
             raise InvalidParameterError("Rows of persons with a constant are not mapped; measure the mean first.")
-        if self.person_weight == "rows":
+        if self.unit_weight == "by_rows":
             self._check_pooled()
         if self.most_weight is not None:
             self._check_weighted()
@@ -132,18 +132,18 @@ class RowRule:
     def _check_pooled(self) -> None:
         if self.compares:
             raise InvalidParameterError(
-                f"rows='{self.rows}' compares one row of every person, so that a person takes part in as many "
-                "comparisons as any other; use weight='persons'."
+                f"statistic='{self.statistic}' compares one row of every person, so that a person takes part in as many "
+                "comparisons as any other; use unit_weight='equal'."
             )
-        if self.rows == "unit":
-            raise InvalidParameterError("Directions of rows are averaged over each person; use weight='persons'.")
+        if self.statistic == "normalized":
+            raise InvalidParameterError("Directions of rows are averaged over each person; use unit_weight='equal'.")
 
     def _check_weighted(self) -> None:
-        if self.person_weight is not None:
+        if self.unit_weight is not None:
             raise InvalidParameterError("Rows of persons have no weights of their own; give either persons or weights.")
         if self.compares:
             raise InvalidParameterError(
-                f"rows='{self.rows}' compares rows, which have no weights then; use rows='clip'."
+                f"statistic='{self.statistic}' compares rows, which have no weights then; use statistic='clipped'."
             )
         if self.mapped_from is not None:
             raise InvalidParameterError("Rows with weights are not mapped; release them in one stage.")
@@ -151,41 +151,41 @@ class RowRule:
     @property
     def unit(self) -> Unit:
         """Whose data one unit is: a row's, or a person's with all of their rows."""
-        return Unit.ROW if self.person_weight is None else Unit.PERSON
+        return Unit.ROW if self.unit_weight is None else Unit.PERSON
 
     @property
-    def takes_persons(self) -> bool:
+    def takes_units(self) -> bool:
         """Whether rows of whole persons become integers together; of those that are compared, one row a person does."""
-        return self.person_weight is not None and not self.compares
+        return self.unit_weight is not None and not self.compares
 
     @property
     def knows_corner(self) -> bool:
         """Whether every unit adds the whole square of the constant to the corner, so that its value is public."""
-        return self.person_weight != "rows" and self.most_weight is None
+        return self.unit_weight != "by_rows" and self.most_weight is None
 
     @property
     def compares(self) -> bool:
         """Whether what becomes integers is comparisons of two rows each."""
-        return self.rows in COMPARED
+        return self.statistic in COMPARED
 
     @property
-    def on_ring(self) -> bool:
+    def compares_neighbours(self) -> bool:
         """Whether every row is compared with several others; else it takes part in one integer row alone."""
         return self.comparisons > 1
 
     @property
     def needs_matrix(self) -> bool:
         """Whether what is read off a release is made of a whole matrix: one about the mean, or a correlation."""
-        return self.constant is not None or self.rows == "signs"
+        return self.constant is not None or self.statistic == "kendall"
 
     @property
     def keeps_lengths(self) -> bool:
         """Whether rows have a length in the units of the table, up to the norm; else they are directions."""
-        return self.rows == "clip"
+        return self.statistic == "clipped"
 
     @property
     def limit_squared(self) -> int:
-        """The largest trace that one row has a part in, which is what laws hide: that of all of its comparisons."""
+        """The largest trace that one row has a part in, which is what mechanisms hide: that of all of its comparisons."""
         return self.comparisons * self.row_limit_squared
 
     @property
@@ -201,9 +201,9 @@ class RowRule:
     @property
     def grid_factor(self) -> FloatArray:
         """Grid units per unit of a feature: a 0-d array, or one entry a feature."""
-        if self.rows == "signs":
+        if self.statistic == "kendall":
             return np.asarray(float(self._sign_units))
-        scaled_before = self.scale is None or self.rows == "pairs"  # a direction is made of scaled rows
+        scaled_before = self.scale is None or self.statistic == "spatial_sign"  # a direction is made of scaled rows
         scale = np.asarray(1.0 if scaled_before else self.scale, dtype=np.float64)
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(2.0**self.bits * (scale / self.norm))
@@ -224,8 +224,8 @@ class RowRule:
 
         The sum of n rows over n is then the mean; on a ring that of n * comparisons / 2 comparisons.
         """
-        unit = 1 / self._sign_units if self.rows == "signs" else self.norm / 2.0**self.bits
-        return unit**2 * (2 / self.comparisons if self.on_ring else 1.0)
+        unit = 1 / self._sign_units if self.statistic == "kendall" else self.norm / 2.0**self.bits
+        return unit**2 * (2 / self.comparisons if self.compares_neighbours else 1.0)
 
     @property
     def reach_squared(self) -> float:
@@ -236,8 +236,8 @@ class RowRule:
         return self.limit_squared * self.unit_squared
 
     def full_rows(self, n_rows: int) -> int:
-        """Return how many rows of the largest norm so many rows are worth to a law: a comparison takes two."""
-        return n_rows // 2 if self.on_ring else n_rows
+        """Return how many rows of the largest norm so many rows are worth to a mechanism: a comparison takes two."""
+        return n_rows // 2 if self.compares_neighbours else n_rows
 
     @property
     def _sign_units(self) -> int:
@@ -272,7 +272,7 @@ class RowRule:
 
     def check_width(self, n_features: int) -> None:
         """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""
-        if self.rows == "signs" and round(self.norm**2) != n_features:
+        if self.statistic == "kendall" and round(self.norm**2) != n_features:
             raise InvalidParameterError("Signs of differences have the norm sqrt(d), d the number of features.")
         for name, entries in (("shift", self.shift), ("scale", self.scale)):
             if entries is not None and len(entries) != n_features:

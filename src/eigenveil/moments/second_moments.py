@@ -90,7 +90,7 @@ class SecondMoments:
     @property
     def n_samples(self) -> int:
         """Number of rows of the table, or of persons: on a ring there are comparisons / 2 integer rows to each."""
-        return self.n_rows // (self.bound.comparisons // 2) if self.bound.on_ring else self.n_rows
+        return self.n_rows // (self.bound.comparisons // 2) if self.bound.compares_neighbours else self.n_rows
 
     @property
     def total_weight(self) -> float | None:
@@ -215,7 +215,7 @@ class SecondMoments:
 
     def _checked(self, X: Any) -> Units:
         if self.bound.most_weight is None:
-            units = units_of(self.bound.takes_persons, X)
+            units = units_of(self.bound.takes_units, X)
         elif isinstance(X, Weighted):
             units = X.units(self.bound.most_weight)
         else:

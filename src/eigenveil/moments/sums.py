@@ -20,8 +20,8 @@ from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
 from . import kernels
 from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
-from .counts import LADDER, RowSizes, doubt, norm_table
-from .kernels import NormSums, Rungs, add_by_norm
+from .counts import NORM_GRID, RowSizes, doubt, norm_table
+from .kernels import NormSums, Candidates, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .units import Units, side_by_side, units_of
 
@@ -193,7 +193,7 @@ def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[
         yield part.n_units, product.tocoo()
 
 
-_NORMS = np.append(LADDER, LADDER[-1])
+_NORMS = np.append(NORM_GRID, NORM_GRID[-1])
 """That of every rung; what is above the ladder is shortened to its end."""
 
 
@@ -211,43 +211,43 @@ class SumsByNorm(RowSizes):
     >>> sums = SumsByNorm(RowBound(1.0, bits=8), 1).update(np.array([[0.5], [2.0], [4.0]]))
     >>> (sums.within(2.0) / 4**8).tolist()
     [2.25]
-    >>> int(sums.above()[0, LADDER.searchsorted(2.0)])
+    >>> int(sums.above()[0, NORM_GRID.searchsorted(2.0)])
     1
     """
 
     def __init__(self, bound: RowBound, n_features: int) -> None:
         check_summed(bound)
         shift, scale = (None if part is None else np.asarray(part) for part in (bound.shift, bound.scale))
-        super().__init__(shift, scale, person_weight=bound.person_weight)
+        super().__init__(shift, scale, unit_weight=bound.unit_weight)
         self.bound = bound
-        self._totals: IntArray = np.zeros((LADDER.size + 1, n_features), dtype=np.int64)
+        self._totals: IntArray = np.zeros((NORM_GRID.size + 1, n_features), dtype=np.int64)
 
     def _of(self, X: Any) -> tuple[IntArray, IntArray, IntArray]:
         """Return the bins, the rungs that there are, and the sums of their rows."""
-        units = units_of(self.bound.takes_persons, X)
+        units = units_of(self.bound.takes_units, X)
         left = units.with_rows(dense_rows(units.rows))
-        sums = NormSums(np.zeros(LADDER.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
+        sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor
         if asked:
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
-            left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._rungs, sums)])
+            left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
-            rungs = self._exact_rungs(left.rows) if asked else self._rungs_of(left)
+            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
-            factors = self._rungs.factors[rungs if sizes is None else np.repeat(rungs, sizes)]
+            factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)
             if asked:  # so few that to touch all totals, as a product does, takes longer
-                np.add.at(sums.totals, rungs, integers)
+                np.add.at(sums.totals, candidates, integers)
             else:
-                add_by_group(integers, rungs, sums.totals)
-            sums.counts[:] += np.bincount(rungs, minlength=sums.counts.size)
+                add_by_group(integers, candidates, sums.totals)
+            sums.counts[:] += np.bincount(candidates, minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
         return sums.counts[None], found, sums.totals[found].astype(np.int64)
 
     @cached_property
-    def _rungs(self) -> Rungs:
+    def _candidates(self) -> Candidates:
         """The table of rungs; rows on one of them are put on the grid of a bound of its norm."""
         shape, scale = self._totals.shape, 1.0 if self._scale is None else self._scale
         factors = 2.0**self.bound.bits * (scale / _NORMS[:, None])
@@ -277,7 +277,7 @@ def check_summed(bound: RowBound) -> None:
     """Refuse rows whose sum would not be that of equal units."""
     if bound.most_weight is not None:
         raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
-    if bound.person_weight == "rows":
+    if bound.unit_weight == "by_rows":
         raise InvalidParameterError(
             "The number of pooled rows is private, so their mean is not measured first; append a constant."
         )

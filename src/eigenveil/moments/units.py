@@ -14,7 +14,7 @@ from .. import numerics
 from ..errors import CapacityError, InvalidDataError
 from ..numerics import IntArray
 
-NOT_PERSONS = (
+NOT_WHOLE_UNITS = (
     "The unit is a person with all of their rows; give batches of whole persons, or name the column of persons."
 )
 
@@ -157,7 +157,7 @@ class Blocks:
     keys: NDArray[np.uint64]
 
     @property
-    def n_persons(self) -> int:
+    def n_privacy_units(self) -> int:
         """How many persons there are."""
         return self.starts.size
 
@@ -179,7 +179,7 @@ class Blocks:
         return self
 
 
-def units_of(takes_persons: bool, X: Any) -> Units:
+def units_of(takes_units: bool, X: Any) -> Units:
     """Return a batch as units; raise where it is not one of persons, or one where it should not be.
 
     Examples
@@ -191,10 +191,10 @@ def units_of(takes_persons: bool, X: Any) -> Units:
     if isinstance(X, Weighted):
         raise InvalidDataError("These rows have weights; give the largest weight that is allowed.")
     if not isinstance(X, Blocks):
-        if takes_persons:
-            raise InvalidDataError(NOT_PERSONS)
+        if takes_units:
+            raise InvalidDataError(NOT_WHOLE_UNITS)
         return Units(X)
-    if not takes_persons:
+    if not takes_units:
         raise InvalidDataError("The unit is one row, and these batches are of persons; give the weight of a person.")
     return Units(X.rows, X.checked().starts)
 

@@ -1,6 +1,6 @@
 """Post-processing of released values: free of privacy cost, and unable to reach a row.
 
-Names are loaded when they are asked for: who asks for the facts of a law does not wait for an optimizer.
+Names are loaded when they are asked for: who asks for the facts of a mechanism does not wait for an optimizer.
 """
 
 from typing import TYPE_CHECKING

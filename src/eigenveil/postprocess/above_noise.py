@@ -14,7 +14,7 @@ ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
 _DRAWS, _DRAWS_WIDE, _WIDE = 199, 39, 100
-# Quantiles of the Tracy-Widom law of real symmetric matrices, by the probability to be above.
+# Quantiles of the Tracy-Widom distribution of real symmetric matrices, by the probability to be above.
 _TRACY_WIDOM = {0.1: 0.4502, 0.05: 0.9793, 0.01: 2.0234, 0.001: 3.2724}
 
 
@@ -27,7 +27,7 @@ def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: fl
         Of the noise, or of a block of it; from 30 on the level is within a few percent of the true quantile, and below
         it is farther above.
     off_variance, excess : float
-        Of noise with the same law in every basis: as in `NoiseFacts`, the excess times the share of the block.
+        Of noise with the same distribution in every basis: as in `NoiseFacts`, the excess times the share of the block.
     alpha : float
         0.1, 0.05, 0.01 or 0.001.
 
@@ -35,7 +35,7 @@ def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: fl
     -----
     With the R-transform ag/(1 - bg^2), a = size * off_variance, b = excess * a, the spectrum ends where
     z(g) = 1/g + ag/(1 - bg^2) is smallest, and the largest eigenvalue fluctuates about this end on the scale
-    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom law. For Gaussian noise that is 2 sqrt(a) and sqrt(a) size^(-2/3).
+    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a) and sqrt(a) size^(-2/3).
 
     Examples
     --------
@@ -55,7 +55,7 @@ def typical_edge(size: int, off_variance: float) -> float:
     19.44
     """
     end, width = _edge(size, off_variance, 0.0)
-    return end - 1.2065 * width  # the mean of the Tracy-Widom law
+    return end - 1.2065 * width  # the mean of the Tracy-Widom distribution
 
 
 def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
@@ -93,7 +93,7 @@ def n_above_few_draws(
     *,
     excess: float = 0.0,
 ) -> int:
-    """Return how many of the largest eigenvalues are above noise of any law, for wide matrices, from few draws of it.
+    """Return how many of the largest eigenvalues are above noise of any mechanism, for wide matrices, from few draws of it.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def n_above_noise(
     Notes
     -----
     On the null space of A, of dimension d - r, M is N: so the eigenvalue r + 1 of M is at most the largest one of N
-    there (Courant and Fischer), which for noise invariant under rotations has the law of the largest one of any block
+    there (Courant and Fischer), which for noise invariant under rotations has the mechanism of the largest one of any block
     of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such draws for
     the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own, which has
     probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.

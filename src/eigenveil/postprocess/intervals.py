@@ -1,4 +1,4 @@
-"""Intervals for the eigenvalues behind a release, from the known law of its noise."""
+"""Intervals for the eigenvalues behind a release, from the known distribution of its noise."""
 
 from collections.abc import Callable
 

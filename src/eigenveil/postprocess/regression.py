@@ -59,7 +59,7 @@ def ridge_from_covariance(
     noise_draw: NoiseDraw,
     alpha: float | None = None,
 ) -> RidgeFit:
-    """Regress one column on others from a raw release M = A + N, with the known law of N.
+    """Regress one column on others from a raw release M = A + N, with the known distribution of N.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def shrink_wide(
     values, rows : ndarray of shape (d,), (d, d)
         All eigenvalues of M, descending, and its eigenvectors as rows; d above `SIZE`.
     off_variance, excess : float
-        Of noise with the same law in every basis, as in `NoiseFacts`.
+        Of noise with the same distribution in every basis, as in `NoiseFacts`.
     keep_trace : bool
         As for `shrink`.
     """

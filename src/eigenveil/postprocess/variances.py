@@ -1,4 +1,4 @@
-"""Second moments of noise in the basis of released directions: what variances along them need to know of its law.
+"""Second moments of noise in the basis of released directions: what variances along them need to know of its mechanism.
 
 docs/explanation/uncertainty.md derives every formula.
 """
@@ -15,7 +15,7 @@ from ..numerics import FloatArray
 from .above_noise import edge_quantile
 from .shrinkage import SIMULATION_SEED, decreasing
 
-# Simulated noise is as many numbers in all, within these numbers of draws; a Student law makes up for few of them.
+# Simulated noise is as many numbers in all, within these numbers of draws; a Student mechanism makes up for few of them.
 _NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
 
 
@@ -69,7 +69,7 @@ class NoiseAlong:
 
 
 def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float) -> NoiseAlong:
-    """Return the moments of noise with the same law in every basis.
+    """Return the moments of noise with the same distribution in every basis.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float)
 
 
 def mapped_noise(leading: FloatArray, others: FloatArray, off_variance: float, shared_variance: float) -> NoiseAlong:
-    """Return the moments of B N B', where N has the same law in every basis.
+    """Return the moments of B N B', where N has the same distribution in every basis.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generato
         noise = rows[:k] @ draw(generator) @ rows.T
         own[number] = np.diag(noise)
         cross += noise**2 / draws
-    # The law is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
+    # The mechanism is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
     return NoiseAlong(cross, own.T @ own / draws, np.zeros(k), draws)
 
 
@@ -152,8 +152,8 @@ def _draws(d: int) -> int:
     return int(np.clip(_NUMBERS // d**2, _FEWEST, _MOST))
 
 
-EXACT, APPROXIMATE = "exact law", "approximate"
-"""What an interval rests on: moments that are exact for the law of the noise, or that are approximations."""
+EXACT, APPROXIMATE = "exact distribution", "approximate"
+"""What an interval rests on: moments that are exact for the distribution of the noise, or that are approximations."""
 # 1.96 would do where the error is Gaussian. At the edge of the noise it is a little skew.
 _Z = 2.1
 # What is approximate leaves out what two entries of the noise have in common, and how y fluctuates.
@@ -264,7 +264,7 @@ def variances_along(
     total, total_sd : float
         What the trace of A is estimated by, and its standard deviation: no variance is above it.
     excess : float
-        Of the law of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
+        Of the mechanism of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
     exact : bool
         Whether N is Gaussian and the moments are exact.
 

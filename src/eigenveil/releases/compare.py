@@ -90,11 +90,11 @@ def compare(first: "Release", second: "Release") -> Comparison:
     Examples
     --------
     >>> from eigenveil import RowBound, SecondMoments, release
-    >>> from eigenveil.mechanisms import LAWS
+    >>> from eigenveil.mechanisms import MECHANISMS
     >>> rows = np.random.default_rng(0).normal(size=(50_000, 3)) * [1.0, 0.2, 0.1]
     >>> moments = SecondMoments(RowBound(1.0), 3).update(rows)
-    >>> law = LAWS["matrix_laplace"](epsilon=1.0, n_features=3, n_components=1)
-    >>> found = compare(release(law, moments), release(law, moments))
+    >>> mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=3, n_components=1)
+    >>> found = compare(release(mechanism, moments), release(mechanism, moments))
     >>> round(found.affinity, 2), found.distance < 10, found.together.epsilon
     (1.0, True, 2.0)
     """
@@ -118,7 +118,7 @@ def compare(first: "Release", second: "Release") -> Comparison:
     distance = _distance(first, second)
     if distance is None:
         notes.append("The matrices are not of the same kind with known noise, so they are not compared.")
-    kinds = [(one.guarantee.relation, one.guarantee.unit, one.origin.model) for one in (first, second)]
+    kinds = [(one.guarantee.adjacency, one.guarantee.unit, one.origin.model) for one in (first, second)]
     together = compose([first.guarantee, second.guarantee]) if kinds[0] == kinds[1] else None
     if first.guarantee.unit is not second.guarantee.unit:
         notes.append(
@@ -152,10 +152,12 @@ def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np
 
 def _distance(first: "Release", second: "Release") -> float | None:
     one, other = first.row_noise_sd, second.row_noise_sd
-    kinds = [(release.centred, release.origin.rows.rows, release.has_noise_law) for release in (first, second)]
+    kinds = [
+        (release.centred, release.origin.row_rule.statistic, release.has_known_noise) for release in (first, second)
+    ]
     if kinds[0] != kinds[1] or not kinds[0][2] or one is None or other is None:
         return None
-    if not first.origin.rows.keeps_lengths and not np.allclose(first.row_scale, second.row_scale):
+    if not first.origin.row_rule.keeps_lengths and not np.allclose(first.row_scale, second.row_scale):
         return None  # directions have no units to go back to
     still = {*first.origin.without_range, *second.origin.without_range}
     told = [feature for feature in range(first.n_features) if feature not in still]

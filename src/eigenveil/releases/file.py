@@ -110,11 +110,13 @@ def check_content(
     _check_units(unit, origin)
     names = origin.feature_names
     _must(names is None or len(names) == n_features, "every feature has a name")
-    origin.rows.check_width(n_features)
+    origin.row_rule.check_width(n_features)
     _must(all(_whole(one, 0, n_features - 1) for one in origin.without_range), "ranges are those of features")
     _check_request(origin.request, n_features)
-    _must(origin.parameters.get("n_features", width) == width, "the law is about these features")
-    _must(guarantee.unit is origin.rows.unit or origin.model == "local", "the promise is about the unit of the rows")
+    _must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
+    _must(
+        guarantee.unit is origin.row_rule.unit or origin.model == "local", "the promise is about the unit of the rows"
+    )
     count = integers.get("count")
     _must(count is None or 1 <= int(count) <= _MOST_COUNT, "a number of rows is at least 1")
 
@@ -156,17 +158,17 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
 
 
 def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
-    """Check that units are that of the rows, or 1, but for the rounding of a law; that of a mean has any size."""
+    """Check that units are that of the rows, or 1, but for the rounding of a mechanism; that of a mean has any size."""
     for name, one in unit.items():
         _must(_SMALLEST**3 <= one <= _LARGEST**3, "a unit is a number above 0")
         if name not in VECTOR:
-            usual = origin.rows.unit_squared if name in IN_UNITS_OF_C else 1.0
+            usual = origin.row_rule.unit_squared if name in IN_UNITS_OF_C else 1.0
             _must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
 
 
 def _check_origin(origin: Origin) -> None:
     _must(origin.model in ("central", "local", "federated"), "the model is known")
-    texts = (origin.law, origin.created, origin.package_version, *origin.chosen_privately)
+    texts = (origin.mechanism, origin.created, origin.package_version, *origin.chosen_privately)
     _must(all(map(_text, texts)) and (origin.estimator is None or _text(origin.estimator)), "names are texts")
     _must(all(map(_text, origin.feature_names or ())), "names of features are texts")
     _must(all(map(_text, origin.parameters)), "parameters have names")
@@ -174,7 +176,7 @@ def _check_origin(origin: Origin) -> None:
     _must(origin.ledger_entry is None or _whole(origin.ledger_entry, 0, _MOST_COUNT), "an entry has a number")
     _must(origin.total_weight is None or _number(origin.total_weight, _SMALLEST), "total_weight is above 0")
     _must(origin.mean_sd is None or _number(origin.mean_sd, 0.0), "mean_sd is a number")
-    origin.rows.check_sizes()
+    origin.row_rule.check_sizes()
     if origin.collection is not None:
         _check_collection(origin.collection)
 

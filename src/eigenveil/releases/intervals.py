@@ -1,4 +1,4 @@
-"""`Uncertainty`: what a release says about the error of its own numbers, from the public law of its noise.
+"""`Uncertainty`: what a release says about the error of its own numbers, from the public distribution of its noise.
 
 Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
 is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InvalidParameterError, one_of
-from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.additive import AdditiveMechanism
 from ..numerics import FloatArray
 from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
 from .matrix import ScaledReading
@@ -32,8 +32,8 @@ class Uncertainty(ScaledReading):
             return "Reports of the local model are read as they are; their intervals are not made yet."
         if not self.has_matrix:
             return "This release holds directions alone, and no matrix that could have an interval."
-        if not isinstance(self.law, AdditiveLaw):
-            return "An interval needs a matrix plus noise of a known law, and this law adds none."
+        if not isinstance(self.mechanism, AdditiveMechanism):
+            return "An interval needs a matrix plus noise of a known distribution, and this mechanism adds none."
         if self.rows_hidden:
             return HIDDEN_ROWS
         return None
@@ -42,16 +42,16 @@ class Uncertainty(ScaledReading):
     def interval_of(self) -> str:
         """What intervals of covariances are about, in words: it depends on how rows were made."""
         return {
-            "clip": "the covariance of the rows as they were clipped"
+            "clipped": "the covariance of the rows as they were clipped"
             if self.centred
             else "the second moment of the rows as they were clipped",
             "unit": "the mean of u u', u the directions of the rows",
-            "pairs": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
-            "signs": "the correlations sin(pi tau / 2), tau Kendall's",
-        }[self.origin.rows.rows]
+            "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
+            "kendall": "the correlations sin(pi tau / 2), tau Kendall's",
+        }[self.origin.row_rule.statistic]
 
     def entry_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every entry of the covariance, in the units of the features; None without noise law.
+        """Return an interval for every entry of the covariance, in the units of the features; None without noise distribution.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Uncertainty(ScaledReading):
             Coverage of each interval, not of all at once.
         of : {"data", "population"}
             Whether it is about the rows of this data set, or about the population that they come from; then their
-            fourth moments are taken to be those of a Gaussian law.
+            fourth moments are taken to be those of a Gaussian distribution.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class Uncertainty(ScaledReading):
         return np.asarray(ends / np.outer(self.row_scale, self.row_scale)[..., None])
 
     def correlation_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every correlation; None without noise law. Parameters as in `entry_interval`.
+        """Return an interval for every correlation; None without noise distribution. Parameters as in `entry_interval`.
 
         Where the noise hides a variance, correlations with it may be anything from -1 to 1.
         """
@@ -86,7 +86,7 @@ class Uncertainty(ScaledReading):
         if self.no_interval:
             return None
         if self._of_signs:
-            comparisons, error = self.origin.rows.comparisons, self._matrix_error(level)
+            comparisons, error = self.origin.row_rule.comparisons, self._matrix_error(level)
             return sign_intervals(self.row_matrix, self._signs, error, comparisons=comparisons, sampled=sampled)
         thirds = self._matrix_error(1 - (1 - level) / 3)
         ends = correlation_intervals(self.row_matrix, self._matrix_error(level), thirds, sampled=sampled)
@@ -123,15 +123,15 @@ class Uncertainty(ScaledReading):
         if one_of("of", of, KINDS) == "data":
             return 0.0
         # Comparisons of rows that share them have at most twice the variance of as many rows.
-        shared = 2.0 if self.origin.rows.on_ring and not self._of_signs else 1.0
+        shared = 2.0 if self.origin.row_rule.compares_neighbours and not self._of_signs else 1.0
         return shared / (self.origin.total_weight or max(1, self.n_rows or 1))
 
     def _matrix_error(self, level: float) -> MatrixError:
         """Return the error of `row_matrix`."""
-        law = self.law
-        assert isinstance(law, AdditiveLaw)
-        n_rows, rows = max(1, self.n_rows or 1), self.origin.rows
-        facts, unit = law.noise_facts(), self._noise_unit
+        mechanism = self.mechanism
+        assert isinstance(mechanism, AdditiveMechanism)
+        n_rows, rows = max(1, self.n_rows or 1), self.origin.row_rule
+        facts, unit = mechanism.noise_facts(), self._noise_unit
         d, mean = self.n_features, self._scaled_mean
         constant = rows.constant_value if self.origin.centred else 0.0
         lever = mean / constant if constant else np.zeros(d)
@@ -155,9 +155,9 @@ class Uncertainty(ScaledReading):
             mean=beside / constant**2 if constant else first,
             mean_bias=np.full(d, -beside / constant**2 if constant else first),
             constant=constant,
-            quantiles=law.noise_quantiles(level),
+            quantiles=mechanism.noise_quantiles(level),
             normal=float(ndtri((1 + level) / 2)),
-            common_size=law.common_size,
+            common_size=mechanism.common_size,
         )
 
     def _scaled_error(self, level: float) -> MatrixError:

@@ -1,4 +1,4 @@
-"""`MatrixReading`: from integers that left to the matrix they stand for, its centre, and the public law of its noise.
+"""`MatrixReading`: from integers that left to the matrix they stand for, its centre, and the public distribution of its noise.
 
 The one place where integers and their unit become numbers in the user's units.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import NoiseFacts
-from ..mechanisms.base import IN_UNITS_OF_C, Law
+from ..mechanisms.base import IN_UNITS_OF_C, Mechanism
 from ..numerics import FloatArray, IntArray
 from ..postprocess.correlations import (
     SignCorrelation,
@@ -35,18 +35,18 @@ class MatrixReading:
     unit: Mapping[str, float]
     origin: Origin
 
-    # What left, and by which law.
+    # What left, and by which mechanism.
 
     @cached_property
-    def law(self) -> Law | None:
-        """The public law that drew the release; None where this version does not know it, or not its parameters."""
-        from ..mechanisms import law_from
-        from ..mechanisms.local import local_law_from
+    def mechanism(self) -> Mechanism | None:
+        """The public mechanism that drew the release; None where this version does not know it, or not its parameters."""
+        from ..mechanisms import mechanism_from
+        from ..mechanisms.local import local_mechanism_from
 
         try:
             if self.origin.model == "local":
-                return local_law_from(self.origin.parameters)
-            return law_from(self.origin.law, self.origin.parameters)
+                return local_mechanism_from(self.origin.parameters)
+            return mechanism_from(self.origin.mechanism, self.origin.parameters)
         except (TypeError, KeyError, ValueError):
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None
@@ -54,7 +54,7 @@ class MatrixReading:
     @property
     def n_rows(self) -> int | None:
         """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
-        told = None if self.law is None else self.law.estimated_rows(self._values)
+        told = None if self.mechanism is None else self.mechanism.estimated_rows(self._values)
         if told is not None:
             return max(1, round(told))
         return int(self.integers["count"]) if "count" in self.integers else self.origin.n_rows
@@ -62,7 +62,7 @@ class MatrixReading:
     @property
     def _counted(self) -> str:
         """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
-        return self.origin.rows.unit.counted
+        return self.origin.row_rule.unit.counted
 
     @property
     def n_features(self) -> int:
@@ -77,20 +77,20 @@ class MatrixReading:
 
     @cached_property
     def _values(self) -> dict[str, FloatArray]:
-        """What left, in the units of the law: rows of norm at most 1."""
-        rows = self.origin.rows
+        """What left, in the units of the mechanism: rows of norm at most 1."""
+        rows = self.origin.row_rule
         whole = {name: self.unit[name] / (rows.reach_squared if name in IN_UNITS_OF_C else 1) for name in self.unit}
         return {name: np.asarray(value * whole[name]) for name, value in self.integers.items()}
 
     @cached_property
     def _of_one_unit(self) -> FloatArray | None:
         """What one row or person adds on average to the second moment of the scaled rows, and of the constant."""
-        if self.law is None:
+        if self.mechanism is None:
             released = self._values.get("matrix")
             moment = None if released is None else released / max(1, self.n_rows or 1)
         else:
-            moment = self.law.second_moment(self._values, max(1, self.n_rows or 1))
-        return None if moment is None else self._mapped_back(moment * self.origin.rows.reach_squared)
+            moment = self.mechanism.second_moment(self._values, max(1, self.n_rows or 1))
+        return None if moment is None else self._mapped_back(moment * self.origin.row_rule.reach_squared)
 
     @cached_property
     def _bordered(self) -> FloatArray | None:
@@ -101,7 +101,7 @@ class MatrixReading:
     @property
     def _reads_corner(self) -> bool:
         """Whether how many rows there are is private, and is read with noise off the square of the constant."""
-        return self.origin.centred and self.origin.rows.person_weight == "rows"
+        return self.origin.centred and self.origin.row_rule.unit_weight == "by_rows"
 
     @cached_property
     def _units_per_weight(self) -> float:
@@ -116,16 +116,16 @@ class MatrixReading:
         if self.rows_hidden:
             warn_caller(
                 "The noise hides the number of rows, so that variances and means are known up to a factor at most; "
-                "more persons, a larger epsilon, weight='persons' or center=False would help.",
+                "more persons, a larger epsilon, unit_weight='equal' or center=False would help.",
                 NoiseWarning,
             )
-        return self.origin.rows.constant_value**2 / max(float(self._of_one_unit[-1, -1]), self._least_corner)
+        return self.origin.row_rule.constant_value**2 / max(float(self._of_one_unit[-1, -1]), self._least_corner)
 
     @property
     def _least_corner(self) -> float:
         """What the corner must reach, so that the number of rows is told from nothing."""
-        sd = 0.0 if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1)) or 0.0
-        rows = self.origin.rows
+        sd = 0.0 if self.mechanism is None else self.mechanism.noise_sd(max(1, self.n_rows or 1)) or 0.0
+        rows = self.origin.row_rule
         return max(_SEEN * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
 
     @property
@@ -153,14 +153,14 @@ class MatrixReading:
         return self._bordered is not None
 
     @property
-    def has_noise_law(self) -> bool:
-        """Whether the matrix is the truth plus noise of a known law that can be drawn again."""
-        return self.law is not None and self.law.adds_noise
+    def has_known_noise(self) -> bool:
+        """Whether the matrix is the truth plus noise of a known distribution that can be drawn again."""
+        return self.mechanism is not None and self.mechanism.adds_noise
 
     @property
     def isotropic(self) -> bool:
-        """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
-        return self.law is not None and self.law.rotation_invariant and self._inverse_map is None
+        """Whether the noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
+        return self.mechanism is not None and self.mechanism.rotation_invariant and self._inverse_map is None
 
     def _by_name(self, X: Any) -> Any:
         """Return the features of a frame by their names, in the order of the release; an array as it is."""
@@ -183,7 +183,7 @@ class MatrixReading:
     @property
     def row_scale(self) -> FloatArray:
         """What features were multiplied by before anything else; ones where they were not, or are read as constant."""
-        scale = np.ones(self.n_features) if self.origin.rows.scale is None else np.array(self.origin.rows.scale)
+        scale = np.ones(self.n_features) if self.origin.row_rule.scale is None else np.array(self.origin.row_rule.scale)
         scale[list(self.origin.without_range)] = 1.0
         return scale
 
@@ -192,14 +192,14 @@ class MatrixReading:
         """The mean of the scaled, shifted rows; zeros where it is not part of the release."""
         if self._bordered is None or not self.origin.centred:
             return np.zeros(self.n_features)
-        mean = np.asarray(self._bordered[:-1, -1] / self.origin.rows.constant_value)
+        mean = np.asarray(self._bordered[:-1, -1] / self.origin.row_rule.constant_value)
         mean[list(self.origin.without_range)] = 0.0
         return mean
 
     @property
     def mean(self) -> FloatArray:
         """The released mean; without one, the middle of the public bounds, or zero."""
-        shift = self.origin.rows.shift
+        shift = self.origin.row_rule.shift
         return (0.0 if shift is None else np.asarray(shift)) + self._scaled_mean / self.row_scale
 
     # The matrix of the rows as they were used, and its noise.
@@ -224,27 +224,27 @@ class MatrixReading:
     @property
     def row_noise_sd(self) -> float | None:
         """Standard deviation of the noise beside the diagonal of `row_matrix`; None where it is not known."""
-        sd = None if self.law is None else self.law.noise_sd(max(1, self.n_rows or 1))
+        sd = None if self.mechanism is None else self.mechanism.noise_sd(max(1, self.n_rows or 1))
         if sd is None:
             return None
         # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
         growth = 1.0 if self._inverse_map is None else float(np.square(self._inverse_map).sum()) / self.n_features
-        return sd * growth * self.origin.rows.reach_squared * self._units_per_weight
+        return sd * growth * self.origin.row_rule.reach_squared * self._units_per_weight
 
     def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
-        if self.law is None or not self.law.adds_noise:
-            raise InvalidDataError("This release holds no matrix plus noise of a known law.")
-        return self._about_the_mean(np.asarray(self.law.simulated_noise(generator) * self._noise_unit))
+        if self.mechanism is None or not self.mechanism.adds_noise:
+            raise InvalidDataError("This release holds no matrix plus noise of a known distribution.")
+        return self._about_the_mean(np.asarray(self.mechanism.simulated_noise(generator) * self._noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
-        if self._bordered is None or self.law is None or not self.law.adds_noise:
-            raise InvalidDataError("This release holds no matrix plus noise of a known law.")
-        return self._row_error(*self.law.simulated_errors(generator))
+        if self._bordered is None or self.mechanism is None or not self.mechanism.adds_noise:
+            raise InvalidDataError("This release holds no matrix plus noise of a known distribution.")
+        return self._row_error(*self.mechanism.simulated_errors(generator))
 
     def row_moment_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return an error with the second moments of `row_error_draw`, of whatever law is quickest to draw."""
+        """Return an error with the second moments of `row_error_draw`, of whatever mechanism is quickest to draw."""
         facts = self.noise_facts
         return self.row_error_draw(generator) if facts is None else self._row_error(*facts.draw(generator))
 
@@ -258,35 +258,35 @@ class MatrixReading:
     @cached_property
     def noise_facts(self) -> NoiseFacts | None:
         """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
-        # Where the number of rows is read off the matrix, its noise is no linear map of that of the law.
-        known = self.law is not None and self.law.adds_noise and self.law.rotation_invariant
-        return self.law.noise_facts() if known and self.law is not None and not self._reads_corner else None
+        # Where the number of rows is read off the matrix, its noise is no linear map of that of the mechanism.
+        known = self.mechanism is not None and self.mechanism.adds_noise and self.mechanism.rotation_invariant
+        return self.mechanism.noise_facts() if known and self.mechanism is not None and not self._reads_corner else None
 
     @property
     def _noise_unit(self) -> float:
-        """What noise of the law is multiplied by to be noise of the mean over the rows."""
-        return self.origin.rows.reach_squared / max(1, self.n_rows or 1) * self._units_per_weight
+        """What noise of the mechanism is multiplied by to be noise of the mean over the rows."""
+        return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self._units_per_weight
 
     @property
     def _row_noise_map(self) -> FloatArray | None:
-        """B, for noise of the law N and the error BNB' of `row_matrix`, to first order; None for the identity."""
+        """B, for noise of the mechanism N and the error BNB' of `row_matrix`, to first order; None for the identity."""
         if not (self.origin.centred or self.origin.without_range) and self._inverse_map is None:
             return None
         width = self.n_features + self.origin.centred
         mapped = np.eye(self.n_features, width)
         if self.origin.centred:
-            mapped[:, -1] = -self._scaled_mean / self.origin.rows.constant_value
+            mapped[:, -1] = -self._scaled_mean / self.origin.row_rule.constant_value
         mapped[list(self.origin.without_range)] = 0.0
         return mapped if self._inverse_map is None else mapped @ self._inverse_map
 
     def _mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
-        """B and b, for noise of the law N and the error BNb of the scaled mean; None where it is not in the matrix."""
+        """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None where it is not in the matrix."""
         if not self.origin.centred:
             return None
         back = np.eye(self.n_features + 1) if self._inverse_map is None else self._inverse_map
         rows = back[:-1].copy()
         rows[list(self.origin.without_range)] = 0.0
-        return rows, back[-1] / self.origin.rows.constant_value
+        return rows, back[-1] / self.origin.row_rule.constant_value
 
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
         """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
@@ -294,8 +294,8 @@ class MatrixReading:
         if not self.origin.centred:
             return self._still(noise)
         if self._reads_corner and self._bordered is not None:  # what the error of that number adds, to first order
-            noise = noise - self._bordered * (noise[-1, -1] / self.origin.rows.constant_value**2)
-        shift = noise[:-1, -1] / self.origin.rows.constant_value
+            noise = noise - self._bordered * (noise[-1, -1] / self.origin.row_rule.constant_value**2)
+        shift = noise[:-1, -1] / self.origin.row_rule.constant_value
         cross = np.outer(self._scaled_mean, shift)
         return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
 
@@ -309,7 +309,7 @@ class ScaledReading(MatrixReading):
 
     @property
     def _of_signs(self) -> bool:
-        return self.origin.rows.rows == "signs"
+        return self.origin.row_rule.statistic == "kendall"
 
     @property
     def of_correlation(self) -> bool:
@@ -323,8 +323,10 @@ class ScaledReading(MatrixReading):
 
     @cached_property
     def _signs(self) -> SignCorrelation:
-        gaussian = self.noise_facts is not None and self.noise_facts.gaussian  # then a quick draw has the same law
-        draw = None if not self.has_noise_law else self.row_moment_draw if gaussian else self.row_noise_draw
+        gaussian = (
+            self.noise_facts is not None and self.noise_facts.gaussian
+        )  # then a quick draw has the same distribution
+        draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
             signs.undetermined,
@@ -334,11 +336,11 @@ class ScaledReading(MatrixReading):
 
     @cached_property
     def _standardized(self) -> Standardized:
-        found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_noise_law else None)
+        found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_known_noise else None)
         self._warn_of(
             found.undetermined,
             "The noise hides how much {features} {vary}, so correlations with {them} come out too small; more rows, a "
-            "larger epsilon or narrower ranges would help, and so would rows='signs', which needs none.",
+            "larger epsilon or narrower ranges would help, and so would statistic='kendall', which needs none.",
         )
         return found
 
@@ -368,7 +370,7 @@ class ScaledReading(MatrixReading):
 
     @property
     def isotropic(self) -> bool:
-        """Whether the noise is known to have the same law in every basis, as proofs about eigenvalues want it."""
+        """Whether the noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
         return super().isotropic and not self.of_correlation and self._one_scale
 
     @property
@@ -419,13 +421,13 @@ class ScaledReading(MatrixReading):
         return self._as_scaled(self.row_error_draw(generator))
 
     def moment_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return an error with the second moments of `error_draw`, of whatever law is quickest to draw."""
+        """Return an error with the second moments of `error_draw`, of whatever mechanism is quickest to draw."""
         noise = self.row_moment_draw(generator)
         return self._signs.noise(noise) if self._of_signs else self._as_scaled(noise)
 
     @property
     def _noise_map(self) -> FloatArray | None:
-        """B, for noise of the law N and the error BNB' of `scaled_matrix`; None for the identity.
+        """B, for noise of the mechanism N and the error BNB' of `scaled_matrix`; None for the identity.
 
         Not for correlations, whose error is no such product.
         """
@@ -453,11 +455,11 @@ class ScaledReading(MatrixReading):
 
     @cached_property
     def estimate(self) -> Shrunk:
-        """What the release and the known noise say about the true matrix; there only with a noise law."""
+        """What the release and the known noise say about the true matrix; there only with a noise distribution."""
         # The trace of correlations is known. That of rows as they were used is told sharply, which says little of it
         # mapped back, or in other units.
         same = self._inverse_map is None and (self.of_correlation or self._one_scale)
-        sharp = same and self.law is not None and self.law.sharp_trace
+        sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
         keep_trace = sharp or self.of_correlation
         if self.n_features > (_MAPPED_WIDE if self._inverse_map is not None else SIZE) and self.noise_sd:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess
@@ -471,8 +473,8 @@ class ScaledReading(MatrixReading):
         In the local model it is the unbiased estimate as it is. Of correlations it has a diagonal of ones.
         """
         if self.of_correlation:
-            return _unit_diagonal(self.estimate.covariance if self.has_noise_law else project_psd(self.scaled_matrix))
-        if self.has_noise_law:
+            return _unit_diagonal(self.estimate.covariance if self.has_known_noise else project_psd(self.scaled_matrix))
+        if self.has_known_noise:
             return self._still(self.estimate.covariance)
         return self.scaled_matrix if self.origin.model == "local" else project_psd(self.scaled_matrix)
 

@@ -99,13 +99,13 @@ class Using(Reading):
         request = self.origin.request
         standardized = request.correlation if correlation is None else bool(correlation)
         if self._of_signs and not standardized and correlation is not None:
-            raise InvalidParameterError("rows='signs' tells correlations alone; leave correlation out.")
+            raise InvalidParameterError("statistic='kendall' tells correlations alone; leave correlation out.")
         if standardized and not self._of_signs and not (self.centred and self.has_matrix):
             raise InvalidParameterError(ABOUT_THE_MEAN)
         # A release that was made for components keeps their units; of a covariance they are those of the features.
         own_units = request.own_units
         if not isinstance(request, ComponentsRequest | SparseRequest):
-            own_units = self.has_matrix and self.origin.rows.keeps_lengths and self._drawn is None
+            own_units = self.has_matrix and self.origin.row_rule.keeps_lengths and self._drawn is None
         asked = ComponentsRequest(wanted, correlation=standardized, own_units=own_units)
         return replace(self, origin=replace(self.origin, request=asked))  # type: ignore[type-var]
 

@@ -143,11 +143,11 @@ class Origin:
 
     Parameters
     ----------
-    law : str
-        Name of the law that drew it.
+    mechanism : str
+        Name of the mechanism that drew it.
     parameters : mapping
-        Public parameters of the law, in JSON types; for the local model those of the protocol.
-    rows : RowRule
+        Public parameters of the mechanism, in JSON types; for the local model those of the protocol.
+    row_rule : RowRule
         How rows became integers.
     n_rows : int, optional
         The number of rows, of persons where these are the unit, or of reports, where it is public; of pairs, in older
@@ -178,9 +178,9 @@ class Origin:
     created, package_version : str
     """
 
-    law: str
+    mechanism: str
     parameters: Mapping[str, Any]
-    rows: RowRule
+    row_rule: RowRule
     n_rows: int | None = None
     feature_names: tuple[str, ...] | None = None
     model: str = "central"
@@ -205,7 +205,7 @@ class Origin:
     @property
     def centred(self) -> bool:
         """Whether a constant was appended to the rows, so that the mean is part of the release."""
-        return self.rows.constant is not None
+        return self.row_rule.constant is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -213,7 +213,7 @@ class Origin:
         return {
             **known,
             "parameters": dict(self.parameters),
-            "rows": self.rows.to_dict(),
+            "row_rule": self.row_rule.to_dict(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "request": self.request.to_dict(),
             "chosen_privately": list(self.chosen_privately),
@@ -231,7 +231,7 @@ class Origin:
         return cls(
             **{
                 **known,
-                "rows": RowRule(**known["rows"]),
+                "row_rule": RowRule(**known["row_rule"]),
                 "feature_names": None if names is None else tuple(names),
                 "request": REQUESTS[request.pop("kind")](**request),
                 "chosen_privately": tuple(known["chosen_privately"]),

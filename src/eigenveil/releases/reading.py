@@ -1,7 +1,7 @@
 """`Reading`: what a release says, in the user's units, from the release alone and free of privacy cost.
 
 `Release` is a reading of itself, so an estimator, a file and a report give the same numbers in the same words. Nothing
-here can reach a row: it knows integers that have left, the public law behind them, and the public rule of the rows.
+here can reach a row: it knows integers that have left, the public mechanism behind them, and the public rule of the rows.
 """
 
 from functools import cached_property
@@ -23,11 +23,13 @@ from .spectrum import ShareReading
 # Errors of loadings need all eigenvectors; beyond this width so many more than the components, and the rest in bulk.
 _LOADINGS_OF_ALL, _MORE = 1000, 5
 NO_UNITS = (
-    "rows='signs' releases neither means nor sizes of the features, so raw rows cannot be projected; multiply rows "
+    "statistic='kendall' releases neither means nor sizes of the features, so raw rows cannot be projected; multiply rows "
     "that are standardized already by the components."
 )
 
-ABOUT_THE_MEAN = "This needs a release about the mean, with a matrix; fit with center=True by a law that releases one."
+ABOUT_THE_MEAN = (
+    "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
+)
 
 
 class Reading(ShareReading, Regressing):
@@ -38,7 +40,7 @@ class Reading(ShareReading, Regressing):
     @property
     def ordered(self) -> bool:
         """Whether the first component is known to be the most important one."""
-        return self.has_matrix if self.law is None else self.law.ordered
+        return self.has_matrix if self.mechanism is None else self.mechanism.ordered
 
     @cached_property
     def components(self) -> FloatArray:

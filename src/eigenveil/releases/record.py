@@ -1,6 +1,6 @@
 """`Release`: what left the private side, with its guarantee and its origin. It reads itself.
 
-What left is integers, and the public value of one of them. Every other number is a function of these, of the public law
+What left is integers, and the public value of one of them. Every other number is a function of these, of the public mechanism
 and of the public rule of the rows, so no rounding of floating point can tell anything.
 """
 
@@ -85,10 +85,10 @@ class Release(Using, Synthesizing, Exporting):
         return f"Release({shapes}; {self.guarantee})"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: what was released, by which law, and the guarantee."""
+        """Return what a notebook shows: what was released, by which mechanism, and the guarantee."""
         facts = {
             **{name: " x ".join(map(str, value.shape)) or "number" for name, value in sorted(self.integers.items())},
-            "law": self.origin.law,
+            "mechanism": self.origin.mechanism,
             self.guarantee.unit.counted: self.n_rows,
             "created": self.origin.created or None,
         }
@@ -117,11 +117,11 @@ def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Re
 
 
 def _makes_sense(release: Release) -> bool:
-    """Return whether the law can make numbers of what left, and all of them are finite: a file may say anything."""
+    """Return whether the mechanism can make numbers of what left, and all of them are finite: a file may say anything."""
     values = release._values
     try:
         found = [release.n_rows, release._of_one_unit, *values.values()]
-        found += [] if release.law is None else [release.law.directions(values)]
+        found += [] if release.mechanism is None else [release.mechanism.directions(values)]
         return all(one is None or bool(np.isfinite(one).all()) for one in found)
     except (LookupError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False

@@ -94,11 +94,11 @@ class Regressing(Uncertainty):
             Of the intervals, as in `entry_interval`.
         """
         sampled = self._sampled(level, of)
-        if not self.has_noise_law:
+        if not self.has_known_noise:
             raise InvalidParameterError(
-                "A regression needs a released matrix plus noise of a known law; choose a law that adds noise."
+                "A regression needs a released matrix plus noise of a known distribution; choose a mechanism that adds noise."
             )
-        if not self.origin.rows.keeps_lengths:
+        if not self.origin.row_rule.keeps_lengths:
             raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
         position = self._position(target)
         positions = None if features is None else [self._position(feature) for feature in features]
@@ -141,7 +141,9 @@ class Regressing(Uncertainty):
 
     def _mean_to_predict_from(self, fit: RidgeFit) -> FloatArray:
         """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
-        sd = (self.noise_sd or 0.0) / self.origin.rows.constant_value if self.origin.centred else self._first_mean_sd
+        sd = (
+            (self.noise_sd or 0.0) / self.origin.row_rule.constant_value if self.origin.centred else self._first_mean_sd
+        )
         # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
         first = 0.0 if self.origin.centred else sd**2
         error = math.hypot(fit.target_sd, math.sqrt(2) * first)
@@ -158,7 +160,7 @@ class Regressing(Uncertainty):
                 f"coefficients may be noise; more {self._counted}, a larger epsilon or fewer features would help.",
                 NoiseWarning,
             )
-        shift = self.origin.rows.shift
+        shift = self.origin.row_rule.shift
         return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(self._scaled_mean, sd) / self.scale
 
     @cached_property

@@ -16,7 +16,7 @@ from ..display import notebook_table
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..files import whole_file
 from ..guarantee import Guarantee
-from ..mechanisms.choices import CountLaw
+from ..mechanisms.choices import CountMechanism
 from ..numerics import FloatArray
 from ..postprocess.histogram import projected_counts
 from .file import MAX_BYTES, archive_bytes, arrays_of, read_archive
@@ -172,10 +172,10 @@ class ScoreMap:
     Parameters
     ----------
     integers : ndarray of int64, of shape (groups, cells, cells)
-        What left: the noisy counts, in units of `law.unit`.
+        What left: the noisy counts, in units of `mechanism.unit`.
     grid : ScoreGrid
         The public cells.
-    law : CountLaw
+    mechanism : CountMechanism
         That of the noise.
     guarantee : Guarantee
     n_units : int, optional
@@ -186,7 +186,7 @@ class ScoreMap:
 
     integers: NDArray[np.int64]
     grid: ScoreGrid
-    law: CountLaw
+    mechanism: CountMechanism
     guarantee: Guarantee
     n_units: int | None = None
     ledger_entry: int | None = None
@@ -196,7 +196,7 @@ class ScoreMap:
     @property
     def noisy_counts(self) -> FloatArray:
         """The counts as they left, in rows or persons; some are below 0."""
-        return np.asarray(self.integers * self.law.unit)
+        return np.asarray(self.integers * self.mechanism.unit)
 
     @property
     def counts(self) -> FloatArray:
@@ -208,12 +208,12 @@ class ScoreMap:
     @property
     def noise_sd(self) -> float:
         """Standard deviation of the noise on a count."""
-        return self.law.noise_sd
+        return self.mechanism.noise_sd
 
     @property
     def noise_level(self) -> float:
         """What no empty cell of the map passes, in 95 of 100 maps."""
-        return self.law.level(self.integers.size)
+        return self.mechanism.level(self.integers.size)
 
     @property
     def may_be_empty(self) -> NDArray[np.bool_]:
@@ -233,12 +233,12 @@ class ScoreMap:
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the map to one file, whole or not at all; see `load_score_map`."""
         target = Path(path)
-        law = {"epsilon": self.law.epsilon, "delta": self.law.delta, "kind": self.law.kind}
+        mechanism = {"epsilon": self.mechanism.epsilon, "delta": self.mechanism.delta, "kind": self.mechanism.kind}
         header = {
             "format": FORMAT,
             "kind": KIND,
             "grid": self.grid.to_dict(),
-            "law": {**law, "relation": self.law.relation.value},
+            "mechanism": {**mechanism, "adjacency": self.mechanism.adjacency.value},
             "guarantee": self.guarantee.to_dict(),
             "n_units": self.n_units,
             "ledger_entry": self.ledger_entry,
@@ -290,4 +290,6 @@ def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Sc
     if counts.shape != grid.shape:
         raise ValueError("there is one count a cell")
     told = {name: header[name] for name in ("n_units", "ledger_entry", "created", "package_version")}
-    return ScoreMap(counts, grid, CountLaw(**header["law"]), Guarantee.from_dict(header["guarantee"]), **told)
+    return ScoreMap(
+        counts, grid, CountMechanism(**header["mechanism"]), Guarantee.from_dict(header["guarantee"]), **told
+    )

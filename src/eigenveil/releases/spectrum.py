@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
-from ..mechanisms.additive import AdditiveLaw
+from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.sampled import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
@@ -61,11 +61,11 @@ class VarianceReading(ScaledReading):
     def _drawn(self) -> FloatArray | None:
         # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
         # whose noisy variance falls below the average of the rest.
-        if self.origin.rows.needs_matrix or self.of_correlation:
+        if self.origin.row_rule.needs_matrix or self.of_correlation:
             return None
-        if self.law is not None:
-            return self.law.directions(self._values)
-        released = self._values.get("directions")  # they mean the same whatever the law
+        if self.mechanism is not None:
+            return self.mechanism.directions(self._values)
+        released = self._values.get("directions")  # they mean the same whatever the mechanism
         return None if released is None else orthonormal(released)
 
     @cached_property
@@ -116,9 +116,9 @@ class VarianceReading(ScaledReading):
         return np.asarray(-(self._noise_unit**2) * squares)
 
     def leading_variances(self, count: int) -> VariancesAlong | None:
-        """Return variances along the first `count` eigenvectors of the matrix; None where no law of noise is known."""
+        """Return variances along the first `count` eigenvectors of the matrix; None where no distribution of noise is known."""
         if count not in self._variances:
-            found = self.variances_by_law(count)
+            found = self.variances_by_distribution(count)
             if found is not None and self.n_features < _WIDE:
                 found = found.informed(self.estimate.shrunk_eigenvalues[: found.estimate.size])
             self._variances[count] = None if found is None else found.first(count)
@@ -136,9 +136,9 @@ class VarianceReading(ScaledReading):
     def _variances(self) -> dict[int, VariancesAlong | None]:
         return {}
 
-    def variances_by_law(self, count: int) -> VariancesAlong | None:
+    def variances_by_distribution(self, count: int) -> VariancesAlong | None:
         """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
-        if not self.has_noise_law:
+        if not self.has_known_noise:
             return None
         count = self._counted_with(count)
         if self.n_features < _WIDE or count > self.n_features // 50:
@@ -181,7 +181,7 @@ class VarianceReading(ScaledReading):
     def _total_sd(self) -> float:
         """Standard deviation of the released trace; 0 where it is known."""
         facts, unit = self.noise_facts, self._noise_unit
-        if self.of_correlation or not self.has_noise_law:
+        if self.of_correlation or not self.has_known_noise:
             return 0.0
         if facts is None:
             return simulated_trace_sd(self.n_features, self.moment_draw)
@@ -195,23 +195,23 @@ class VarianceReading(ScaledReading):
 
     @cached_property
     def _released_variances(self) -> FloatArray | None:
-        if self.law is None or self._drawn is None:
+        if self.mechanism is None or self._drawn is None:
             return None
-        released = self.law.variances(self._values, max(1, self.n_rows or 1))
-        unit = self.origin.rows.reach_squared * self._units_per_weight
+        released = self.mechanism.variances(self._values, max(1, self.n_rows or 1))
+        unit = self.origin.row_rule.reach_squared * self._units_per_weight
         return None if released is None else np.asarray(released * unit)
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
         """All variances of the truth, descending, freed of the bias that known noise has on them, or as released."""
-        if self.has_noise_law:
+        if self.has_known_noise:
             return self.estimate.eigenvalues
         released = self._released_variances
         return np.asarray(np.maximum(self._eigensystem[0], 0.0) if released is None else released)
 
     def eigenvalue_interval(self, count: int) -> FloatArray | None:
         """Return 95 % intervals for the first `count` eigenvalues of the truth, by simulation of the noise."""
-        if not self.has_noise_law:
+        if not self.has_known_noise:
             return None
         return eigenvalue_intervals(self.scaled_matrix, self.error_draw, n_components=count)
 
@@ -239,10 +239,10 @@ class ComponentReading(VarianceReading):
 
     def _along_drawn(self, variances: FloatArray) -> VariancesAlong | None:
         """Return released variances of directions with the known noise on each of them."""
-        reach = None if self.law is None else self.law.variance_reach(max(1, self.n_rows or 1))
+        reach = None if self.mechanism is None else self.mechanism.variance_reach(max(1, self.n_rows or 1))
         if reach is None:
             return None
-        return drawn_along(variances, reach * self.origin.rows.reach_squared * self._units_per_weight)
+        return drawn_along(variances, reach * self.origin.row_rule.reach_squared * self._units_per_weight)
 
     def _along_sparse(self, k: int) -> VariancesAlong | None:
         """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
@@ -296,7 +296,7 @@ class ComponentReading(VarianceReading):
 
     @property
     def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
-        """What each of these intervals rests on: "exact law", or "approximate"; None where there are none."""
+        """What each of these intervals rests on: "exact distribution", or "approximate"; None where there are none."""
         return (self._along.kind,) * len(self.components) if self.has_matrix and self._along is not None else None
 
     @property
@@ -325,12 +325,12 @@ class ComponentReading(VarianceReading):
 _CLOSED_FORM = 32
 # How often pure noise may pass without a warning.
 _UNNOTICED = 0.001
-# Draws that tell how far noise with another law in every basis reaches on average.
+# Draws that tell how far noise with another distribution in every basis reaches on average.
 _DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
-# Up to this width noise that is not alike in every basis is drawn by its own law, often enough for a quantile.
+# Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
 _SIMULATED = 400
 # From few draws, levels for noise this rare are taken where 0.05 is promised: it leaves room for their error.
 _TOO_MANY = 0.01
@@ -341,7 +341,7 @@ class NoiseReading(ComponentReading):
 
     @property
     def _alike(self) -> bool:
-        """Whether the noise is known in closed form and has the same law in every basis."""
+        """Whether the noise is known in closed form and has the same distribution in every basis."""
         return self.noise_facts is not None and self._noise_map is None and not self.of_correlation
 
     @cached_property
@@ -350,8 +350,10 @@ class NoiseReading(ComponentReading):
 
         Of correlations, how many rise above it from 1, which is what all of them are where nothing is correlated.
         """
-        if not self.has_noise_law:
-            raise InvalidParameterError("Components above the noise need a released matrix plus noise of a known law.")
+        if not self.has_known_noise:
+            raise InvalidParameterError(
+                "Components above the noise need a released matrix plus noise of a known distribution."
+            )
         closed = self._alike and self.n_features >= _CLOSED_FORM
         if not closed and self.n_features <= _SIMULATED:
             values, vectors = self._eigensystem
@@ -394,7 +396,7 @@ class NoiseReading(ComponentReading):
 
         None where nothing is known of the noise on the variances along them.
         """
-        if not self.has_noise_law or self.explained_variance_interval is None:
+        if not self.has_known_noise or self.explained_variance_interval is None:
             return None
         least = self.total_variance / self.n_features if self.n_features > 1 else 0.0
         found = np.arange(len(self.components)) < self.n_above_noise
@@ -403,14 +405,14 @@ class NoiseReading(ComponentReading):
     def noise_level(self, leading: int = 0) -> float | None:
         """Return what the largest eigenvalue of pure noise passes once in 1,000 times, beside some leading directions.
 
-        None where the law of the noise is not known.
+        None where the distribution of the noise is not known.
         """
         levels = self._noise_levels(leading, 1)
         return levels[0] if levels else None
 
     def _noise_levels(self, leading: int, count: int) -> list[float]:
         """Return the levels beside so many leading directions, and beside one more each; none where none is known."""
-        sd = self.noise_sd if self.has_noise_law else None
+        sd = self.noise_sd if self.has_known_noise else None
         if sd is None:
             return []
         d, excess, ratio, along = self.n_features, self._excess, self._reach_ratio, self._rarely_along_one
@@ -426,15 +428,15 @@ class NoiseReading(ComponentReading):
         """Return what noise passes with probability alpha along its largest direction beside some rows.
 
         0 where it is as large along all.
-        A direction that has most of the noise is one number, whose law is wider than that of an edge.
+        A direction that has most of the noise is one number, whose mechanism is wider than that of an edge.
         """
-        law, products = self.law, self._noise_products
-        if self._alike or self.of_correlation or not isinstance(law, AdditiveLaw):
+        mechanism, products = self.mechanism, self._noise_products
+        if self._alike or self.of_correlation or not isinstance(mechanism, AdditiveMechanism):
             return 0.0
-        facts = law.noise_facts()
+        facts = mechanism.noise_facts()
         most = 1.0 if products is None else largest_eigenvalue(products, without)
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * self._noise_unit * float(np.sqrt(variance)) * law.noise_quantiles(1 - 2 * alpha)[1]
+        return most * self._noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
 
     @cached_property
     def _noise_products(self) -> FloatArray | None:
@@ -443,7 +445,7 @@ class NoiseReading(ComponentReading):
 
     @cached_property
     def _reach_ratio(self) -> float:
-        """How much farther the noise reaches than noise as large that has the same law in every basis."""
+        """How much farther the noise reaches than noise as large that has the same distribution in every basis."""
         if self._alike or self.noise_sd is None:
             return 1.0
         draws = _DRAWS if self.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
@@ -456,7 +458,7 @@ class NoiseReading(ComponentReading):
     @cached_property
     def drowned_features(self) -> tuple[int, ...]:
         """Positions of features whose released variance is not above the noise on it; none of correlations."""
-        if not self.has_noise_law or self.of_correlation:
+        if not self.has_known_noise or self.of_correlation:
             return ()
         matrix, still = self.scaled_matrix, set(self.origin.without_range)
         low = np.flatnonzero(np.diag(matrix) <= _FEATURE_SDS * self._feature_sds)
@@ -542,7 +544,7 @@ class ShareReading(NoiseReading):
     @cached_property
     def _share_total_sd(self) -> float:
         """Standard deviation of the total that shares refer to."""
-        reach = None if self._released_variances is None or self.law is None else self.law.variance_reach(1)
+        reach = None if self._released_variances is None or self.mechanism is None else self.mechanism.variance_reach(1)
         if reach is None:
             return self._total_sd
         # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.

@@ -21,7 +21,7 @@ class Synthesizing(Reading):
     """Synthetic rows of a release. Base of `Release`, not used by itself."""
 
     def sample(self, n_rows: int, *, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return synthetic rows of all features: a Gaussian law with the released mean and covariance.
+        """Return synthetic rows of all features: a Gaussian distribution with the released mean and covariance.
 
         Features that the schema declares to be categories or truth values are 0 or 1, drawn one column after another
         with chances that are linear in those before; numbers and dates with a range are held to it.

@@ -263,8 +263,8 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     half = _PLANE / 2
     shapes.append(element("line", x1=centre - half, x2=centre + half, y1=middle, y2=middle, class_="axis"))
     shapes.append(element("line", x1=centre, x2=centre, y1=middle - half, y2=middle + half, class_="axis"))
-    ring = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
-    shapes.append(element("circle", cx=centre, cy=middle, r=ring * scale, class_="ring-line"))
+    differences_buffer = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
+    shapes.append(element("circle", cx=centre, cy=middle, r=differences_buffer * scale, class_="ring-line"))
     faint = " faint" if shown.lost(1) or shown.lost(0) else ""
     for j in range(len(tips)):
         if j not in told:
@@ -289,7 +289,7 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     shapes.append(label(centre, height - 8, _axis_title(shown, 0, "across"), "middle", "soft"))
     shapes.append(label(centre, height - 26, _axis_title(shown, 1, "up"), "middle", "soft"))
     listed = "; ".join(f"{shown.names[j]} {fixed(tips[j, 0])} and {fixed(tips[j, 1])}" for j in named)
-    description = f"Loadings on components 1 and 2: {listed}. The circle has the radius {ring:g}."
+    description = f"Loadings on components 1 and 2: {listed}. The circle has the radius {differences_buffer:g}."
     return svg("biplot", height, "Biplot of components 1 and 2", description, shapes)
 
 

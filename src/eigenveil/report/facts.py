@@ -1,4 +1,4 @@
-"""What a reader should know about the numbers of a release, from the facts of law, rows and request."""
+"""What a reader should know about the numbers of a release, from the facts of mechanism, rows and request."""
 
 import math
 import re
@@ -19,17 +19,17 @@ from ..releases.regression import Regression
 
 
 def notes_on(release: Release, n_components: int) -> Iterator[str]:
-    """Yield what a reader should know, from the facts of law, rows and request."""
-    law, rows = release.law, release.origin.rows
-    if law is None and release.has_matrix:
-        yield "The law of the noise is not known here, so the eigenvalues are shown as released."
-    elif law is None:
-        yield "The law of this release is not known here, and with it the order of any directions."
+    """Yield what a reader should know, from the facts of mechanism, rows and request."""
+    mechanism, rows = release.mechanism, release.origin.row_rule
+    if mechanism is None and release.has_matrix:
+        yield "The distribution of the noise is not known here, so the eigenvalues are shown as released."
+    elif mechanism is None:
+        yield "The mechanism of this release is not known here, and with it the order of any directions."
     if not n_components:
         yield "This version of eigenveil cannot tell components from it; a later one may."
     elif not release.has_matrix:
         yield "Only directions were released, so there are no eigenvalues and no shares of variance."
-    if law is not None and not release.ordered:
+    if mechanism is not None and not release.ordered:
         yield "The directions span the released subspace and have no order of importance."
     if rows.scale is not None and not release.origin.request.own_units:
         yield "Loadings and variances refer to the features after scaling."
@@ -38,10 +38,10 @@ def notes_on(release: Release, n_components: int) -> Iterator[str]:
 
 
 def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
-    law, rows, request = release.law, release.origin.rows, release.origin.request
+    mechanism, rows, request = release.mechanism, release.origin.row_rule, release.origin.request
     if request.correlation and rows.keeps_lengths:
         yield "Components and variances are those of the correlation matrix, by the variances that were released."
-    if rows.rows == "signs":
+    if rows.statistic == "kendall":
         yield "Only signs of differences between rows were used: this is a correlation matrix, by the sine rule."
     elif rows.compares:
         yield "Rows are directions of differences between rows, so variances have no unit; compare shares."
@@ -55,11 +55,11 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
             "Rows were mapped by a public matrix after a first look, and the release is mapped back: its noise is "
             "larger along strong directions than along weak ones."
         )
-    if release.origin.model == "local" and not release.has_noise_law:
+    if release.origin.model == "local" and not release.has_known_noise:
         yield "In the local model variances are shown as released: they are not freed of bias here."
         if release.noise_sd is not None:
             yield "The noise level is that of Gaussian noise of the same size: the sum of many reports is close to it."
-    if law is not None and law.releases == "directions":
+    if mechanism is not None and mechanism.releases == "directions":
         yield (
             "Directions were sampled and their variances released with noise of their own; other directions share the "
             "rest of the total evenly. There is no noise level."
@@ -205,7 +205,7 @@ def read(release: Release) -> Shown:
     >>> from eigenveil.guarantee import Guarantee
     >>> from eigenveil.releases.origin import Origin
     >>> from eigenveil.moments.row_rule import RowRule
-    >>> origin = Origin(law="a law of tomorrow", parameters={}, rows=RowRule(1.0), n_rows=4)
+    >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, rows=RowRule(1.0), n_rows=4)
     >>> release = Release({"matrix": np.diag([6, 2])}, {"matrix": 1.0}, Guarantee(1.0), origin)
     >>> shown = read(release)
     >>> shown.names, shown.variances.tolist(), shown.level
@@ -234,7 +234,7 @@ def _read(release: Release) -> Shown:
     if not release.has_matrix:
         return Shown(names, components, notes=notes)
     # Sampled directions left with variances of their own; the eigenvalues of a matrix rebuilt from them did not.
-    drawn = release.law is not None and release.law.releases == "directions"
+    drawn = release.mechanism is not None and release.mechanism.releases == "directions"
     few = release.n_features > _ALL_EIGENVALUES and not drawn and len(components) > 0
     shown = Shown(
         names=names,
@@ -247,14 +247,14 @@ def _read(release: Release) -> Shown:
     )
     if len(components):
         shown = replace(shown, **_of_components(release))
-    if release.centred and release.origin.rows.keeps_lengths:
+    if release.centred and release.origin.row_rule.keeps_lengths:
         shown = replace(shown, means=release.mean, mean_intervals=release.location_interval())
     if release.origin.request.kind not in _MATRIX_REQUESTS:
         return shown
     if release.origin.request.kind == Request.kind:
         release.warn_of_features()
-    regression = release.regression if release.has_noise_law else None
-    if release.origin.rows.keeps_lengths:
+    regression = release.regression if release.has_known_noise else None
+    if release.origin.row_rule.keeps_lengths:
         shown = replace(shown, **_spreads(release))
     return replace(
         shown,
@@ -296,9 +296,9 @@ def _components(release: Release) -> FloatArray:
         try:
             return release.components
         except (InvalidDataError, InvalidParameterError):
-            if release.law is not None:
+            if release.mechanism is not None:
                 raise
-            # Integers of a law of a later version may mean nothing here; its guarantee and its origin still do.
+            # Integers of a mechanism of a later version may mean nothing here; its guarantee and its origin still do.
             return np.empty((0, release.n_features))
 
 

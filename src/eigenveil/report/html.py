@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..guarantee import Guarantee, Relation, Unit, chance, odds_factor
+from ..guarantee import Guarantee, Adjacency, Unit, chance, odds_factor
 
 _VOID = {"meta", "br"}
 
@@ -384,16 +384,18 @@ def promise(guarantee: Guarantee) -> list[Html]:
     extra = []
     if guarantee.claimed is not None:
         extra.append(
-            f"The paper behind this law states {budget(*guarantee.claimed)}; what its noise truly gives is "
+            f"The paper behind this mechanism states {budget(*guarantee.claimed)}; what its noise truly gives is "
             f"{budget(guarantee.epsilon, guarantee.delta)}, and that is what counts here."
         )
     if guarantee.is_private and guarantee.epsilon > WEAK_EPSILON:
         extra.append("A factor this large is a weak promise: by itself it rules out little.")
-    caveats = [*extra, *guarantee.caveats]
+    assumptions = [*extra, *guarantee.assumptions]
     text = element(
         "div",
         words,
-        [element("h4", "Caveats"), element("ul", [element("li", line) for line in caveats])] if caveats else None,
+        [element("h4", "Assumptions"), element("ul", [element("li", line) for line in assumptions])]
+        if assumptions
+        else None,
         element("p", f"In formal terms: {guarantee}. Unit of privacy: {guarantee.unit.in_words}.", class_="soft"),
     )
     if not guarantee.is_private:
@@ -411,7 +413,7 @@ def promise(guarantee: Guarantee) -> list[Html]:
         (f"{100 * prior:.0f} %", *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)))
         for prior in PRIORS
     ]
-    if guarantee.relation is Relation.REPLACE:
+    if guarantee.adjacency is Adjacency.REPLACE_ONE:
         about = f"that one person's data say A and not B, held by someone who knows {guarantee.known_others}"
     else:
         about = f"that one person took part, held by someone who knows {guarantee.known_others}"

@@ -24,7 +24,11 @@ def fit_face(title: str, release: Release) -> str:
         else:
             table = _features(release, shown) if shown.correlations is not None else _components(shown)
     count = None if release.n_rows is None else f"{release.n_rows:,}"
-    facts = {"law": release.origin.law, release.guarantee.unit.counted: count, "features": release.n_features}
+    facts = {
+        "mechanism": release.origin.mechanism,
+        release.guarantee.unit.counted: count,
+        "features": release.n_features,
+    }
     return notebook_table(title, facts, [headline(shown, release)], table + release.guarantee._repr_html_())
 
 

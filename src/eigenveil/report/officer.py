@@ -5,25 +5,25 @@ from collections.abc import Iterator
 
 from ..accounting.composition import compose
 from ..accounting.ledger import PrivacyLedger
-from ..guarantee import Relation, Unit
+from ..guarantee import Adjacency, Unit
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from .facts import printable
 from .html import Html, budget, card, element, folded, limits, number, promise, question, table
 
 WEIGHTS = {
-    "persons": "every person's average counts once, however many rows they have",
-    "rows": "rows are pooled, so persons with many rows count more, until the bound holds them",
+    "equal": "every person's average counts once, however many rows they have",
+    "by_rows": "rows are pooled, so persons with many rows count more, until the bound holds them",
 }
 """What a release is about where persons have many rows, in words."""
 
 
 def subtitle(release: Release) -> str:
-    """Return one line: what was released, from how many, by which law, when, under which promise."""
+    """Return one line: what was released, from how many, by which mechanism, when, under which promise."""
     what = "Second moment and components" if release.has_matrix else "Components"
     line = f"{what} of {release.n_features:,} features"
     line += "" if count(release) is None else f" from {count(release)} {counted(release)}"
-    line += f", released by the law {release.origin.law}"
+    line += f", released by the mechanism {release.origin.mechanism}"
     line += f" on {release.origin.created[:10]}" if release.origin.created else ""
     promise = release.guarantee
     return f"{line}: {budget(promise.epsilon, promise.delta)}." if promise.is_private else f"{line}."
@@ -38,7 +38,7 @@ def facts(release: Release) -> Html:
     pairs = [
         (counted(release).capitalize(), count(release)),
         ("Features", f"{release.n_features:,}"),
-        ("Law", origin.law),
+        ("Mechanism", origin.mechanism),
         ("Calibration", origin.parameters.get("calibration")),
         ("Model", _model(release)),
         ("Epsilon", f"{guarantee.epsilon:.6g}"),
@@ -79,7 +79,7 @@ def use(release: Release, file_name: str | None, digest: str | None) -> Html:
     made = f" on {origin.created[:10]}" if origin.created else ""
     checksum = f" SHA-256 {digest}." if digest else ""
     cite = (
-        f"The released values were drawn by the law {origin.law} of eigenveil, version {version}{on}{made}. "
+        f"The released values were drawn by the mechanism {origin.mechanism} of eigenveil, version {version}{on}{made}. "
         f"Guarantee: {release.guarantee}.{checksum} "
         f"Software: The eigenveil developers, eigenveil: differentially private PCA and covariance, version {version}."
     )
@@ -132,12 +132,12 @@ def _centred(release: Release) -> str | None:
 
 def _weights(release: Release) -> str | None:
     """Return what the release is about where persons have many rows; how many these are is never told."""
-    weight = release.origin.rows.person_weight
+    weight = release.origin.row_rule.unit_weight
     return None if weight is None else WEIGHTS[weight]
 
 
 def _stages(release: Release) -> str | None:
-    rows = release.origin.rows
+    rows = release.origin.row_rule
     if rows.mapped_from is None:
         return None
     return f"two: rows were mapped after a first look, to norm {number(rows.norm, 6)}"
@@ -156,20 +156,20 @@ def counted(release: Release) -> str:
     """Return what is counted, in words."""
     if release.origin.model == "local":
         return "reports"
-    rows = release.origin.rows
-    return "pairs of rows" if rows.compares and not rows.on_ring else release.guarantee.unit.counted
+    rows = release.origin.row_rule
+    return "pairs of rows" if rows.compares and not rows.compares_neighbours else release.guarantee.unit.counted
 
 
 def norm_in_words(release: Release) -> str:
     """Return what no row is longer than."""
-    rows = release.origin.rows
+    rows = release.origin.row_rule
     if rows.keeps_lengths:
         held = "" if rows.unit is Unit.ROW else ", for all rows of a person together"
         return number(rows.row_norm, 6) + held
     if not rows.compares:
         return "directions of rows, norm 1"
-    what = "signs of differences" if rows.rows == "signs" else "directions of differences, norm 1"
-    return f"{what}; {rows.comparisons} comparisons a row" if rows.on_ring else what
+    what = "signs of differences" if rows.statistic == "kendall" else "directions of differences, norm 1"
+    return f"{what}; {rows.comparisons} comparisons a row" if rows.compares_neighbours else what
 
 
 def plain_words(name: str) -> str:
@@ -240,7 +240,7 @@ def _left(release: Release, cloud: ScoreMap | None) -> list[Html]:
         many = f"{groups} maps" if groups > 1 else "a map"
         lines.append(f"{many} of {cells} noisy counts, beside the release")
     said = "No row left, and nothing else that was read off the rows. "
-    if release.guarantee.relation is Relation.REPLACE and count(release) is not None:
+    if release.guarantee.adjacency is Adjacency.REPLACE_ONE and count(release) is not None:
         said += f"The number of {counted(release)}, {count(release)}, is told: this promise takes it as public. "
     said += "Everything else on this page is computed from these integers and from public parameters."
     if not release.guarantee.is_private:
@@ -283,7 +283,7 @@ def _unit(release: Release) -> list[Html]:
     else:
         said = f"{guarantee.unit.in_words.capitalize()}. "
         said += f"Two tables are neighbours where one comes from the other so: {guarantee.neighbours}."
-    weight = release.origin.rows.person_weight
+    weight = release.origin.row_rule.unit_weight
     if weight is not None:
         said += f" {WEIGHTS[weight].capitalize()}."
     return [element("p", said)]
@@ -293,7 +293,7 @@ def _declared(release: Release) -> list[Html]:
     schema, chosen = release.origin.schema, release.origin.chosen_privately
     found = f" Found privately, inside of the budget: {', '.join(map(plain_words, chosen))}." if chosen else ""
     if schema is None:
-        rows = release.origin.rows
+        rows = release.origin.row_rule
         ranges = "and ranges" if rows.shift is not None or rows.scale is not None else "and no ranges"
         said = f"No schema was declared. Whoever ran the fit gave a bound {ranges}, which nobody signed."
         if chosen or not rows.keeps_lengths:
@@ -315,7 +315,7 @@ def _promised(release: Release, cloud: ScoreMap | None) -> list[Html]:
     if cloud is None:
         return said
     text = f"The map of scores has a promise of its own: {cloud.guarantee}."
-    alike = all(getattr(cloud.guarantee, one) == getattr(release.guarantee, one) for one in ("relation", "unit"))
+    alike = all(getattr(cloud.guarantee, one) == getattr(release.guarantee, one) for one in ("adjacency", "unit"))
     if alike and release.guarantee.is_private and cloud.guarantee.is_private:
         together = compose([release.guarantee, cloud.guarantee])
         text += f" Both together keep {budget(together.epsilon, together.delta)}."

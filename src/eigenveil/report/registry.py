@@ -12,7 +12,7 @@ from typing import Any
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..files import whole_file
-from ..guarantee import Guarantee, Numerics, Relation
+from ..guarantee import Guarantee, Numerics, Adjacency
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
 
@@ -41,7 +41,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
             "data_curators": [_blank("the entity that publishes it")],
             "intended_use": _blank("what the release is for"),
             "data_product_type": "Summary statistics",
-            "data_product_region": _blank("which region the data describe, or whose laws apply"),
+            "data_product_region": _blank("which region the data describe, or whose mechanisms apply"),
             "description": f"{_what_left(release)} Columns: {names}. {_about(release)}",
             "publication_date": origin.created[:10] or _blank("YYYY-MM-DD"),
         },
@@ -54,7 +54,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
             "privacy_unit": promise.unit.in_words,
             "privacy_unit_details": f"Neighbouring data sets: {promise.neighbours}. {' '.join(promise.in_words())}",
             "privacy_parameters": _parameters(promise),
-            "privacy_parameters_details": " ".join((str(promise), *promise.caveats)),
+            "privacy_parameters_details": " ".join((str(promise), *promise.assumptions)),
         },
         "deployment_model": {
             "model_name": {"local": "Local", "federated": "Federated"}.get(origin.model, "Central"),
@@ -144,7 +144,7 @@ def _domain(release: Release) -> str:
 
 def _unprotected(release: Release) -> str:
     kept = ["the names of the columns, ranges and other parameters that were declared"]
-    if release.guarantee.relation is Relation.REPLACE:
+    if release.guarantee.adjacency is Adjacency.REPLACE_ONE:
         kept.insert(0, f"the number of {release.guarantee.unit.counted} ({release.n_rows})")
     if release.origin.total_weight is not None:
         kept.append("the weights of the rows")
@@ -164,15 +164,15 @@ def _composition(promise: Guarantee, ledger: PrivacyLedger | None) -> str:
 
 
 def _preparation(release: Release) -> str:
-    rows, chosen = release.origin.rows, release.origin.chosen_privately
-    bound = f"Rows were scaled by public or paid-for numbers and held to norm {rows.row_norm:.6g} (rows: {rows.rows})."
+    rows, chosen = release.origin.row_rule, release.origin.chosen_privately
+    bound = f"Rows were scaled by public or paid-for numbers and held to norm {rows.row_norm:.6g} (statistic: {rows.statistic})."
     found = f"Found privately, inside of the budget: {', '.join(chosen)}." if chosen else "Nothing was found privately."
     return f"{bound} {found} {_blank('whether anyone looked at the data before, and what they chose by it')}"
 
 
 def _mechanism(release: Release) -> str:
-    origin, law = release.origin, release.law
-    known = None if law is None else getattr(law, "source", None)
+    origin, mechanism = release.origin, release.mechanism
+    known = None if mechanism is None else getattr(mechanism, "source", None)
     source = "" if known is None else f" ({known})"
     exact = release.guarantee.numerics is Numerics.EXACT
     floats = (
@@ -181,6 +181,6 @@ def _mechanism(release: Release) -> str:
         else f"Numerics: {release.guarantee.numerics.value}."
     )
     return (
-        f"The law {origin.law}{source}, by the Python package eigenveil {origin.package_version}. {floats} Running "
+        f"The mechanism {origin.mechanism}{source}, by the Python package eigenveil {origin.package_version}. {floats} Running "
         f"times are not protected. {_blank('how the rows themselves are kept, and who has access')}"
     )

@@ -94,7 +94,7 @@ def scores(cloud: ScoreMap | None) -> Html | None:
     """Return the map of scores that was released beside the components."""
     if cloud is None:
         return None
-    counted, reach = cloud.guarantee.unit.counted, cloud.law.level(1)
+    counted, reach = cloud.guarantee.unit.counted, cloud.mechanism.level(1)
     said = (
         f"How many {counted} lie in each cell of two components: stronger where there are more, blank where there are "
         f"none, hatched where noise may be all there is. Each count is off by at most {number(reach, 2)} in 95 of 100 "

@@ -1,4 +1,4 @@
-"""Certified envelopes of the Bingham law, for every concentration.
+"""Certified envelopes of the Bingham distribution, for every concentration.
 
 For the density exp(uᵀBu) proposals are u = y/|y| with y = Ag, g normal. A is found in floats and then *taken as exact*:
 its entries are integers times a power of two for each column. What remains is to certify η with
@@ -277,7 +277,7 @@ _BATCH_ENTRIES = 2**21  # at most this many normals at once: 16 MB, whatever the
 
 
 def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = None) -> FloatArray:
-    """Draw from the Bingham law, density proportional to exp(uᵀBu) on the unit sphere.
+    """Draw from the Bingham distribution, density proportional to exp(uᵀBu) on the unit sphere.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = Non
     matrix = _checked(B)
     if size is None and matrix.ndim == 2:
         # No eigenvalue passes the Frobenius norm. Where the mean, tr B/d, is not far below it, plain rejection from the
-        # uniform law takes e⁴ proposals on average at most, and needs no eigendecomposition.
+        # uniform distribution takes e⁴ proposals on average at most, and needs no eigendecomposition.
         bound = float(np.linalg.norm(matrix))
         if bound - float(matrix.trace()) / matrix.shape[0] <= _NEARLY_UNIFORM:
             return _draw_nearly_uniform(matrix, bound, generator)
@@ -367,7 +367,7 @@ def _decomposed(matrix: FloatArray) -> tuple[FloatArray, FloatArray | None]:
 
 
 def _draw_nearly_uniform(matrix: FloatArray, bound: float, generator: np.random.Generator) -> FloatArray:
-    """Draw one vector by rejection from the uniform law; uᵀBu ≤ bound for all of them."""
+    """Draw one vector by rejection from the uniform distribution; uᵀBu ≤ bound for all of them."""
     while True:
         proposals = generator.standard_normal((_FEW, matrix.shape[0]))
         squares = np.einsum("ij,ij->i", proposals, proposals)

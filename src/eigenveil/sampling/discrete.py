@@ -138,18 +138,18 @@ def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -
     scale, size = positive_number("scale", scale), integer_between("size", size, 1)
     if scale > _LARGEST_SCALE:
         raise InvalidParameterError(f"scale must be at most 2^57, beyond which int64 ends, got {scale!r}.")
-    law = _GaussianCells(scale, generator)
+    distribution = _GaussianCells(scale, generator)
     result = np.empty(size, np.int64)
     filled = 0
     while filled < size:
-        kept = law.kept(size - filled)[: size - filled]
+        kept = distribution.kept(size - filled)[: size - filled]
         result[filled : filled + kept.size] = kept
         filled += kept.size
     return result
 
 
 class _GaussianCells:
-    """Proposals for the discrete Gaussian law: cell k has the integers x with k <= 16 |x|/scale < k + 1."""
+    """Proposals for the discrete Gaussian distribution: cell k has the integers x with k <= 16 |x|/scale < k + 1."""
 
     def __init__(self, scale: float, generator: np.random.Generator) -> None:
         self._mantissa, self._exponent = _forty_bits(scale)
@@ -224,7 +224,7 @@ class _GaussianCells:
 
 
 def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw from the discrete Laplace law: a magnitude and a coin for its sign, and minus zero is drawn again."""
+    """Draw from the discrete Laplace distribution: a magnitude and a coin for its sign, and minus zero is drawn again."""
     accepted: list[IntArray] = []
     missing = size
     while missing > 0:

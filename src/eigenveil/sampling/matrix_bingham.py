@@ -1,9 +1,9 @@
-"""The Gibbs kernels of the matrix Bingham law, on several chains at once.
+"""The Gibbs kernels of the matrix Bingham distribution, on several chains at once.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
 exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/explanation/samplers.md has the derivations.
 
-`ColumnKernel` redraws a whole column exactly. Given the other columns W its law is Bingham on the unit sphere
+`ColumnKernel` redraws a whole column exactly. Given the other columns W its distribution is Bingham on the unit sphere
 of W's complement, of dimension m = d − k + 1. The proposal is the direction of a Gaussian with precision
 D = 2A + β conditioned on Wᵀy = 0; it is accepted as on the full sphere, with m for d. β may be negative: D
 has to be positive definite on the complement only, and a negative β follows A's smallest eigenvalue there.
@@ -117,13 +117,13 @@ class ColumnKernel:
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains."""
         k = states.shape[-1]
-        # The law does not change under V → VH, so a random H leaves it alone, and mixes the columns at once.
+        # The distribution does not change under V → VH, so a random H leaves it alone, and mixes the columns at once.
         states = states @ haar_orthogonal(states.shape[0], k, k, generator)
         column = self.redraw(states[:, :, 0], states[:, :, 1:], generator)
         return np.concatenate([states[:, :, 1:], column[:, :, np.newaxis]], axis=2)
 
     def redraw(self, column: FloatArray, others: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Draw a column from its law given the others; the old one only helps to tune the proposal."""
+        """Draw a column from its distribution given the others; the old one only helps to tune the proposal."""
         envelope = self._envelope(column, others)
         chains, d = column.shape
         drawn = np.empty_like(column)
@@ -170,7 +170,7 @@ class ColumnKernel:
 
 
 class PlaneKernel:
-    """Turn every pair of eigendirections by an angle from its exact law, in an order drawn at random."""
+    """Turn every pair of eigendirections by an angle from its exact distribution, in an order drawn at random."""
 
     def __init__(self, gaps: FloatArray) -> None:
         self.gaps = gaps
@@ -180,7 +180,7 @@ class PlaneKernel:
         """Return the next states of all chains.
 
         Turning rows x, y of V by θ makes tr VᵀBV a constant plus (λ_x − λ_y)/2·(p cos 2θ + q sin 2θ), where
-        p = ‖x‖² − ‖y‖² and q = 2 x·y: the law of 2θ is von Mises. Disjoint pairs do not touch each other, so
+        p = ‖x‖² − ‖y‖² and q = 2 x·y: the distribution of 2θ is von Mises. Disjoint pairs do not touch each other, so
         d/2 of them turn at once; the schedule of a tournament brings every pair together once.
         """
         states = states.copy()
@@ -214,7 +214,7 @@ def _tournament(players: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 class BlockKernel:
     """One column redrawn, then every pair of eigendirections turned.
 
-    Each part alone leaves the law unchanged, and each alone would do. The column moves over the whole sphere
+    Each part alone leaves the distribution unchanged, and each alone would do. The column moves over the whole sphere
     at once; but it leaves slowly what is tilted between eigenvalues much closer than the rest, where the
     planes need one turn. docs/explanation/samplers.md compares the two.
     """
@@ -234,7 +234,7 @@ _SMALL_REST = 1e-3
 
 
 class HoffKernel:
-    """Hoff's sampler: a pass over all columns, in each over its coordinates in the eigenbasis of its conditional law.
+    """Hoff's sampler: a pass over all columns, in each over its coordinates in the eigenbasis of its conditional distribution.
 
     The coordinates of a column are redrawn as masses without a common scale, as only their shares matter: then one of
     them costs a few operations on numbers, whatever d is.
@@ -286,7 +286,7 @@ class HoffKernel:
 def _odds(pull: float, dimension: int, proposals: Iterator[tuple[float, float, float]]) -> float:
     """Draw t/(1 - t), t with the density t^{-1/2} (1 - t)^{(m-3)/2} exp(c t), c the pull and m the dimension.
 
-    It is the law of u_1^2 under exp(c u_1^2) on the sphere of R^m: Bingham with two distinct eigenvalues, so b of its
+    It is the distribution of u_1^2 under exp(c u_1^2) on the sphere of R^m: Bingham with two distinct eigenvalues, so b of its
     proposal (`bingham.py`) solves a quadratic equation.
     """
     gap = abs(pull)
@@ -417,7 +417,7 @@ HOFF_UPDATES = 20_000
 
 @dataclass(frozen=True)
 class MatrixBinghamDraw:
-    """One draw from the matrix Bingham law, and how it was made.
+    """One draw from the matrix Bingham distribution, and how it was made.
 
     Attributes
     ----------
@@ -446,7 +446,7 @@ def default_updates(d: int, k: int, method: str = "block") -> int:
     """Return the number of updates run by default, a function of d and k alone.
 
     For the block method it is 20 + ⌈16·log₂(1 + min(k, d − k))⌉: at least 1.8 times what chains from the
-    uniform law needed to settle at any spectrum tried, up to a concentration of 1e12 (docs/explanation/samplers.md).
+    uniform distribution needed to settle at any spectrum tried, up to a concentration of 1e12 (docs/explanation/samplers.md).
 
     Examples
     --------
@@ -499,7 +499,7 @@ def matrix_bingham(
     Notes
     -----
     For k = 1 and k = d the draw is exact. Otherwise it is the state of a Markov chain after a fixed number of
-    updates, started from the uniform law: its convergence is checked, not proved. A start that knows nothing
+    updates, started from the uniform distribution: its convergence is checked, not proved. A start that knows nothing
     of B errs on the side of privacy if it is left too early.
 
     Examples
@@ -523,7 +523,7 @@ def matrix_bingham(
     if k == 1:
         return MatrixBinghamDraw(bingham(B, generator)[:, np.newaxis], "exact", 0, None)
     if k == d:
-        # tr VᵀBV = tr B for every orthogonal V, so the law is uniform.
+        # tr VᵀBV = tr B for every orthogonal V, so the distribution is uniform.
         return MatrixBinghamDraw(haar_orthogonal(1, d, d, generator)[0], "exact", 0, None)
 
     order = np.argsort(-eigenvalues, kind="stable")

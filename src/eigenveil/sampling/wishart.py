@@ -28,7 +28,7 @@ from .matrices import SECOND_ORDER, SquaredNorm, mirror_upper
 
 
 def wishart(degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
-    """Draw W from the Wishart law with `degrees` degrees of freedom and scale matrix scale·I.
+    """Draw W from the Wishart distribution with `degrees` degrees of freedom and scale matrix scale·I.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
     scale = positive_number("scale", scale)
     degrees = positive_number("degrees", degrees)
     if degrees <= d - 1:
-        raise InvalidParameterError("degrees must be above n_features - 1, else the law has no density.")
+        raise InvalidParameterError("degrees must be above n_features - 1, else the distribution has no density.")
     factor = generator.standard_normal((d, d))
     for i in range(d):
         factor[i, i + 1 :] = 0.0

@@ -6,10 +6,8 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .base import Source
-    from .declared import draft_schema
-    from .engines import on_engine, open_with_engine
     from .frames import TableSource
-    from .open import collect, open_source, open_table, second_moments
+    from .open import collect, draft_schema, on_engine, open_source, open_table, open_with_engine, second_moments
     from .schema import Column, Schema
 
 __all__ = [
@@ -32,11 +30,11 @@ _HOMES = {
     "Source": "base",
     "TableSource": "frames",
     "collect": "open",
-    "draft_schema": "declared",
-    "on_engine": "engines",
+    "draft_schema": "open",
+    "on_engine": "open",
     "open_source": "open",
     "open_table": "open",
-    "open_with_engine": "engines",
+    "open_with_engine": "open",
     "second_moments": "open",
 }
 

@@ -176,10 +176,10 @@ class WeightedTable:
     ([[0.5, 2.0]], 2.0)
     """
 
-    by_person = False
+    by_unit = False
 
     def __init__(self, source: Any, weights: Any, most_weight: float | None = None) -> None:
-        if getattr(source, "by_person", False):
+        if getattr(source, "by_unit", False):
             raise InvalidParameterError("Rows of persons have no weights of their own; give either persons or weights.")
         if not getattr(source, "in_order", True):
             raise InvalidParameterError("Weights need rows in a public order; give the rows as files or an array.")

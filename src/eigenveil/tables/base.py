@@ -233,7 +233,7 @@ _MOST_WIDE_ROWS = 4096
 class Source(Protocol):
     """Rows that can be read in batches, with their public schema.
 
-    `n_rows_hint` serves the progress bar alone, and may be a guess or None. Where `by_person` is true, batches are
+    `n_rows_hint` serves the progress bar alone, and may be a guess or None. Where `by_unit` is true, batches are
     `eigenveil.moments.units.Blocks`, and the number of rows is private.
     """
 
@@ -357,7 +357,7 @@ class FileReader:
         The columns that the caller named: where a file has them all, what names its columns does just that.
     text_format : TextFormat, optional
         How a file of text is written.
-    person : str or int, optional
+    privacy_unit : str or int, optional
         The column that tells persons apart: text, or whole numbers, that must keep every digit.
     """
 
@@ -375,10 +375,10 @@ class FileReader:
         text: Collection[str] = (),
         named: Collection[Any] = (),
         text_format: TextFormat | None = None,
-        person: Any = None,
+        privacy_unit: Any = None,
     ) -> None:
         self.path, self.suffix, self.where, self._text, self._named = path, suffix, str(path), text, named
-        self._person = person
+        self._privacy_unit = privacy_unit
         self.text_format = TextFormat() if text_format is None else text_format
         if not (self.text_format.is_default or self.takes_text_format):
             raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
@@ -419,7 +419,7 @@ def one_sentence(path: str) -> Iterator[None]:
 def units_in(batch: Any) -> int:
     """Return how many rows a batch counts for; persons where they are the unit, whose number of rows is private."""
     if isinstance(batch, Blocks):
-        return batch.n_persons
+        return batch.n_privacy_units
     return int(without_weights(batch).shape[0])
 
 

@@ -19,7 +19,7 @@ from .declared import Declared
 from .engines import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .frames import TableSource, held
 from .identifiers import keys_of
-from .privacy_units import PersonTable, RowKeys
+from .privacy_units import UnitTable, RowKeys
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
@@ -49,7 +49,7 @@ class DaskSource(EngineSource):
         self.feature_names = template.feature_names
         self.one_hot, self.n_categorical = template.one_hot, template.n_categorical
         self.schema, self._declared = declared.schema, declared
-        self._blocks, self._told, self.by_person = blocks, told, told is not None
+        self._blocks, self._told, self.by_unit = blocks, told, told is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all blocks of what `make` makes, computed by the current scheduler of Dask."""
@@ -94,9 +94,9 @@ def _open(data: Any, declared: Declared) -> DaskSource | None:
         template = TableSource([held(data._meta)], declared)
         # Chosen before reading: Parquet then reads no other columns.
         names, _ = declared.resolve(list(data.columns), "the frame")
-        person = declared.person_in(list(data.columns), "the frame")
-        if person is not None:
-            return _by_person(data, names, person, template, declared)
+        privacy_unit = declared.unit_in(list(data.columns), "the frame")
+        if privacy_unit is not None:
+            return _by_unit(data, names, privacy_unit, template, declared)
         return DaskSource(template, declared, lambda: data[names].to_delayed())
     if frames is not None and isinstance(data, frames.Series):
         raise InvalidDataError("The data must be a table of rows, but are one column; give a Dask data frame.")
@@ -108,34 +108,36 @@ def _open_array(data: Any, declared: Declared) -> DaskSource:
         raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
     template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], declared)
     positions = range(data.shape[1])
-    person = declared.person_in(positions, "the array")
-    if person is not None:
+    privacy_unit = declared.unit_in(positions, "the array")
+    if privacy_unit is not None:
         import dask.dataframe
 
         frame = dask.dataframe.from_dask_array(data.rechunk({1: -1}), columns=list(positions))
-        return _by_person(frame, declared.resolve(positions, "the array")[0], person, template, declared)
+        return _by_unit(frame, declared.resolve(positions, "the array")[0], privacy_unit, template, declared)
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
     return DaskSource(template, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
 
 
-def _by_person(data: Any, names: list[Any], person: Any, template: TableSource, declared: Declared) -> DaskSource:
+def _by_unit(data: Any, names: list[Any], privacy_unit: Any, template: TableSource, declared: Declared) -> DaskSource:
     """Return the source of a frame whose rows are brought together person by person, by Dask's own shuffle."""
 
     def blocks() -> list[Any]:
         # By keys: identifiers that are the same to us may differ to Dask, by blanks or by type.
-        keyed = partial(_with_keys, names=names, person=person)
+        keyed = partial(_with_keys, names=names, privacy_unit=privacy_unit)
         meta = keyed(data._meta)
-        shuffled = data[[*names, person]].map_partitions(keyed, meta=meta).shuffle(on=_KEY_COLUMNS[0])
+        shuffled = data[[*names, privacy_unit]].map_partitions(keyed, meta=meta).shuffle(on=_KEY_COLUMNS[0])
         return list(shuffled.to_delayed())
 
-    return DaskSource(template, declared.without_person(names), blocks, f"The column {person!r} of the Dask collection")
+    return DaskSource(
+        template, declared.without_unit(names), blocks, f"The column {privacy_unit!r} of the Dask collection"
+    )
 
 
-def _with_keys(frame: Any, names: list[Any], person: Any) -> Any:
+def _with_keys(frame: Any, names: list[Any], privacy_unit: Any) -> Any:
     """Return these columns of a pandas frame with the keys of persons; what is no identifier has a key that says so."""
     import narwhals as nw
 
-    codes, keys = keys_of(nw.from_native(frame[person], series_only=True))
+    codes, keys = keys_of(nw.from_native(frame[privacy_unit], series_only=True))
     return frame[names].assign(**dict(zip(_KEY_COLUMNS, keys[codes].T, strict=True)))
 
 
@@ -149,7 +151,7 @@ def _block_batches(block: Any, declared: Declared, told: str | None) -> Iterator
         yield from TableSource([held(block)], declared).batches()
     else:
         keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), told)
-        yield from PersonTable([held(block)], declared, keys).batches()
+        yield from UnitTable([held(block)], declared, keys).batches()
 
 
 def _mapped_block(block: Any, declared: Declared, function: Callable[[Any], Any], width: int) -> Any:
@@ -157,14 +159,14 @@ def _mapped_block(block: Any, declared: Declared, function: Callable[[Any], Any]
     return np.concatenate([np.empty((0, width)), *made])
 
 
-def _read_parquet(places: list[str], person: str | None = None) -> Any:
-    del person  # of the type that the file says
+def _read_parquet(places: list[str], privacy_unit: str | None = None) -> Any:
+    del privacy_unit  # of the type that the file says
     import dask.dataframe
 
     return dask.dataframe.read_parquet(places)
 
 
-def _read_csv(places: list[str], person: str | None = None) -> Any:
+def _read_csv(places: list[str], privacy_unit: str | None = None) -> Any:
     import dask.dataframe
     import pandas
 
@@ -179,7 +181,9 @@ def _read_csv(places: list[str], person: str | None = None) -> Any:
     # In a file of one column a blank line is a missing value, and must not vanish.
     options["skip_blank_lines"] = len(first.columns) > 1
     whole = first.select_dtypes("integer").columns
-    types = dict.fromkeys(whole, "float64") | ({person: str} if person in first.columns else {})  # "007" is not 7
+    types = dict.fromkeys(whole, "float64") | (
+        {privacy_unit: str} if privacy_unit in first.columns else {}
+    )  # "007" is not 7
     return dask.dataframe.read_csv(places, dtype=types, **options)
 
 

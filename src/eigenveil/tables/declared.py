@@ -22,7 +22,7 @@ class Declared:
     ----------
     columns, categories, missing, schema
         As in `eigenveil.tables.open.open_table`.
-    person : str, int or False, optional
+    privacy_unit : str, int or False, optional
         The column that tells persons apart, which is no feature; by default that of the schema. False for none.
 
     Examples
@@ -36,15 +36,15 @@ class Declared:
     categories: Categories = field(default_factory=dict)
     missing: float | None = None
     schema: Schema | None = None
-    person: Any = None
+    privacy_unit: Any = None
 
     def __post_init__(self) -> None:
         if self.missing is not None and not np.isfinite(self.missing):
             raise InvalidParameterError("missing must be a finite number.")
         if self.schema is None:
-            if self.person_column is not None and self.columns is not None and self.person_column in self.columns:
+            if self.unit_column is not None and self.columns is not None and self.unit_column in self.columns:
                 raise InvalidParameterError(
-                    f"The column {self.person!r} tells persons apart and is no feature; leave it out of columns."
+                    f"The column {self.privacy_unit!r} tells persons apart and is no feature; leave it out of columns."
                 )
             return
         if not isinstance(self.schema, Schema):
@@ -54,13 +54,13 @@ class Declared:
                 "A schema says which columns are read and how; leave out columns, categories and missing."
             )
         self.schema.check_complete()
-        if self.person_column is None:
+        if self.unit_column is None:
             return
-        if self.schema.person not in (None, str(self.person_column)):
+        if self.schema.privacy_unit not in (None, str(self.unit_column)):
             raise InvalidParameterError("The schema names another column that tells persons apart; leave out person.")
-        if str(self.person_column) in [column.name for column in self.schema.used]:
+        if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {self.person!r} tells persons apart and is no feature; declare it of kind person."
+                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind person."
             )
 
     @property
@@ -69,15 +69,15 @@ class Declared:
         return bool(self.categories) or self.missing is not None or self.schema is not None
 
     @property
-    def person_column(self) -> Any:
+    def unit_column(self) -> Any:
         """The column that tells persons apart, or None."""
-        if self.person is None:
-            return None if self.schema is None else self.schema.person
-        return None if self.person is False else self.person
+        if self.privacy_unit is None:
+            return None if self.schema is None else self.schema.privacy_unit
+        return None if self.privacy_unit is False else self.privacy_unit
 
-    def without_person(self, chosen: list[Any]) -> "Declared":
+    def without_unit(self, chosen: list[Any]) -> "Declared":
         """Return the same of rows that were read before, of these columns, without the one of persons."""
-        return replace(self, columns=chosen if self.schema is None else None, person=False)
+        return replace(self, columns=chosen if self.schema is None else None, privacy_unit=False)
 
     @property
     def text(self) -> Collection[str]:
@@ -89,10 +89,10 @@ class Declared:
     @property
     def named(self) -> Collection[Any]:
         """The columns that the caller named: where a file has them all, its first line names its columns."""
-        person = [] if self.person_column is None else [self.person_column]
+        privacy_unit = [] if self.unit_column is None else [self.unit_column]
         if self.schema is not None:
-            return [column.name for column in self.schema.used] + person
-        return [*(self.categories if self.columns is None else self.columns), *person]
+            return [column.name for column in self.schema.used] + privacy_unit
+        return [*(self.categories if self.columns is None else self.columns), *privacy_unit]
 
     def resolve(self, available: Sequence[Any], where: str) -> tuple[list[Any], dict[Any, Column]]:
         """Return the columns to read of those that are there, in order, and the rules of those that have one."""
@@ -100,8 +100,10 @@ class Declared:
             used, keys = self.schema.used, self._places(self.schema.columns, available, where)
             chosen = choose_columns(available, [keys.get(one.name, one.name) for one in used], where)
             return chosen, dict(zip(chosen, used, strict=True))
-        person = self.person_in(available, where)
-        chosen = choose_columns([one for one in available if person is None or one != person], self.columns, where)
+        privacy_unit = self.unit_in(available, where)
+        chosen = choose_columns(
+            [one for one in available if privacy_unit is None or one != privacy_unit], self.columns, where
+        )
         # One rule for all of them: the names of a first line that may be a row are not taken along.
         filled = {} if self.missing is None else dict.fromkeys(chosen, Column("a number", missing=self.missing))
         rules = {
@@ -119,7 +121,7 @@ class Declared:
     def _places(self, columns: Sequence[Column], available: Sequence[Any], where: str) -> dict[str, Any]:
         """Return the columns that are there by their names in the schema: those of an array come in the same order."""
         # Names that are numbers are positions. A column of persons is never taken for one of the features.
-        in_order = isinstance(available, range) and self.person_column is None
+        in_order = isinstance(available, range) and self.unit_column is None
         if not in_order or any(column.name.isdecimal() for column in columns):
             return {str(column): column for column in available}
         if len(columns) != len(available):
@@ -129,10 +131,10 @@ class Declared:
             )
         return {column.name: position for position, column in enumerate(columns)}
 
-    def person_in(self, available: Sequence[Any], where: str) -> Any:
+    def unit_in(self, available: Sequence[Any], where: str) -> Any:
         """Return which of the columns that are there tells persons apart, or None."""
-        person = self.person_column
-        if person is None:
+        privacy_unit = self.unit_column
+        if privacy_unit is None:
             return None
         keys = {} if self.schema is None else {str(column): column for column in available}
-        return choose_columns(available, [keys.get(person, person)], where)[0]
+        return choose_columns(available, [keys.get(privacy_unit, privacy_unit)], where)[0]

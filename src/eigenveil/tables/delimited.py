@@ -52,7 +52,7 @@ class CsvFile(FileReader):
         # what a column will hold that is empty so far.
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
         types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
-        as_text = {*self._text, self._person}
+        as_text = {*self._text, self._privacy_unit}
         types = [pa.string() if name in as_text else kind for name, kind in zip(names, types, strict=True)]
         self._schema = pa.schema(zip(names, types, strict=True))
         if self.suffix.count(".") == 1:  # not compressed

@@ -56,7 +56,7 @@ class EngineSource:
     n_features: int
     feature_names: tuple[str, ...] | None = None
     n_rows_hint: int | None = None
-    by_person = False
+    by_unit = False
     in_order = False  # where a row stands may depend on what is in it
 
     def collect(self, make: Callable[[], Any]) -> Any:
@@ -73,8 +73,8 @@ class EngineSource:
     def batches(self) -> Iterator[Any]:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
         raise InvalidDataError(
-            "Rows on an engine come in no public order, so rows='pairs' and rows='signs' do not work there; use "
-            "rows='clip', or give the rows as files or an array."
+            "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not work there; use "
+            "statistic='clipped', or give the rows as files or an array."
         )
 
 

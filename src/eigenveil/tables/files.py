@@ -61,7 +61,7 @@ def open_files(
     text: Collection[str] = (),
     named: Collection[Any] = (),
     text_format: TextFormat | None = None,
-    person: Any = None,
+    privacy_unit: Any = None,
 ) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
     places = data if isinstance(data, list | tuple) else [data]
@@ -69,7 +69,7 @@ def open_files(
         return None
     if not all(is_place(place) for place in places):
         raise InvalidDataError("A list of files must hold paths only.")
-    return [_open_file(_as_place(place), text, named, text_format, person) for place in places]
+    return [_open_file(_as_place(place), text, named, text_format, privacy_unit) for place in places]
 
 
 def _as_place(given: Any) -> Place:
@@ -77,10 +77,12 @@ def _as_place(given: Any) -> Place:
 
 
 def _open_file(
-    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None, person: Any
+    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None, privacy_unit: Any
 ) -> FileReader:
     if isinstance(path, StandardInput):
-        return _reader(path, path.suffixes, text, person)(path, path.suffixes, text, named, text_format, person)
+        return _reader(path, path.suffixes, text, privacy_unit)(
+            path, path.suffixes, text, named, text_format, privacy_unit
+        )
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
         # A list of text may be meant as rows: what is no file at all is not quoted.
@@ -96,16 +98,16 @@ def _open_file(
         raise InvalidDataError(f"There is no file {path}.")
     if not path.is_file():  # a pipe may never end, and is gone after a first reading
         raise InvalidDataError(f"{path} is no regular file; copy it to one, or on the command line give - for a pipe.")
-    return _reader(path, suffix, text, person)(path, suffix, text, named, text_format, person)
+    return _reader(path, suffix, text, privacy_unit)(path, suffix, text, named, text_format, privacy_unit)
 
 
-def _reader(path: Place, suffix: str, text: Collection[str], person: Any) -> type[FileReader]:
+def _reader(path: Place, suffix: str, text: Collection[str], privacy_unit: Any) -> type[FileReader]:
     """Return who reads a file; without PyArrow only numbers are read, from .npy and files of text."""
     reader = FORMATS[suffix]
     if not reader.needs_arrow or has_arrow():
         return reader
     if reader not in _PLAIN or suffix.endswith(".zst"):
         need_arrow(str(path))
-    if text or person is not None:
+    if text or privacy_unit is not None:
         need_arrow(f"Categories, truth values, dates and persons in {path}")
     return _PLAIN[reader]

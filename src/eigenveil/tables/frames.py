@@ -260,7 +260,7 @@ class TableSource:
     [[[2.0]], [[4.0]]]
     """
 
-    by_person = False  # whether batches are `Blocks`, of whole persons
+    by_unit = False  # whether batches are `Blocks`, of whole persons
 
     def __init__(self, parts: Sequence[Reader], declared: Declared | None = None) -> None:
         declared = Declared() if declared is None else declared

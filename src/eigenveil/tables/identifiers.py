@@ -313,10 +313,10 @@ class Grouping:
         if weights is not None:
             ordered = weights if self.order is None else weights[self.order]
             filled = np.concatenate([[0], np.cumsum(ordered)])[self.starts]
-        low, n_persons = 0, len(self.keys)
-        while low < n_persons:
+        low, n_privacy_units = 0, len(self.keys)
+        while low < n_privacy_units:
             full = int(np.searchsorted(filled, filled[low] + limit, side="right")) - 1
-            high = min(max(full, low + 1), n_persons)
+            high = min(max(full, low + 1), n_privacy_units)
             where = slice(int(self.starts[low]), int(self.starts[high]))
             rows = pick(where if self.order is None else self.order[where])
             yield Blocks(rows, self.starts[low:high] - self.starts[low], self.keys[low:high])
@@ -337,8 +337,8 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
         return Grouping(None, changes.astype(np.int64), keys)
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
-    by_person = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
-    return Grouping(by_person.indices, by_person.indptr.astype(np.int64), keys)
+    by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
+    return Grouping(by_unit.indices, by_unit.indptr.astype(np.int64), keys)
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:

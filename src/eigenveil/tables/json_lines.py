@@ -51,11 +51,11 @@ class JsonLinesFile(FileReader):
         """Return the type to read a column as: the first lines do not tell whether a fraction comes later."""
         import pyarrow as pa
 
-        is_person = field.name == self._person
+        is_unit_column = field.name == self._privacy_unit
         if pa.types.is_null(field.type):
-            return pa.string() if is_person or field.name in self._text else pa.float64()
+            return pa.string() if is_unit_column or field.name in self._text else pa.float64()
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-            return field.type if is_person else pa.float64()
+            return field.type if is_unit_column else pa.float64()
         return pa.string() if pa.types.is_timestamp(field.type) else field.type  # a later text may be none
 
     def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:

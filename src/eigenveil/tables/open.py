@@ -19,7 +19,7 @@ from .encoder import Categories
 from .engines import Engine, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held
-from .privacy_units import IDS_NEED_MEMORY, MEMORY, PersonTable, person_and_ids
+from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
 from .schema import Schema
 from .spark import SPARK
 
@@ -49,7 +49,7 @@ def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
 
 @own_words
 def open_with_engine(
-    paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = (), person: str | None = None
+    paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = (), privacy_unit: str | None = None
 ) -> Any:
     """Return an engine's collection of the rows of files, for `fit` and `second_moments`.
 
@@ -63,7 +63,7 @@ def open_with_engine(
         session, or starts one in local mode.
     named : collection of str
         The columns that will be read, where they are known: a CSV file that has them all has a header.
-    person : str, optional
+    privacy_unit : str, optional
         The column that tells persons apart, which is read as text from files of text.
     """
     chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
@@ -76,7 +76,7 @@ def open_with_engine(
             f"{', '.join(chosen.reads)}."
         )
     try:
-        collection = readers.pop()(places, *([] if person is None else [person]))
+        collection = readers.pop()(places, *([] if privacy_unit is None else [privacy_unit]))
     except (EigenveilError, MemoryError):
         raise
     except ImportError:
@@ -200,7 +200,7 @@ def open_table(
     categories: Categories | None = None,
     missing: float | None = None,
     schema: Schema | None = None,
-    person: Any = None,
+    privacy_unit: Any = None,
     memory: int = MEMORY,
     **text: Any,
 ) -> Source:
@@ -219,7 +219,7 @@ def open_table(
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
     schema : Schema, optional
         What is public of every column, in place of `columns`, `categories` and `missing`.
-    person : str, int, list or array, optional
+    privacy_unit : str, int, list or array, optional
         What tells persons apart, where a person has many rows: a column, by its name or by its position where there are
         no names; or, for data held in memory, the identifiers themselves, one a row. By default the column of kind
         person of the schema. It is never a feature. Batches are then of whole persons,
@@ -248,18 +248,18 @@ def open_table(
            [40.,  0.,  1.],
            [50.,  0.,  0.]])
     """
-    column, ids = person_and_ids(person, schema)
+    column, ids = unit_and_ids(privacy_unit, schema)
     declared = Declared(columns, categories or {}, missing, schema, column)
     format_of_text = text_format(text)
     if is_source(data):
-        if declared.encodes or columns is not None or declared.person_column is not None or ids is not None:
+        if declared.encodes or columns is not None or declared.unit_column is not None or ids is not None:
             raise InvalidParameterError(
                 "The columns, categories, missing, schema and person of a source were given when it was opened; leave "
                 "them out."
             )
         opened: Source = data
         return opened
-    parts = open_files(data, declared.text, declared.named, format_of_text, declared.person_column)
+    parts = open_files(data, declared.text, declared.named, format_of_text, declared.unit_column)
     if parts is None and not format_of_text.is_default:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
@@ -268,9 +268,9 @@ def open_table(
             raise InvalidParameterError(IDS_NEED_MEMORY)
         return on_engine
     parts = parts or [held(data)]
-    if ids is None and declared.person_column is None:
+    if ids is None and declared.unit_column is None:
         return TableSource(parts, declared)
-    return PersonTable(parts, declared, ids, memory)
+    return UnitTable(parts, declared, ids, memory)
 
 
 def is_source(data: Any) -> bool:
@@ -307,7 +307,7 @@ def second_moments(
     bound: RowBound,
     *,
     columns: Columns = None,
-    person: Any = None,
+    privacy_unit: Any = None,
     memory: int = MEMORY,
     progress: bool | None = None,
 ) -> SecondMoments:
@@ -342,7 +342,7 @@ def second_moments(
     array([[ 64,   0],
            [  0, 256]])
     """
-    source = open_table(data, columns, person=person, memory=memory)
+    source = open_table(data, columns, privacy_unit=privacy_unit, memory=memory)
     make = partial(SecondMoments, bound, source.n_features, source.feature_names)
     moments: SecondMoments = collect(source, make, progress)
     if moments.n_rows == 0:

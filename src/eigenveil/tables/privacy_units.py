@@ -229,7 +229,7 @@ class RowKeys:
         return len(self.keys)
 
 
-class PersonTable(TableSource):
+class UnitTable(TableSource):
     """The rows of a table in batches of whole persons, `Blocks`.
 
     Parameters
@@ -244,14 +244,14 @@ class PersonTable(TableSource):
         Bytes to sort rows in.
     """
 
-    by_person = True
+    by_unit = True
 
     def __init__(self, parts: Sequence[Reader], declared: Declared, ids: Any = None, memory: int = MEMORY) -> None:
         super().__init__(parts, declared)
         self._memory = integer_between("memory", memory, _LEAST_MEMORY)
-        self._person = declared.person_in(parts[0].columns, parts[0].where)
+        self._privacy_unit = declared.unit_in(parts[0].columns, parts[0].where)
         for part in parts[1:]:
-            choose_columns(part.columns, [self._person], part.where)
+            choose_columns(part.columns, [self._privacy_unit], part.where)
         self._held = parts[0] if len(parts) == 1 and getattr(parts[0], "holds_rows", False) else None
         if ids is not None and self._held is None:
             raise InvalidParameterError(IDS_NEED_MEMORY)
@@ -274,9 +274,9 @@ class PersonTable(TableSource):
 
     def _blocks(self) -> Iterator[Blocks]:
         # A generator, so that all that is raised here is raised where batches are read.
-        yield from self._whole_persons(batch_rows(self.n_features))
+        yield from self._whole_units(batch_rows(self.n_features))
 
-    def _whole_persons(self, step: int) -> Iterator[Blocks]:
+    def _whole_units(self, step: int) -> Iterator[Blocks]:
         if self._held is not None:
             return self._held_blocks(self._held, step)
         if (
@@ -284,7 +284,7 @@ class PersonTable(TableSource):
             and self._clustered is None
             and all(isinstance(part, FileReader) for part in self._parts)
         ):
-            self._clustered = self._order_of_persons()
+            self._clustered = self._order_of_units()
         if self._clustered is not None:
             return self._streamed(step, self._clustered)
         if self._spill is None:
@@ -318,34 +318,34 @@ class PersonTable(TableSource):
             return grouped_by_key(self._ids.keys)
         if self._ids is not None:
             return grouped(*_checked_keys(self._ids, "The array of identifiers"))
-        return grouped(*_checked_keys(part.column(self._person), self._told(part)))
+        return grouped(*_checked_keys(part.column(self._privacy_unit), self._told(part)))
 
     # From pieces.
 
     def _told(self, part: Reader) -> str:
-        return f"The column {self._person!r} of {part.where}"
+        return f"The column {self._privacy_unit!r} of {part.where}"
 
     def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
         """Yield the persons of the rows of every batch, and the batch without their column."""
         for part in self._parts:
-            for batch in part.read([*columns, self._person], step):
-                ids, rest = _split(batch, self._person)
+            for batch in part.read([*columns, self._privacy_unit], step):
+                ids, rest = _split(batch, self._privacy_unit)
                 yield *_checked_keys(ids, self._told(part)), rest, part
 
     def _encoded(self, step: int) -> Iterator[tuple[Keys, Any]]:
         for codes, keys, batch, part in self._identified(step, self._encoder.columns):
             yield keys[codes], self._encoder.rows(batch, part.where)
 
-    def _order_of_persons(self) -> bytes | None:
+    def _order_of_units(self) -> bytes | None:
         """Return a digest of the persons in their order, or None unless the rows of each lie together."""
-        seen, order = SeenKeys(), PersonOrder()
+        seen, order = SeenKeys(), UnitOrder()
         for codes, keys, _, _ in self._identified(batch_rows(1), []):
             if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
                 return None
         return order.digest()
 
     def _streamed(self, step: int, expected: bytes) -> Iterator[Blocks]:
-        order = PersonOrder()
+        order = UnitOrder()
         yield from clustered_blocks(self._encoded(step), order.add, self._memory)
         if order.digest() != expected:
             raise InvalidDataError(f"{self._parts[0].where} was changed while it was read; read it again.")
@@ -361,7 +361,7 @@ class PersonTable(TableSource):
         return spill
 
 
-class PersonOrder:
+class UnitOrder:
     """The persons that rows belong to, one after the other."""
 
     def __init__(self) -> None:
@@ -422,15 +422,15 @@ def clustered_blocks(
         yield Blocks(_stacked(waiting), np.zeros(1, dtype=np.int64), open_key[None])
 
 
-def person_and_ids(person: Any, schema: Schema | None) -> tuple[Any, Any]:
+def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
     """Return the column that tells persons apart, and the identifiers that were given beside the table."""
-    if person is None or person is False or isinstance(person, str):
-        return person, None
-    if isinstance(person, Integral) and not isinstance(person, bool | np.bool_):
-        return int(person), None
-    if isinstance(schema, Schema) and schema.person is not None:
+    if privacy_unit is None or privacy_unit is False or isinstance(privacy_unit, str):
+        return privacy_unit, None
+    if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
+        return int(privacy_unit), None
+    if isinstance(schema, Schema) and schema.privacy_unit is not None:
         raise InvalidParameterError("The schema names the column that tells persons apart; leave out person.")
-    return False, _as_identifiers(person)
+    return False, _as_identifiers(privacy_unit)
 
 
 def _as_identifiers(given: Any) -> Any:
@@ -457,7 +457,7 @@ def _checked_keys(ids: Any, told: str) -> tuple[Codes, Keys]:
     return codes, keys
 
 
-def _split(batch: Any, person: Any) -> tuple[Any, Any]:
+def _split(batch: Any, privacy_unit: Any) -> tuple[Any, Any]:
     """Return the identifiers of a batch, and the batch without them; in a matrix they are the last column."""
     if scipy.sparse.issparse(batch):
         return batch[:, [-1]].toarray().ravel(), batch[:, :-1]
@@ -465,7 +465,7 @@ def _split(batch: Any, person: Any) -> tuple[Any, Any]:
         return batch[:, -1], batch[:, :-1]
     import narwhals as nw
 
-    return nw.from_native(batch, eager_only=True).get_column(person), batch
+    return nw.from_native(batch, eager_only=True).get_column(privacy_unit), batch
 
 
 def _stacked(pieces: Sequence[Any]) -> Any:

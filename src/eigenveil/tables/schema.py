@@ -14,7 +14,7 @@ from typing import Any, Self
 from ..errors import InvalidParameterError
 from ..files import read_bounded, whole_file
 
-KINDS = ("number", "category", "boolean", "date", "ignored", "person")
+KINDS = ("number", "category", "boolean", "date", "ignored", "privacy_unit")
 DATE_UNITS = {
     "second": 10**6,
     "minute": 60 * 10**6,
@@ -38,7 +38,7 @@ _MEANT = {
     "boolean": {"missing"},
     "date": {"range", "unit", "missing"},
     "ignored": set(),
-    "person": set(),
+    "privacy_unit": set(),
 }
 
 
@@ -50,9 +50,9 @@ class Column:
     ----------
     name : str
         As in the table; a position, as text, where its columns have no names.
-    kind : {"number", "category", "boolean", "date", "ignored", "person"}
+    kind : {"number", "category", "boolean", "date", "ignored", "privacy_unit"}
         "category" becomes one feature of 0 and 1 for each of its categories; "boolean" one feature; "date" the time
-        since 1970 in its unit; "ignored" is not read; "person" tells persons apart and is never a feature.
+        since 1970 in its unit; "ignored" is not read; "privacy_unit" tells persons apart and is never a feature.
     range : (low, high), optional
         Of a number, or of a date as ISO text. Known without the rows: a range that was read off them tells about them.
     scale : float, optional
@@ -153,7 +153,7 @@ class Column:
     @property
     def used(self) -> bool:
         """Whether it becomes features."""
-        return self.kind not in ("ignored", "person")
+        return self.kind not in ("ignored", "privacy_unit")
 
     @property
     def open(self) -> bool:
@@ -330,11 +330,11 @@ _COMMENTS = {
     "categories": "all public ones, as [F, M]; or kind: ignored, as for names and identifiers",
     "missing": "replaces a missing value: better a typical public value; or, with a range, middle or indicator",
 }
-_IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: person"
+_IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: privacy_unit"
 _UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
 _HEAD = """\
 # What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
-# such as the questionnaire, the instrument or the law. A blank says that nothing is known.
+# such as the questionnaire, the instrument or the mechanism. A blank says that nothing is known.
 # Kinds: number, category, boolean, date, ignored (not read), person (tells persons apart, never a feature).
 # A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
 """
@@ -485,8 +485,8 @@ class Schema:
         for name, count in Counter(self.feature_names).items():
             if count > 1:
                 raise InvalidParameterError(f"Two features would have the name {name!r}; rename a column or category.")
-        persons = [column.name for column in self.columns if column.kind == "person"]
-        if len(persons) > 1:
+        privacy_units = [column.name for column in self.columns if column.kind == "privacy_unit"]
+        if len(privacy_units) > 1:
             raise InvalidParameterError("The schema has more than one column of kind person; leave one.")
         for key in ("declared_by", "table", "period"):
             object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
@@ -500,9 +500,9 @@ class Schema:
         return tuple(column for column in self.columns if column.used)
 
     @property
-    def person(self) -> str | None:
+    def privacy_unit(self) -> str | None:
         """The column that tells persons apart."""
-        return next((column.name for column in self.columns if column.kind == "person"), None)
+        return next((column.name for column in self.columns if column.kind == "privacy_unit"), None)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -20,23 +20,23 @@ from .declared import Declared
 from .encoder import Encoder
 from .engines import Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
-from .privacy_units import MEMORY, PersonOrder, clustered_blocks
+from .privacy_units import MEMORY, UnitOrder, clustered_blocks
 from .schema import Column
 
 
-def read_parquet(places: list[str], person: str | None = None) -> Any:
+def read_parquet(places: list[str], privacy_unit: str | None = None) -> Any:
     """Return the Spark data frame of Parquet files."""
-    del person  # of the type that the file says
+    del privacy_unit  # of the type that the file says
     return spark_session().read.parquet(*places)
 
 
-def read_csv(places: list[str], person: str | None = None) -> Any:
+def read_csv(places: list[str], privacy_unit: str | None = None) -> Any:
     """Return the Spark data frame of CSV files with headers."""
     # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
     reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST")
     frame = reader.csv(places, inferSchema=True)
-    if person in frame.columns:  # "007" must not become 7
-        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {person: "string"}
+    if privacy_unit in frame.columns:  # "007" must not become 7
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {privacy_unit: "string"}
         frame = reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in kinds))
     if len(frame.columns) == 1:
         raise InvalidDataError(
@@ -73,7 +73,7 @@ KEY = "person"
 """The column in which keys travel; others are named by their position."""
 
 
-def with_keys(frame: Any, person: str) -> Any:
+def with_keys(frame: Any, privacy_unit: str) -> Any:
     """Return a frame with the keys of a column of identifiers in its place, of which some may say that it is none."""
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
@@ -84,7 +84,7 @@ def with_keys(frame: Any, person: str) -> Any:
 
     digests.__annotations__ = {"ids": pd.Series, "return": pd.Series}
     with no_warning_of_pandas():
-        return frame.withColumn(KEY, pandas_udf(digests, "binary")(frame[person])).drop(person)
+        return frame.withColumn(KEY, pandas_udf(digests, "binary")(frame[privacy_unit])).drop(privacy_unit)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def key_bytes(ids: Any) -> list[bytes]:
     return [digests[code] for code in codes]
 
 
-def person_by_person(frame: Any) -> Any:
+def unit_by_unit(frame: Any) -> Any:
     """Return the rows with those of every person together, in one partition each and in the order of keys."""
     # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
     n_partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
@@ -120,7 +120,7 @@ class _Ascending:
     """Sees to it that keys ascend, so that nobody comes twice."""
 
     def __init__(self) -> None:
-        self._order = PersonOrder()
+        self._order = UnitOrder()
         self._last = np.zeros((1, 2), dtype=np.uint64)
 
     def add(self, row_keys: Keys) -> None:
@@ -156,10 +156,10 @@ class SparkSource(EngineSource):
         # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
         self._frame = renamed.select(*(f"c{position}" for position in chosen))
-        person = declared.person_in(names, "the Spark frame")
-        self.by_person, self._told = person is not None, f"The column {person!r} of the Spark frame"
-        if self.by_person:
-            column = f"c{names.index(person)}"
+        privacy_unit = declared.unit_in(names, "the Spark frame")
+        self.by_unit, self._told = privacy_unit is not None, f"The column {privacy_unit!r} of the Spark frame"
+        if self.by_unit:
+            column = f"c{names.index(privacy_unit)}"
             self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
         self._layout: list[tuple[str, str, int]] = []
         self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
@@ -179,12 +179,12 @@ class SparkSource(EngineSource):
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
-        layout, rules, told, by_person = self._layout, self._rules, self._told, self.by_person
+        layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
 
         # Functions in a function: they travel to the workers by value, and all they use by name.
         def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
             parts = ((batch, _rows(batch, layout, rules)) for batch in batches if batch.num_rows)
-            yield _as_row(part_of(blocks_of(parts, told) if by_person else (rows for _, rows in parts), make))
+            yield _as_row(part_of(blocks_of(parts, told) if by_unit else (rows for _, rows in parts), make))
 
         def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
@@ -194,7 +194,7 @@ class SparkSource(EngineSource):
 
         try:
             with no_warning_of_pandas():
-                frame = person_by_person(self._frame) if by_person else self._frame
+                frame = unit_by_unit(self._frame) if by_unit else self._frame
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
                 # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
                 parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..guarantee import Guarantee, Numerics
-from ..mechanisms.base import CentralLaw
+from ..mechanisms.base import CentralMechanism
 from ..numerics import FloatArray
 
 # Components that are listed one by one.
@@ -98,11 +98,11 @@ class ComponentForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of one law: the loss 1 - qF(V)/qF(V_k), and what will be reported.
+    """What to expect of one mechanism: the loss 1 - qF(V)/qF(V_k), and what will be reported.
 
     Attributes
     ----------
-    law : str
+    mechanism : str
         Its name in the table.
     mean, standard_error : float
         Mean of the losses, and how far it may be off; no error is known for a first-order formula.
@@ -111,7 +111,7 @@ class Forecast:
     guarantee : Guarantee
         What a release would promise.
     as_asked : bool
-        Whether the law may be recommended: its guarantee is proved and is the one asked for.
+        Whether the mechanism may be recommended: its guarantee is proved and is the one asked for.
     note : str
         Why it may not, or how the numbers were made; often empty.
     rows_needed : int or None
@@ -123,16 +123,16 @@ class Forecast:
     captured : float or None
         The share of the variance of the rows that the directions carry.
     components : tuple of ComponentForecast
-        What will be reported of each; of at most ten, and of none where a law releases directions alone.
+        What will be reported of each; of at most ten, and of none where a mechanism releases directions alone.
     total, total_half_width : float or None
         The same for the total of all components.
     above_noise : float or None
-        How many components rise above the noise, in the mean; None for laws without a noise law.
+        How many components rise above the noise, in the mean; None for mechanisms without a noise distribution.
     preparation : str
         What becomes of rows, in words.
     """
 
-    law: str
+    mechanism: str
     mean: float
     standard_error: float | None
     low: float | None
@@ -187,12 +187,14 @@ def _median(numbers: Sequence[float | None]) -> float | None:
     return float(np.median(known)) if known else None
 
 
-def first_order(law: CentralLaw, used: FloatArray, spectrum: FloatArray, k: int, n_rows: int) -> dict[str, Any] | None:
+def first_order(
+    mechanism: CentralMechanism, used: FloatArray, spectrum: FloatArray, k: int, n_rows: int
+) -> dict[str, Any] | None:
     """Return the loss to first order in the noise, at most that of a random subspace; None where there is no formula.
 
     Parameters
     ----------
-    law : CentralLaw
+    mechanism : CentralMechanism
     used : ndarray of shape (d,)
         Eigenvalues of the rows as they are used, for rows of norm at most 1, descending.
     spectrum : ndarray of shape (d,)
@@ -203,19 +205,19 @@ def first_order(law: CentralLaw, used: FloatArray, spectrum: FloatArray, k: int,
     random = 1 - k / spectrum.size * float(spectrum.sum()) / best
     if k == spectrum.size:
         mean = 0.0
-    elif law.baseline:
-        mean = random if law.guarantee().is_private else 0.0
+    elif mechanism.baseline:
+        mean = random if mechanism.guarantee().is_private else 0.0
     else:
-        known = law.first_order_loss(used, n_rows)
+        known = mechanism.first_order_loss(used, n_rows)
         if known is None:
             return None
         mean = min(known[0] / float(used[:k].sum()), random)
     return {"mean": mean, "standard_error": None, "low": None, "high": None, "random_loss": random}
 
 
-def standing(law: CentralLaw, guarantee: Guarantee, epsilon: float, delta: float) -> tuple[bool, str]:
-    """Return whether a law may be recommended to who asks for epsilon and delta, and what there is to say about it."""
-    if law.baseline:
+def standing(mechanism: CentralMechanism, guarantee: Guarantee, epsilon: float, delta: float) -> tuple[bool, str]:
+    """Return whether a mechanism may be recommended to who asks for epsilon and delta, and what there is to say about it."""
+    if mechanism.baseline:
         return False, "baseline, reads no data" if guarantee.is_private else "baseline, not private"
     if guarantee.claimed is not None:
         return False, f"published constants, which truly give epsilon {guarantee.epsilon:.3g}"

@@ -7,7 +7,7 @@ from io import StringIO
 from typing import Any, Protocol, TypeVar
 
 from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
-from ..guarantee import Relation
+from ..guarantee import Adjacency
 from .forecast import Forecast
 from .plan_words import face, parts
 
@@ -27,7 +27,7 @@ class Fits(Protocol):
     """Who runs fits on made-up rows: `eigenveil.estimators.forecast`, since nothing here may reach a row."""
 
     def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return what to expect of one law."""
+        """Return what to expect of one mechanism."""
         ...
 
     def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
@@ -46,7 +46,7 @@ class Scenario:
     n_features: int
     n_components: int | None
     delta: float
-    relation: Relation
+    adjacency: Adjacency
     spectrum: tuple[float, ...]
     repeats: int
     seed: int
@@ -55,7 +55,7 @@ class Scenario:
     def public(self) -> dict[str, Any]:
         """Return the numbers as plain types."""
         plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "fits"}
-        return plain | {"relation": self.relation.value, "spectrum": list(self.spectrum)}
+        return plain | {"adjacency": self.adjacency.value, "spectrum": list(self.spectrum)}
 
     def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
         """Return about how many rows bring the mean loss to the target, to two digits; None beyond 10^12."""
@@ -89,11 +89,11 @@ class Plan:
     target_loss : float or None
         The loss that was asked for.
     forecasts : tuple of Forecast
-        Every law that can run, lowest mean loss first.
+        Every mechanism that can run, lowest mean loss first.
     left_out : dict
         The others, each with the reason.
     auto : str
-        The law that the fit takes.
+        The mechanism that the fit takes.
     """
 
     n_rows: int
@@ -104,45 +104,45 @@ class Plan:
     left_out: Mapping[str, str]
     auto: str
 
-    def __getitem__(self, law: str) -> Forecast:
-        """Return the forecast of one law."""
-        names = tuple(forecast.law for forecast in self.forecasts)
-        return self.forecasts[names.index(one_of("law", law, names))]
+    def __getitem__(self, mechanism: str) -> Forecast:
+        """Return the forecast of one mechanism."""
+        names = tuple(forecast.mechanism for forecast in self.forecasts)
+        return self.forecasts[names.index(one_of("mechanism", mechanism, names))]
 
     @property
     def recommended(self) -> str:
-        """The lowest mean loss among laws whose guarantee is proved and is the one asked for."""
-        return next(forecast.law for forecast in self.forecasts if forecast.as_asked)
+        """The lowest mean loss among mechanisms whose guarantee is proved and is the one asked for."""
+        return next(forecast.mechanism for forecast in self.forecasts if forecast.as_asked)
 
     @property
     def hopeless(self) -> bool:
-        """Whether even the recommended law is not clearly better than a random subspace."""
+        """Whether even the recommended mechanism is not clearly better than a random subspace."""
         best = self[self.recommended]
         every_subspace = self.scenario.n_components == self.scenario.n_features  # there is only one, and it is found
         return not every_subspace and best.mean > best.random_loss - _CLEARLY * (best.standard_error or 0.0)
 
     @property
     def taken(self) -> Forecast:
-        """The forecast of the law that the fit takes; of the recommended one where that one has none."""
-        names = {forecast.law for forecast in self.forecasts}
+        """The forecast of the mechanism that the fit takes; of the recommended one where that one has none."""
+        names = {forecast.mechanism for forecast in self.forecasts}
         return self[self.auto if self.auto in names else self.recommended]
 
-    def rows_for(self, target_loss: float, law: str | None = None) -> int | None:
-        """Return about how many rows the law needs for the target loss at this epsilon.
+    def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
+        """Return about how many rows the mechanism needs for the target loss at this epsilon.
 
-        The recommended law by default; to two digits, by a search over fits on made-up rows. None where 10^12 rows are
+        The recommended mechanism by default; to two digits, by a search over fits on made-up rows. None where 10^12 rows are
         not enough.
         """
-        name = self._named(law)
+        name = self._named(mechanism)
         return self.scenario.rows_for(name, self.epsilon, checked_target(target_loss), self.n_rows)
 
-    def epsilon_for(self, target_loss: float, law: str | None = None) -> float | None:
-        """Return about which epsilon the law needs for the target loss with these rows; None beyond 1000."""
-        name = self._named(law)
+    def epsilon_for(self, target_loss: float, mechanism: str | None = None) -> float | None:
+        """Return about which epsilon the mechanism needs for the target loss with these rows; None beyond 1000."""
+        name = self._named(mechanism)
         return self.scenario.epsilon_for(name, self.n_rows, checked_target(target_loss), self.epsilon)
 
-    def _named(self, law: str | None) -> str:
-        return self.recommended if law is None else self[law].law
+    def _named(self, mechanism: str | None) -> str:
+        return self.recommended if mechanism is None else self[mechanism].mechanism
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -159,7 +159,7 @@ class Plan:
         }
 
     def against_epsilon(self, values: Sequence[float] | None = None) -> list[tuple[float, Forecast | str]]:
-        """Return what the law of the fit comes to at other epsilons, or why it does not.
+        """Return what the mechanism of the fit comes to at other epsilons, or why it does not.
 
         By default from a tenth of what was asked about to ten times as much.
         """
@@ -171,9 +171,9 @@ class Plan:
         chosen = [round(factor * self.n_rows) for factor in FACTORS] if values is None else values
         return [(value, self.at(int(value), self.epsilon)) for value in chosen if 2 <= value <= MOST_ROWS]
 
-    def at(self, n_rows: int, epsilon: float, law: str | None = None) -> Forecast | str:
-        """Return the forecast of the law that the fit takes, or of another, at other numbers; or why there is none."""
-        name = self.taken.law if law is None else law
+    def at(self, n_rows: int, epsilon: float, mechanism: str | None = None) -> Forecast | str:
+        """Return the forecast of the mechanism that the fit takes, or of another, at other numbers; or why there is none."""
+        name = self.taken.mechanism if mechanism is None else mechanism
         try:
             if (n_rows, epsilon) == (self.n_rows, self.epsilon):
                 return self[name]
@@ -182,7 +182,7 @@ class Plan:
             return str(error)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the forecast of every law, lowest loss first."""
+        """Return what a notebook shows: the forecast of every mechanism, lowest loss first."""
         return face(self)
 
     def __str__(self) -> str:
@@ -229,7 +229,7 @@ def smallest_meeting(
     def excess(log_number: float) -> float:
         try:
             return math.log(max(loss(math.exp(log_number)), 1e-300) / target)
-        except EigenveilError:  # beyond what the law can be made for or fits into, or too few rows
+        except EigenveilError:  # beyond what the mechanism can be made for or fits into, or too few rows
             return math.inf
 
     bottom, top, step = math.log(low), math.log(high), math.log(2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..figure_style import GREY, INK, SILVER, new_figure, styled
-from ..mechanisms.table import LAWS
+from ..mechanisms.table import MECHANISMS
 from .forecast import Forecast
 from .plan import EPSILON_RANGE, MOST_ROWS, Plan, tracked
 
@@ -21,7 +21,7 @@ _SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty
 
 @styled()
 def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
-    """Return the mean loss of every law, and what will be reported by the fit's, against n and against epsilon.
+    """Return the mean loss of every mechanism, and what will be reported by the fit's, against n and against epsilon.
 
     Bands hold nine in ten fits, and around what is reported the interval that comes with it. Needs matplotlib:
     ``pip install 'eigenveil[report]'``. It simulates again at other n and epsilon, so it takes many times as long as
@@ -32,11 +32,11 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
     figure = new_figure(9.0, 7.0)
     places = figure.subplots(2, 2, sharex="col", sharey="row")
 
-    def at_rows(law: str, value: float) -> Forecast | str:
-        return plan.at(int(value), plan.epsilon, law)
+    def at_rows(mechanism: str, value: float) -> Forecast | str:
+        return plan.at(int(value), plan.epsilon, mechanism)
 
-    def at_epsilon(law: str, value: float) -> Forecast | str:
-        return plan.at(plan.n_rows, value, law)
+    def at_epsilon(mechanism: str, value: float) -> Forecast | str:
+        return plan.at(plan.n_rows, value, mechanism)
 
     columns: list[tuple[str, Sequence[float], float, Callable[[str, float], Forecast | str]]] = [
         ("rows", rows, plan.n_rows, at_rows),
@@ -55,7 +55,7 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
         places[1, column].set_xlabel(what)
     places[0, 0].set_yscale("log")
     places[0, 0].set_ylabel("loss: share of the captured variance")
-    places[1, 0].set_ylabel(f"share of the variance, by {plan.taken.law}")
+    places[1, 0].set_ylabel(f"share of the variance, by {plan.taken.mechanism}")
     places[1, 0].set_ylim(0, 1)
     scenario = plan.scenario
     k = "components above the noise" if scenario.n_components is None else f"{scenario.n_components} components"
@@ -63,7 +63,7 @@ def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
         f"{plan.n_rows:,} rows, {scenario.n_features} features, {k}, epsilon {plan.epsilon:g}, "
         f"delta {scenario.delta:g}; assumed spectrum",
     )
-    if any(not forecast.as_asked for forecast in plan.forecasts if not LAWS[forecast.law].baseline):
+    if any(not forecast.as_asked for forecast in plan.forecasts if not MECHANISMS[forecast.mechanism].baseline):
         figure.supxlabel("* not recommended: privacy not proved, or another guarantee than asked for", fontsize=8)
     for axes in places[:, 0]:
         axes.legend(fontsize=8)
@@ -78,26 +78,26 @@ def _around(asked: float, least: float, most: float) -> list[float]:
 def _draw(
     plan: Plan, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
 ) -> None:
-    """Draw the loss of one law, and of the fit's what it reports."""
+    """Draw the loss of one mechanism, and of the fit's what it reports."""
     losses, reports = places
-    if LAWS[shown.law].baseline:
+    if MECHANISMS[shown.mechanism].baseline:
         # The same at every n; what loses nothing has no place on a logarithmic axis.
         if shown.guarantee.is_private:
-            losses.axhline(shown.mean, color=GREY, linestyle="--", label=shown.law)
+            losses.axhline(shown.mean, color=GREY, linestyle="--", label=shown.mechanism)
         return
-    found = [(value, at(shown.law, value)) for value in values]
+    found = [(value, at(shown.mechanism, value)) for value in values]
     curve = [(value, forecast) for value, forecast in found if isinstance(forecast, Forecast)]
     if not curve:
         return
     where, forecasts = [value for value, _ in curve], [forecast for _, forecast in curve]
-    chosen = shown.law == plan.recommended
+    chosen = shown.mechanism == plan.recommended
     means = [forecast.mean or math.nan for forecast in forecasts]
     (line,) = losses.plot(where, means, marker="o", linewidth=2.5 if chosen else 1.2)
-    line.set_label(shown.law + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *"))
+    line.set_label(shown.mechanism + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *"))
     if shown.low is not None:
         lower, upper = ([getattr(one, side) or math.nan for one in forecasts] for side in ("low", "high"))
         losses.fill_between(where, lower, upper, color=line.get_color(), alpha=0.15, linewidth=0)
-    if shown.law != plan.taken.law or shown.total is None:
+    if shown.mechanism != plan.taken.mechanism or shown.total is None:
         return
     total = np.array([math.nan if one.total is None else one.total for one in forecasts])
     half = np.array([one.total_half_width or 0.0 for one in forecasts])

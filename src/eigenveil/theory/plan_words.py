@@ -17,11 +17,11 @@ _SELDOM = 0.05
 
 
 def parts(plan: "Plan") -> Iterator[Any]:
-    """Yield the question, the laws beside each other, what will be reported, and what to do: texts and tables."""
+    """Yield the question, the mechanisms beside each other, what will be reported, and what to do: texts and tables."""
     yield header(plan)
-    yield laws_table(plan)
+    yield mechanisms_table(plan)
     if plan.taken.components:
-        yield f"\nWhat a fit by {plan.taken.law} will report, as shares of the variance of the rows as they are used:"
+        yield f"\nWhat a fit by {plan.taken.mechanism} will report, as shares of the variance of the rows as they are used:"
         yield reported_table(plan)
         yield ""
     yield footer(plan)
@@ -36,21 +36,21 @@ def header(plan: "Plan") -> str:
     k = "components above the noise" if scenario.n_components is None else f"{scenario.n_components} components"
     return (
         f"{plan.n_rows:,} rows of {scenario.n_features} features, {k}, "
-        f"epsilon {plan.epsilon:g}, delta {scenario.delta:g}, {scenario.relation.value}{target}\n"
+        f"epsilon {plan.epsilon:g}, delta {scenario.delta:g}, {scenario.adjacency.value}{target}\n"
         f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance\n"
         f"Rows: {plan.taken.preparation}"
     )
 
 
-def laws_table(plan: "Plan") -> "Table":
-    """Return the forecasts of all laws as a table for rich."""
+def mechanisms_table(plan: "Plan") -> "Table":
+    """Return the forecasts of all mechanisms as a table for rich."""
     needed = ("rows needed", "or epsilon") if plan.target_loss else ()
-    table = _table(["", "law"], ["loss", "9 in 10 fits", "captured", "above noise", *needed])
+    table = _table(["", "mechanism"], ["loss", "9 in 10 fits", "captured", "above noise", *needed])
     for forecast in plan.forecasts:
-        chosen = forecast.law == plan.recommended
+        chosen = forecast.mechanism == plan.recommended
         error = "" if forecast.standard_error is None else f" ± {forecast.standard_error:.1g}"
         band = "" if forecast.low is None else f"{forecast.low:.2g} to {forecast.high:.2g}"
-        cells = ["→" if chosen else "", forecast.law, f"{forecast.mean:.3g}{error}", band, *_captured(forecast)]
+        cells = ["→" if chosen else "", forecast.mechanism, f"{forecast.mean:.3g}{error}", band, *_captured(forecast)]
         if plan.target_loss is not None:
             rows, epsilon = forecast.rows_needed, forecast.epsilon_needed
             missing = "out of reach" if forecast.as_asked else ""
@@ -76,7 +76,7 @@ def reported_table(plan: "Plan") -> "Table":
 
 
 def against_table(what: str, forecasts: Sequence[tuple[float, Forecast | str]]) -> "Table":
-    """Return forecasts of one law against epsilon or the number of rows."""
+    """Return forecasts of one mechanism against epsilon or the number of rows."""
     table = _table([what], ["loss", "captured", "above noise", "reported together", "±"])
     for value, forecast in forecasts:
         number = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
@@ -93,9 +93,9 @@ def footer(plan: "Plan") -> str:
     """Return what to do, and the limits of the answer, in words."""
     lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
     if plan.hopeless:
-        lines.append("No law is clearly better than a random subspace: more rows or epsilon are needed.")
+        lines.append("No mechanism is clearly better than a random subspace: more rows or epsilon are needed.")
     lines.append(f"Recommended: {plan.recommended}. The fit takes {plan.auto}.")
-    notes = _grouped({forecast.law: forecast.note for forecast in plan.forecasts if forecast.note})
+    notes = _grouped({forecast.mechanism: forecast.note for forecast in plan.forecasts if forecast.note})
     lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
     left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in plan.left_out.items()})
     lines += [f"Left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
@@ -131,12 +131,17 @@ def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def face(plan: "Plan") -> str:
-    """Return a plan as HTML for a notebook: the forecast of every law, lowest loss first."""
+    """Return a plan as HTML for a notebook: the forecast of every mechanism, lowest loss first."""
     asked = {"rows": f"{plan.n_rows:,}", "epsilon": f"{plan.epsilon:g}", **plan.scenario.public()}
     facts = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}
     rows = [
-        [one.law, f"{one.mean:.3g}", "yes" if one.as_asked else "no", "taken" if one.law == plan.auto else ""]
+        [
+            one.mechanism,
+            f"{one.mean:.3g}",
+            "yes" if one.as_asked else "no",
+            "taken" if one.mechanism == plan.auto else "",
+        ]
         for one in plan.forecasts
     ]
-    grid = notebook_grid(["law", "loss of variance", "keeps the promise asked for", "auto"], rows)
+    grid = notebook_grid(["mechanism", "loss of variance", "keeps the promise asked for", "auto"], rows)
     return notebook_table("Forecast", facts, more=grid)

@@ -1,4 +1,4 @@
-"""What every local law is, and the exact integer totals that its reports add up to."""
+"""What every local mechanism is, and the exact integer totals that its reports add up to."""
 
 import math
 from abc import abstractmethod
@@ -19,12 +19,12 @@ from ...errors import (
     positive_number,
 )
 from ...numerics import FloatArray, IntArray
-from ..base import Law, Values
+from ..base import Mechanism, Values
 
 ByteArray = NDArray[np.uint8]
 
 PARAMETERS = ("n_features", "epsilon", "delta", "row_norms", "trace_share", "rank")
-"""What a local law is made of."""
+"""What a local mechanism is made of."""
 # An honest report fails the range check with at most this probability (docs/explanation/local.md).
 HONEST_FAILURE = 1e-9
 # Totals stay below 2^62, so that two of them always add without overflow.
@@ -41,7 +41,7 @@ class Totals:
     Attributes
     ----------
     sums : ndarray of shape (m, d, d), int64
-        Sums over reports of the law's integer matrices.
+        Sums over reports of the mechanism's integer matrices.
     ones : int
         Number of reports whose trace bit was 1.
     n_reports : int
@@ -68,7 +68,7 @@ class Totals:
         )
 
 
-class LocalLaw(Law):
+class LocalMechanism(Mechanism):
     """One way to make a row private on the client, and to estimate the second moment on the server.
 
     Rows come as integer rows of norm at most 2^row_bits (see `RowRule`), reports as `payload_bytes` bytes each. A
@@ -83,11 +83,11 @@ class LocalLaw(Law):
     delta : float
         0 is pure differential privacy.
     row_norms : {"any", "unit"}
-        ``"unit"`` says that every row but zero has the largest norm, so the trace is known.
+        ``"normalized"`` says that every row but zero has the largest norm, so the trace is known.
     trace_share : float
-        The share of epsilon that pays for the trace, for laws of directions where it is not known.
+        The share of epsilon that pays for the trace, for mechanisms of directions where it is not known.
     rank : int or None
-        The dimension of the public subspace that a report is about, for `one_bit`; other laws have rank 1. None is the
+        The dimension of the public subspace that a report is about, for `one_bit`; other mechanisms have rank 1. None is the
         best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
@@ -122,12 +122,12 @@ class LocalLaw(Law):
         self.rank = integer_between("rank", self.best_rank if rank is None else rank, 1)
         if self.rank > self.largest_rank:
             raise InvalidParameterError(
-                f"The law {self.name!r} of {self.n_features} features has a rank of at most {self.largest_rank}, "
+                f"The mechanism {self.name!r} of {self.n_features} features has a rank of at most {self.largest_rank}, "
                 f"got {self.rank}."
             )
         if self.needs_delta != (self.delta > 0):
             need = "needs a delta above 0" if self.needs_delta else "is pure, so its delta must be 0"
-            raise InvalidParameterError(f"The law {self.name!r} {need}.")
+            raise InvalidParameterError(f"The mechanism {self.name!r} {need}.")
 
     @property
     def largest_rank(self) -> int:
@@ -140,8 +140,8 @@ class LocalLaw(Law):
         return 1
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `local_law_from` makes the same law of them."""
-        return {"law": self.name, **{name: getattr(self, name) for name in PARAMETERS}}
+        """Return the public parameters in JSON types; `local_mechanism_from` makes the same distribution of them."""
+        return {"mechanism": self.name, **{name: getattr(self, name) for name in PARAMETERS}}
 
     # What a client does.
 

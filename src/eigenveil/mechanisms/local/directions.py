@@ -18,14 +18,14 @@ from scipy import special
 from ...accounting.calibration import exact, share_below
 from ...numerics import FloatArray
 from ...sampling.discrete import Coin, logistic_coin
-from .base import ByteArray, LocalLaw, Totals
+from .base import ByteArray, LocalMechanism, Totals
 
 # Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
 DIRECTION_SCALE = 2**15 - 1
 
 
 def uniform_directions(size: int, n_features: int, generator: np.random.Generator) -> FloatArray:
-    """Draw directions from the uniform law on the sphere."""
+    """Draw directions from the uniform distribution on the sphere."""
     normals = generator.standard_normal((size, n_features))
     return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
 
@@ -53,8 +53,8 @@ def quantized(directions: FloatArray) -> FloatArray:
     return np.rint(directions * DIRECTION_SCALE)
 
 
-class DirectionLaw(LocalLaw):
-    """A law whose report is about the row's direction, and a bit about its length."""
+class DirectionMechanism(LocalMechanism):
+    """A mechanism whose report is about the row's direction, and a bit about its length."""
 
     row_bits = 16
     entry_limit = (DIRECTION_SCALE + 1) ** 2
@@ -68,7 +68,7 @@ class DirectionLaw(LocalLaw):
         self.direction_epsilon = share_below(exact(self.epsilon) * (1 - share))
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """What a reader of the guarantee must know."""
         if self.measures_trace:
             return ()

@@ -1,7 +1,7 @@
 """`double_cap`: a direction drawn near the client's own, or near its opposite, a little more often than not.
 
 docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
-(d-1)/2) law. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
+(d-1)/2) mechanism. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
 """
 
 import math
@@ -17,9 +17,9 @@ from ...errors import integer_between, positive_number
 from ...guarantee import Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionLaw, quantized, uniform_directions, unit_vector, unit_vectors
+from .directions import DIRECTION_SCALE, DirectionMechanism, quantized, uniform_directions, unit_vector, unit_vectors
 
-_CAVEAT = (
+_ASSUMPTION = (
     "The direction of a report is computed in float64 from the row and then rounded to 16 bits a coordinate: the "
     "chances of these integers differ from those of the proof in the last bits of float64, by an amount that is tiny "
     "where it is known and not proved to be (after Mironov 2012)."
@@ -27,8 +27,8 @@ _CAVEAT = (
 
 
 @dataclass(frozen=True)
-class CapLaw:
-    """The law of a double-cap report for a unit row; every number is public.
+class CapMechanism:
+    """The mechanism of a double-cap report for a unit row; every number is public.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class CapLaw:
 
     Examples
     --------
-    >>> law = CapLaw.best(100, 1.0)
-    >>> round(law.alpha, 5), round(law.variance() / 100**2, 2)
+    >>> mechanism = CapMechanism.best(100, 1.0)
+    >>> round(mechanism.alpha, 5), round(mechanism.variance() / 100**2, 2)
     (0.00577, 2.98)
     """
 
@@ -58,7 +58,7 @@ class CapLaw:
 
     @classmethod
     def at(cls, n_features: int, epsilon: float, threshold: float) -> Self:
-        """Return the law with a given threshold."""
+        """Return the mechanism with a given threshold."""
         d, gain = n_features, math.expm1(epsilon)
         mass = float(special.betaincc(0.5, (d - 1) / 2, threshold))
         # E[t; t > threshold] = weighted/d, because t times the Beta(1/2) density is a Beta(3/2) density over d.
@@ -69,7 +69,7 @@ class CapLaw:
 
     @classmethod
     def best(cls, n_features: int, epsilon: float) -> Self:
-        """Return the law whose threshold makes alpha largest.
+        """Return the mechanism whose threshold makes alpha largest.
 
         There the threshold is E[t] itself: (d threshold - 1)(1 + c q) - c (w - q), c = e^epsilon - 1, is zero. It
         increases in the threshold (its derivative is d (1 + c q)), so bisection finds the one root.
@@ -123,13 +123,13 @@ class CapLaw:
         return (1 - 1 / self.n_features) * (1 / self.alpha**2 - squared_norm**2)
 
 
-class DoubleCap(DirectionLaw):
+class DoubleCap(DirectionMechanism):
     """The default: pure epsilon, d numbers a report.
 
     Formal guarantee
     ----------------
     Pure epsilon-local differential privacy. Given the coin that keeps the direction or replaces it by a uniform one,
-    the density of u with respect to the uniform law takes the values 1/(1 + c q) and e^e/(1 + c q), or 1 in
+    the density of u with respect to the uniform distribution takes the values 1/(1 + c q) and e^e/(1 + c q), or 1 in
     between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is randomized
     response with the rest. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for
     means; this version for second moments is eigenveil's.
@@ -145,13 +145,13 @@ class DoubleCap(DirectionLaw):
         self.payload_bytes = 2 * self.n_features + self.trace_bytes
 
     @cached_property
-    def caps(self) -> CapLaw:
+    def caps(self) -> CapMechanism:
         """The best caps for the direction's part of epsilon."""
-        return CapLaw.best(self.n_features, self.direction_epsilon)
+        return CapMechanism.best(self.n_features, self.direction_epsilon)
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon; the proof is for real arithmetic, the sampler works in float64."""
-        return Guarantee(self.epsilon, numerics=self.numerics, caveats=(_CAVEAT, *self.caveats))
+        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=(_ASSUMPTION, *self.assumptions))
 
     def _respond(
         self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
@@ -162,7 +162,7 @@ class DoubleCap(DirectionLaw):
         return integers.view(np.uint8).reshape(len(reports), -1)
 
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
-        """Return the log density of a direction, with respect to the uniform law, and of the trace bit."""
+        """Return the log density of a direction, with respect to the uniform distribution, and of the trace bit."""
         caps, directions = self.caps, self._integers(payloads) / DIRECTION_SCALE
         inside = np.square(directions @ unit_vector(row)) > caps.threshold
         kept = np.where(inside, caps.hit / caps.mass, (1 - caps.hit) / (1 - caps.mass))

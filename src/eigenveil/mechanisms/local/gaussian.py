@@ -1,6 +1,6 @@
 """Gaussian noise on every client: integer noise on the upper triangle of x x'.
 
-Both laws are drawn by the exact discrete sampler. `gaussian` is calibrated by zCDP; `gaussian_paper` has the
+Both mechanisms are drawn by the exact discrete sampler. `gaussian` is calibrated by zCDP; `gaussian_paper` has the
 constants of Wang and Xu (2019, Algorithm 1), and its guarantee is the true one. Both cost d(d + 1)/2 numbers a report.
 """
 
@@ -25,14 +25,14 @@ from ...accounting.calibration import (
 from ...errors import InvalidParameterError
 from ...guarantee import Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
-from .base import HONEST_FAILURE, ByteArray, LocalLaw
+from .base import HONEST_FAILURE, ByteArray, LocalMechanism
 
 _INT32 = 2**31 - 1
 # A row of 14 bits is finer than any noise worth having; small epsilons get fewer, so that entries fit 32 bits.
 _FINEST_BITS = 14
 
 
-class UpperTriangleNoise(LocalLaw):
+class UpperTriangleNoise(LocalMechanism):
     """Independent integer noise on the entries of the upper triangle, sent as 32-bit integers."""
 
     needs_delta = True
@@ -91,11 +91,11 @@ class UpperTriangleNoise(LocalLaw):
     def noise(self, n_clients: int, generator: np.random.Generator) -> IntArray:
         """Draw one discrete Gaussian of n times the variance for each entry, in upper-triangle order.
 
-        For one client this is the law itself. A sum of n discrete Gaussians is not one to the last digit, but the
+        For one client this is the mechanism itself. A sum of n discrete Gaussians is not one to the last digit, but the
         probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
         is at least 16 grid units here, so no test in the world tells them apart.
         """
-        # The package of samplers loads what clients of other laws do not need.
+        # The package of samplers loads what clients of other mechanisms do not need.
         from ...sampling.discrete import discrete_gaussian
 
         d, growth = self.n_features, math.sqrt(n_clients) * self.grid
@@ -244,14 +244,16 @@ class PaperGaussian(UpperTriangleNoise):
         return min(curve, concentrated) if paid else concentrated
 
     def guarantee(self) -> Guarantee:
-        """Return what is true; the paper's claim is a caveat."""
+        """Return what is true; the paper's claim is a assumption."""
         claimed, true = (self.epsilon, self.delta), self.true_epsilon
         verdict = "which it does not give" if true > self.epsilon else "which holds and is not tight"
-        caveat = (
+        assumption = (
             f"Wang and Xu (2019) state ({self.epsilon:g}, {self.delta:g}) for this noise, {verdict}: at that delta "
             f"epsilon is {true:.4g}."
         )
-        return Guarantee(true, self.delta, numerics=self.numerics, rho=self.rho, caveats=(caveat,), claimed=claimed)
+        return Guarantee(
+            true, self.delta, numerics=self.numerics, rho=self.rho, assumptions=(assumption,), claimed=claimed
+        )
 
     def epsilon_at(self, delta: float) -> float:
         """Return epsilon by the exact curve of the noise."""

@@ -20,7 +20,7 @@ from ...guarantee import Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
 from ...sampling.discrete import Coin, logistic_coin, rational_coin
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionLaw, public_bases, squared_norms
+from .directions import DIRECTION_SCALE, DirectionMechanism, public_bases, squared_norms
 
 # Times the rank it is above the rounding of both sides, rank + 8 times 2^-53; what is closer is decided in integers.
 NEAR_TOLERANCE = 2.0**-48
@@ -33,7 +33,7 @@ _BLOCK_ENTRIES = 2**19
 
 
 @dataclass(frozen=True)
-class BitLaw:
+class BitMechanism:
     """The public numbers of a one-bit report.
 
     With P the projector on a uniform subspace of that rank, x a unit row and B = [|Px|^2 > threshold], E[B] = mass and
@@ -41,7 +41,7 @@ class BitLaw:
 
     Examples
     --------
-    >>> round(BitLaw.best(100, 0.25).variance() / BitLaw.best(100, 0.25, rank=50).variance(), 2)
+    >>> round(BitMechanism.best(100, 0.25).variance() / BitMechanism.best(100, 0.25, rank=50).variance(), 2)
     1.34
     """
 
@@ -54,7 +54,7 @@ class BitLaw:
 
     @classmethod
     def at(cls, n_features: int, epsilon: float, mass: float, rank: int = 1) -> Self:
-        """Return the law whose threshold is passed with probability `mass`."""
+        """Return the mechanism whose threshold is passed with probability `mass`."""
         inside, outside = rank / 2, (n_features - rank) / 2
         threshold = float(special.betainccinv(inside, outside, mass))
         # E[t; t > threshold] = weighted rank/d: t times a Beta(a, b) density is a/(a + b) times a Beta(a + 1, b) one.
@@ -63,14 +63,14 @@ class BitLaw:
 
     @classmethod
     def best(cls, n_features: int, epsilon: float, rank: int = 1) -> Self:
-        """Return the law of least variance, by zooming into a grid of the mass."""
+        """Return the mechanism of least variance, by zooming into a grid of the mass."""
         low, high = math.log(1e-9), math.log(0.9)
         for _ in range(6):
             grid = np.linspace(low, high, 101)
-            laws = [cls.at(n_features, epsilon, math.exp(point), rank) for point in grid]
-            best = int(np.argmin([law.variance() for law in laws]))
+            mechanisms = [cls.at(n_features, epsilon, math.exp(point), rank) for point in grid]
+            best = int(np.argmin([mechanism.variance() for mechanism in mechanisms]))
             low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-        return laws[best]
+        return mechanisms[best]
 
     @property
     def bit_variance(self) -> float:
@@ -88,7 +88,7 @@ class BitLaw:
         return (1 - 1 / self.n_features) * (noise - squared_norm**2)
 
 
-class OneBit(DirectionLaw):
+class OneBit(DirectionMechanism):
     """Pure epsilon, one byte a report beside its identifier.
 
     Formal guarantee
@@ -121,9 +121,9 @@ class OneBit(DirectionLaw):
         return min(self.largest_rank, WIDEST_BY_DEFAULT) if self.epsilon <= DIRECTION_BEYOND else 1
 
     @cached_property
-    def bit(self) -> BitLaw:
+    def bit(self) -> BitMechanism:
         """The best bit for the direction's part of epsilon."""
-        return BitLaw.best(self.n_features, self.direction_epsilon, self.rank)
+        return BitMechanism.best(self.n_features, self.direction_epsilon, self.rank)
 
     @cached_property
     def direction_coin(self) -> Coin:
@@ -169,7 +169,7 @@ class OneBit(DirectionLaw):
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon, exact: both bits leave through coins of exactly their probability."""
-        return Guarantee(self.epsilon, numerics=self.numerics, caveats=self.caveats)
+        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=self.assumptions)
 
     def _respond(
         self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidParameterError, integer_between, one_of, positive_number, probability_below_one
-from ...guarantee import Relation
-from ...mechanisms.additive import AdditiveLaw
+from ...guarantee import Adjacency
+from ...mechanisms.additive import AdditiveMechanism
 from ...mechanisms.matrix_laplace import MatrixLaplace
-from ...mechanisms.table import LAWS
+from ...mechanisms.table import MECHANISMS
 
 
 def open_unit(name: str, value: object) -> float:
@@ -107,13 +107,13 @@ def matrix_laplace_blocks(scale: float, n_features: int, n_components: int, t: f
     return NoiseBlocks(scale * (upper + lower), scale * turning)
 
 
-def _blocks(law: str, failure_probability: float, n_components: int, parameters: dict[str, Any]) -> NoiseBlocks:
-    name = one_of("law", law, _BOUNDED)
+def _blocks(mechanism: str, failure_probability: float, n_components: int, parameters: dict[str, Any]) -> NoiseBlocks:
+    name = one_of("mechanism", mechanism, _BOUNDED)
     eta = open_unit("failure_probability", failure_probability)
     d = integer_between("n_features", parameters["n_features"], 2)
     k = integer_between("n_components", n_components, 1, d - 1)
-    noise = LAWS[name](**parameters)
-    assert isinstance(noise, AdditiveLaw)
+    noise = MECHANISMS[name](**parameters)
+    assert isinstance(noise, AdditiveMechanism)
     if name in _GAUSSIAN:
         return gaussian_blocks(noise.off_diagonal_sd, d, k, tail(2, eta))
     assert isinstance(noise, MatrixLaplace)
@@ -123,7 +123,7 @@ def _blocks(law: str, failure_probability: float, n_components: int, parameters:
 
 
 def sample_size(
-    law: str,
+    mechanism: str,
     *,
     n_features: int,
     epsilon: float,
@@ -132,9 +132,9 @@ def sample_size(
     failure_probability: float,
     delta: float = 0.0,
     n_components: int = 1,
-    relation: Relation | str = Relation.REPLACE,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
 ) -> float:
-    """Return a number of rows with which a law reaches the correlation, proved with all constants.
+    """Return a number of rows with which a mechanism reaches the correlation, proved with all constants.
 
     On every data set of that many rows, with norm at most 1 and `gap` between eigenvalues k and k + 1 of A = C/n, all
     principal angles between the released and the true top-k subspace have a cosine of at least `correlation`,
@@ -142,10 +142,10 @@ def sample_size(
 
     Parameters
     ----------
-    law : {"matrix_laplace", "gaussian", "mod_sulq"}
+    mechanism : {"matrix_laplace", "gaussian", "mod_sulq"}
         Pure, or with a `delta`.
     n_features, epsilon, delta, relation
-        As for the law.
+        As for the mechanism.
     gap : float
         Eigenvalue k less eigenvalue k + 1 of A.
     correlation : float
@@ -163,13 +163,13 @@ def sample_size(
     >>> round(sample_size("gaussian", delta=1e-6, **setting))
     1917
     """
-    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
+    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     gap, rho = gap_below(gap)[0], open_unit("correlation", correlation)
-    return _blocks(law, failure_probability, n_components, parameters).gap_for(rho) / gap
+    return _blocks(mechanism, failure_probability, n_components, parameters).gap_for(rho) / gap
 
 
 def guaranteed_correlation(
-    law: str,
+    mechanism: str,
     *,
     n_rows: float,
     n_features: int,
@@ -178,7 +178,7 @@ def guaranteed_correlation(
     failure_probability: float,
     delta: float = 0.0,
     n_components: int = 1,
-    relation: Relation | str = Relation.REPLACE,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
 ) -> float:
     """Return the correlation that `sample_size` promises for `n_rows` rows; 0 where it promises nothing.
 
@@ -188,14 +188,14 @@ def guaranteed_correlation(
     >>> round(guaranteed_correlation("matrix_laplace", n_rows=20_000, **setting), 4)
     0.9858
     """
-    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "relation": relation}
+    parameters = {"n_features": n_features, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     total_gap = positive_number("n_rows", n_rows) * gap_below(gap)[0]
-    return math.sqrt(1 - _blocks(law, failure_probability, n_components, parameters).squared_sine(total_gap))
+    return math.sqrt(1 - _blocks(mechanism, failure_probability, n_components, parameters).squared_sine(total_gap))
 
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """The first-order expected loss of a law, and how far to trust it.
+    """The first-order expected loss of a mechanism, and how far to trust it.
 
     Parameters
     ----------
@@ -215,14 +215,14 @@ class ExpectedLoss:
 
 
 def expected_loss(
-    law: str,
+    mechanism: str,
     *,
     eigenvalues: Sequence[float],
     n_components: int,
     n_rows: float,
     epsilon: float,
     delta: float = 0.0,
-    relation: Relation | str = Relation.REPLACE,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
 ) -> ExpectedLoss:
     """Return the expected loss of captured variance to first order.
 
@@ -233,8 +233,8 @@ def expected_loss(
 
     Parameters
     ----------
-    law : str
-        A law that adds noise or samples directions; baselines have no formula.
+    mechanism : str
+        A mechanism that adds noise or samples directions; baselines have no formula.
     eigenvalues : sequence of float
         All of A = C/n.
     n_components, n_rows, epsilon, delta, relation
@@ -253,9 +253,9 @@ def expected_loss(
     k = integer_between("n_components", n_components, 1, d - 1)
     if not (np.isfinite(values).all() and values[k - 1] > values[k]):
         raise InvalidParameterError("eigenvalues must be finite, with a gap between number k and k + 1.")
-    kind = LAWS[one_of("law", law, tuple(LAWS))]
-    made = kind(epsilon=epsilon, delta=delta, n_features=d, n_components=k, relation=relation)
+    kind = MECHANISMS[one_of("mechanism", mechanism, tuple(MECHANISMS))]
+    made = kind(epsilon=epsilon, delta=delta, n_features=d, n_components=k, adjacency=adjacency)
     known = made.first_order_loss(values, n)
     if known is None:
-        raise InvalidParameterError(f"{law} has no formula for its expected loss; choose ppca or additive noise.")
+        raise InvalidParameterError(f"{mechanism} has no formula for its expected loss; choose ppca or additive noise.")
     return ExpectedLoss(*known)

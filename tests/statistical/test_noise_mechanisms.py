@@ -1,4 +1,4 @@
-"""The noise of every additive law has the law it claims; a change of scale of 10 % is caught, of 5 % in the long run.
+"""The noise of every additive mechanism has the mechanism it claims; a change of scale of 10 % is caught, of 5 % in the long run.
 
 Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """
@@ -8,30 +8,30 @@ import pytest
 import scipy.stats
 
 from contract.catalogue import CASES, IDS, make
-from eigenveil import Relation
-from eigenveil.mechanisms import LAWS
+from eigenveil import Adjacency
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import PERTURB, N
-from statistical.laws import chi_square_difference_cdf, folded, follows
+from statistical.mechanisms import chi_square_difference_cdf, folded, follows
 
 GRID = 2.0**32  # noise is discrete on the integer grid of 16 bits, and continuous for the eye
 D = 200
 FEWER = 5  # draws in the default run, which see a flaw twice as large
 
 
-def diagonals(law, generator, n):
+def diagonals(mechanism, generator, n):
     """Independent diagonal entries, and independent entries beside the diagonal (index pairs without a common row)."""
     diagonal, beside = [], []
     for _ in range(n // D):
-        noise = law.noise(generator, GRID) / GRID
+        noise = mechanism.noise(generator, GRID) / GRID
         diagonal.append(np.diag(noise))
         beside.append(noise[np.arange(0, D, 2), np.arange(1, D, 2)])
     return {"diagonal": np.ravel(diagonal), "off-diagonal": np.ravel(beside)}
 
 
-def norms(law, generator, n):
-    """Radius, and the share of one coordinate in it: uniform directions make that a Beta law."""
-    draws = np.array([law.noise(generator) for _ in range(n // 2)])
+def norms(mechanism, generator, n):
+    """Radius, and the share of one coordinate in it: uniform directions make that a Beta mechanism."""
+    draws = np.array([mechanism.noise(generator) for _ in range(n // 2)])
     radius = np.linalg.norm(draws, axis=(1, 2))
     return {
         "radius": radius,
@@ -40,32 +40,34 @@ def norms(law, generator, n):
     }
 
 
-def gaussian_laws(law):
-    diagonal, beside = law._scales()
+def gaussian_mechanisms(mechanism):
+    diagonal, beside = mechanism._scales()
     return {
         "diagonal": scipy.stats.norm(scale=diagonal).cdf,
         "off-diagonal": scipy.stats.norm(scale=beside).cdf,
     }
 
 
-def laplace_laws(law):
-    cdf = scipy.stats.laplace(scale=law.noise_scale()).cdf
+def laplace_distributions(mechanism):
+    cdf = scipy.stats.laplace(scale=mechanism.noise_scale()).cdf
     return {"diagonal": cdf, "off-diagonal": cdf}
 
 
-def frobenius_laws(law):
-    numbers = law.n_features * (law.n_features + 1) / 2
+def frobenius_mechanisms(mechanism):
+    numbers = mechanism.n_features * (mechanism.n_features + 1) / 2
     share = scipy.stats.beta(0.5, (numbers - 1) / 2).cdf
     return {
-        "radius": scipy.stats.gamma(numbers, scale=law.noise_scale()).cdf,
+        "radius": scipy.stats.gamma(numbers, scale=mechanism.noise_scale()).cdf,
         "share of the diagonal": share,
         "share beside it": share,
     }
 
 
-def matrix_laplace_laws(law):
-    c, degrees = law.noise_scale(), law.n_features + 1
-    if law.balanced:  # test_exact_noise.py knows its law; far from d = 1 it is nearly that of independent Wisharts, 2c
+def matrix_laplace_distributions(mechanism):
+    c, degrees = mechanism.noise_scale(), mechanism.n_features + 1
+    if (
+        mechanism.balanced
+    ):  # test_exact_noise.py knows its mechanism; far from d = 1 it is nearly that of independent Wisharts, 2c
         c *= 2
     return {
         "diagonal": chi_square_difference_cdf(degrees, c),
@@ -73,8 +75,8 @@ def matrix_laplace_laws(law):
     }
 
 
-def wishart_laws(law):
-    degrees, c = law.degrees_and_scale
+def wishart_mechanisms(mechanism):
+    degrees, c = mechanism.degrees_and_scale
     return {
         "diagonal": scipy.stats.chi2(degrees, scale=c).cdf,
         # x.y = (|x + y|^2 - |x - y|^2)/4 for independent Gaussian rows of `degrees` numbers.
@@ -83,20 +85,20 @@ def wishart_laws(law):
 
 
 CLAIMS = {
-    "gaussian": (D, diagonals, gaussian_laws),
-    "mod_sulq": (D, diagonals, gaussian_laws),
-    "laplace": (D, diagonals, laplace_laws),
-    "matrix_laplace": (D, diagonals, matrix_laplace_laws),
-    "wishart": (D, diagonals, wishart_laws),
-    "frobenius": (3, norms, frobenius_laws),
+    "gaussian": (D, diagonals, gaussian_mechanisms),
+    "mod_sulq": (D, diagonals, gaussian_mechanisms),
+    "laplace": (D, diagonals, laplace_distributions),
+    "matrix_laplace": (D, diagonals, matrix_laplace_distributions),
+    "wishart": (D, diagonals, wishart_mechanisms),
+    "frobenius": (3, norms, frobenius_mechanisms),
 }
 ADDITIVE = [(case, case_id) for case, case_id in zip(CASES, IDS, strict=True) if case[0] in CLAIMS]
 # Of the samplers that `auto` takes once; other constants and the other relation only rescale them.
 QUICK = [
     case_id
-    for (name, calibration, relation), case_id in ADDITIVE
-    if relation is Relation.REPLACE
-    and calibration == LAWS[name].calibrations[0]
+    for (name, calibration, adjacency), case_id in ADDITIVE
+    if adjacency is Adjacency.REPLACE_ONE
+    and calibration == MECHANISMS[name].calibrations[0]
     # Others are tested with fewer draws in test_discrete, test_exact_noise and test_wishart.
     and name in ("gaussian", "matrix_laplace")
 ]
@@ -106,15 +108,15 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "calibration", "relation", "n", "flaw"), PARAMETERS)
-def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration, relation, n, flaw):
-    d, functionals, laws = CLAIMS[name]
-    law = make(name, calibration, relation, d=d, epsilon=0.7)
-    samples = functionals(law, seeded_generator(20261115), n)
-    for part, cdf in laws(law).items():
+@pytest.mark.parametrize(("name", "calibration", "adjacency", "n", "flaw"), PARAMETERS)
+def test_noise_follows_its_distribution_and_a_change_of_scale_is_caught(name, calibration, adjacency, n, flaw):
+    d, functionals, mechanisms = CLAIMS[name]
+    mechanism = make(name, calibration, adjacency, d=d, epsilon=0.7)
+    samples = functionals(mechanism, seeded_generator(20261115), n)
+    for part, cdf in mechanisms(mechanism).items():
         sample = samples[part]
         assert follows(sample, cdf), part
-        if part == "off-diagonal":  # a symmetric law: folding it shows a change of scale twice as well
+        if part == "off-diagonal":  # a symmetric mechanism: folding it shows a change of scale twice as well
             sample, cdf = np.abs(sample), folded(cdf)
             assert follows(sample, cdf), part
         if part.startswith("share"):
@@ -125,18 +127,18 @@ def test_noise_follows_its_law_and_a_change_of_scale_is_caught(name, calibration
             assert not follows(sample * (1 - flaw), cdf), part
 
 
-def test_every_law_that_adds_noise_has_a_claim():
-    additive = {name for name, law in LAWS.items() if law.adds_noise}
+def test_every_mechanism_that_adds_noise_has_a_claim():
+    additive = {name for name, mechanism in MECHANISMS.items() if mechanism.adds_noise}
     assert additive == set(CLAIMS)
 
 
-@pytest.mark.parametrize(("name", "calibration", "relation"), [case for case, _ in ADDITIVE])
-def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, calibration, relation):
+@pytest.mark.parametrize(("name", "calibration", "adjacency"), [case for case, _ in ADDITIVE])
+def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, calibration, adjacency):
     d = 30
-    law = make(name, calibration, relation, d=d)
-    draws = np.array([law.noise(seeded_generator(seed), GRID) / GRID for seed in range(100)])
+    mechanism = make(name, calibration, adjacency, d=d)
+    draws = np.array([mechanism.noise(seeded_generator(seed), GRID) / GRID for seed in range(100)])
     beside = draws[:, np.triu_indices(d, 1)[0], np.triu_indices(d, 1)[1]]
     # 43,500 numbers, nearly independent: the relative error of their standard deviation is about 0.5 % (1.7 %).
-    assert np.isclose(np.sqrt(np.mean(beside**2)), law.off_diagonal_sd, rtol=0.08)
-    error = law.off_diagonal_sd * 2 / np.sqrt(100 * d)
-    assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - law.noise_mean) < 8 * error
+    assert np.isclose(np.sqrt(np.mean(beside**2)), mechanism.off_diagonal_sd, rtol=0.08)
+    error = mechanism.off_diagonal_sd * 2 / np.sqrt(100 * d)
+    assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - mechanism.noise_mean) < 8 * error

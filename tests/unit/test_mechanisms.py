@@ -1,4 +1,4 @@
-"""The constants of each law, checked against values computed another way."""
+"""The constants of each mechanism, checked against values computed another way."""
 
 import math
 
@@ -8,10 +8,10 @@ import scipy.integrate
 import scipy.stats
 
 from contract.catalogue import make, some_moments
-from eigenveil import Relation, RowBound, SecondMoments, release
+from eigenveil import Adjacency, RowBound, SecondMoments, release
 from eigenveil.accounting.calibration import discrete_gaussian_excess, gaussian_delta
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.mechanisms import choose_law
+from eigenveil.mechanisms import choose_mechanism
 from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.mechanisms.wishart import adding_delta, removing_delta, wishart_delta
 from eigenveil.sampling.randomness import seeded_generator
@@ -71,11 +71,11 @@ def test_a_grid_too_coarse_for_discrete_noise_is_refused():
 
 def test_mod_sulq_constants():
     d, epsilon, delta, n = 10, 0.1, 0.01, 1000
-    law = make("mod_sulq", d=d, epsilon=epsilon, delta=delta)
+    mechanism = make("mod_sulq", d=d, epsilon=epsilon, delta=delta)
     beta = (d + 1) / (n * epsilon) * math.sqrt(2 * math.log((d * d + d) / (delta * 2 * math.sqrt(2 * math.pi)))) + 1 / (
         n * math.sqrt(epsilon)
     )
-    assert law.noise_scale() == pytest.approx(n * beta, rel=1e-12)
+    assert mechanism.noise_scale() == pytest.approx(n * beta, rel=1e-12)
     large = make("mod_sulq", d=64, epsilon=1.0, delta=1e-6)
     assert large.guarantee().epsilon == pytest.approx(0.0104, abs=1e-4)  # a hundredth of the claim
     assert published_sulq_scale(1.0, 0.01, 10) ** 2 == pytest.approx(8 * 100 * math.log(1000) ** 2)
@@ -84,7 +84,7 @@ def test_mod_sulq_constants():
 @pytest.mark.parametrize("d", [1, 2, 7, 50])
 def test_laplace_and_frobenius_constants(d):
     assert make("laplace", d=d, k=1).noise_scale() == pytest.approx(math.sqrt(d * (d + 3) / 2))
-    assert make("laplace", relation="add_remove", d=d, k=1).noise_scale() == pytest.approx((d + 1) / 2 / 0.95)
+    assert make("laplace", adjacency="add_or_remove_one", d=d, k=1).noise_scale() == pytest.approx((d + 1) / 2 / 0.95)
     paper = make("laplace", "paper", d=d, k=1)
     assert paper.noise_scale() == 2 * d
     assert paper.guarantee().epsilon == pytest.approx(math.sqrt(d * (d + 3) / 2) / (2 * d))
@@ -96,7 +96,7 @@ def test_laplace_and_frobenius_constants(d):
     independent = make("matrix_laplace", "tight", d=d, k=1)
     assert independent.noise_scale() == 1.0
     assert independent.off_diagonal_sd == pytest.approx(math.sqrt(2 * (d + 1)))
-    assert make("matrix_laplace", relation="add_remove", d=d, k=1).noise_scale() == pytest.approx(0.5 / 0.95)
+    assert make("matrix_laplace", adjacency="add_or_remove_one", d=d, k=1).noise_scale() == pytest.approx(0.5 / 0.95)
 
 
 # Wishart.
@@ -119,33 +119,33 @@ def test_wishart_deltas_are_the_divergences_of_the_scalar_mechanism(nu, scale, e
 
 def test_the_design_point_of_the_wishart_mechanism():
     # nu = 128, c = 0.396 at (1, 1e-6) for add/remove.
-    assert wishart_delta(1.0, 128.0, 0.396, Relation.ADD_REMOVE) == pytest.approx(1e-6, rel=0.05)
+    assert wishart_delta(1.0, 128.0, 0.396, Adjacency.ADD_OR_REMOVE_ONE) == pytest.approx(1e-6, rel=0.05)
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite(relation):
-    law = make("wishart", relation=relation, d=20)
-    degrees, scale = law.degrees_and_scale
-    epsilon = float(law.matrix_epsilon)
-    assert wishart_delta(epsilon, degrees - 20 + 1, scale, relation) <= 1e-6
-    assert wishart_delta(epsilon, degrees - 20 + 1, scale * 0.99, relation) > 1e-6
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_wishart_calibration_is_met_and_the_release_is_positive_semidefinite(adjacency):
+    mechanism = make("wishart", adjacency=adjacency, d=20)
+    degrees, scale = mechanism.degrees_and_scale
+    epsilon = float(mechanism.matrix_epsilon)
+    assert wishart_delta(epsilon, degrees - 20 + 1, scale, adjacency) <= 1e-6
+    assert wishart_delta(epsilon, degrees - 20 + 1, scale * 0.99, adjacency) > 1e-6
     assert degrees - 20 + 1 in np.rint(np.geomspace(4, 8192, 34))  # the excess that the scale was found for
-    drawn = release(law, some_moments(d=20, n=50)).integers["matrix"]
+    drawn = release(mechanism, some_moments(d=20, n=50)).integers["matrix"]
     assert np.linalg.eigvalsh(drawn.astype(float)).min() > 0
 
 
 def test_the_published_wishart_betrays_a_unit_row():
     """The output is impossible under the neighbour with probability 1 - exp(-epsilon/3)."""
     epsilon, d, draws = 1.0, 4, 4000
-    law = make("wishart", "paper", d=d, epsilon=epsilon)
+    mechanism = make("wishart", "paper", d=d, epsilon=epsilon)
     rng = seeded_generator(11)
     x = np.eye(d)[0]
-    betrayed = sum(np.linalg.eigvalsh(law.noise(rng) - np.outer(x, x))[0] < 0 for _ in range(draws))
+    betrayed = sum(np.linalg.eigvalsh(mechanism.noise(rng) - np.outer(x, x))[0] < 0 for _ in range(draws))
     expected = 1 - math.exp(-epsilon / 3)
     error = math.sqrt(expected * (1 - expected) / draws)
     assert abs(betrayed / draws - expected) < 7 * error
-    assert law.guarantee().delta == pytest.approx(expected)
-    assert law.guarantee().claimed == (1.0, 0.0)
+    assert mechanism.guarantee().delta == pytest.approx(expected)
+    assert mechanism.guarantee().claimed == (1.0, 0.0)
     with pytest.raises(InvalidParameterError, match="allow_unsound"):
         make("wishart", "paper", d=d).__class__(epsilon=1.0, n_features=4, calibration="paper")
 
@@ -160,9 +160,9 @@ def circle_density(C, strength, angles):
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_the_exponential_mechanism_meets_its_epsilon_and_not_much_less(relation):
-    law = make("ppca", relation=relation, d=2, k=1)
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_exponential_mechanism_meets_its_epsilon_and_not_much_less(adjacency):
+    mechanism = make("ppca", adjacency=adjacency, d=2, k=1)
     angles = np.linspace(0, np.pi, 4001)
     worst = 0.0
     rng = np.random.default_rng(0)
@@ -171,9 +171,9 @@ def test_the_exponential_mechanism_meets_its_epsilon_and_not_much_less(relation)
         for x, y in pairs:
             x, y = (v / np.linalg.norm(v) for v in (x, y))
             base = rest * np.outer(y, y)
-            other = np.outer(y, y) if relation is Relation.REPLACE else np.zeros((2, 2))
-            first = circle_density(base + np.outer(x, x), law.strength, angles)
-            second = circle_density(base + other, law.strength, angles)
+            other = np.outer(y, y) if adjacency is Adjacency.REPLACE_ONE else np.zeros((2, 2))
+            first = circle_density(base + np.outer(x, x), mechanism.strength, angles)
+            second = circle_density(base + other, mechanism.strength, angles)
             worst = max(worst, np.abs(np.log(first / second)).max())
     assert worst <= 1.0
     assert worst > 0.6  # epsilon is 1
@@ -181,17 +181,17 @@ def test_the_exponential_mechanism_meets_its_epsilon_and_not_much_less(relation)
 
 def test_eigenvector_sampling_spends_what_it_is_given():
     """Two directions in the plane: the second follows from the first, so its density is known."""
-    law = make("eigenvector_sampling", d=2, k=1, eigenvalue_share=0.1)
-    assert law.guarantee().epsilon == 1.0
+    mechanism = make("eigenvector_sampling", d=2, k=1, eigenvalue_share=0.1)
+    assert mechanism.guarantee().epsilon == 1.0
     paper = make("eigenvector_sampling", "paper", d=6, k=2)
     assert paper.guarantee().epsilon == 0.75  # half for eigenvalues, a quarter in place of the claimed half
-    assert make("eigenvector_sampling", "paper", "add_remove").guarantee().epsilon == pytest.approx(0.64375)
+    assert make("eigenvector_sampling", "paper", "add_or_remove_one").guarantee().epsilon == pytest.approx(0.64375)
 
 
 def test_eigenvector_sampling_finds_the_directions_when_epsilon_is_large():
     for calibration in ("tight", "paper"):
-        law = make("eigenvector_sampling", calibration, d=6, k=6, epsilon=5e4)
-        drawn = release(law, some_moments(d=6, n=20_000), generator=seeded_generator(0))
+        mechanism = make("eigenvector_sampling", calibration, d=6, k=6, epsilon=5e4)
+        drawn = release(mechanism, some_moments(d=6, n=20_000), generator=seeded_generator(0))
         truth = release(make("none", d=6, k=6), some_moments(d=6, n=20_000))
         assert np.allclose(drawn.covariance, truth.covariance, atol=5e-3)
         assert np.allclose(np.abs(np.diag(drawn.components @ truth.components.T)), 1, atol=1e-2)
@@ -202,13 +202,16 @@ def test_eigenvector_sampling_finds_the_directions_when_epsilon_is_large():
 
 def test_auto_uses_public_numbers_only():
     choose = {"n_features": 50, "epsilon": 1.0}
-    assert choose_law(n_rows=10**5, **choose) == "matrix_laplace"
-    assert choose_law(n_rows=10**5, delta=1e-6, **choose) == "gaussian"
-    assert {choose_law(n_rows=n, n_components=3, **choose) for n in (0, 10, 200)} == {"matrix_laplace"}
-    assert choose_law(n_rows=200, n_components=1, **choose) == "ppca"
-    assert choose_law(n_rows=10, **choose) == "matrix_laplace"  # the matrix itself is wanted
+    assert choose_mechanism(n_rows=10**5, **choose) == "matrix_laplace"
+    assert choose_mechanism(n_rows=10**5, delta=1e-6, **choose) == "gaussian"
+    assert {choose_mechanism(n_rows=n, n_components=3, **choose) for n in (0, 10, 200)} == {"matrix_laplace"}
+    assert choose_mechanism(n_rows=200, n_components=1, **choose) == "ppca"
+    assert choose_mechanism(n_rows=10, **choose) == "matrix_laplace"  # the matrix itself is wanted
     # Under add/remove the number of rows is private and must not matter.
-    names = {choose_law(n_rows=n, n_components=1, relation=Relation.ADD_REMOVE, **choose) for n in (0, 10, 10**6)}
+    names = {
+        choose_mechanism(n_rows=n, n_components=1, adjacency=Adjacency.ADD_OR_REMOVE_ONE, **choose)
+        for n in (0, 10, 10**6)
+    }
     assert len(names) == 1
     # At two features the matrix noise is smaller than the Gaussian's for a tiny delta.
-    assert choose_law(n_rows=10**5, n_features=2, epsilon=1.0, delta=1e-12) == "matrix_laplace"
+    assert choose_mechanism(n_rows=10**5, n_features=2, epsilon=1.0, delta=1e-12) == "matrix_laplace"

@@ -1,9 +1,9 @@
-"""A law of your own: copy this file to src/eigenveil/laws/, rename, and fill in what is yours.
+"""A mechanism of your own: copy this file to src/eigenveil/mechanisms/, rename, and fill in what is yours.
 
-It is a whole law, and a true one: Laplace noise on the diagonal and above it, as `laplace` has it, written out with as
-little as a law needs. Run it to see what the rest of the house does with a law that it has never heard of:
+It is a whole mechanism, and a true one: Laplace noise on the diagonal and above it, as `laplace` has it, written out with as
+little as a mechanism needs. Run it to see what the rest of the house does with a mechanism that it has never heard of:
 
-    python examples/new_law.py
+    python examples/new_mechanism.py
 """
 
 import math
@@ -15,12 +15,12 @@ import numpy as np
 from eigenveil.accounting.calibration import float_above, square_root_above
 from eigenveil.accounting.sensitivity import upper_triangle_l1_squared
 from eigenveil.guarantee import Guarantee, Numerics
-from eigenveil.mechanisms import AdditiveLaw
+from eigenveil.mechanisms import AdditiveMechanism
 from eigenveil.sampling.discrete import discrete_laplace
 from eigenveil.sampling.matrices import symmetric
 
 
-class NewLaw(AdditiveLaw):
+class NewMechanism(AdditiveMechanism):
     """Discrete Laplace noise of one scale on the diagonal and above, mirrored below.
 
     Formal guarantee
@@ -30,7 +30,7 @@ class NewLaw(AdditiveLaw):
     """
 
     # The facts: tables, command line, plan, audit and report ask for these, and for nothing by name.
-    name = "new_law"
+    name = "new_mechanism"
     needs_delta = False
     numerics = Numerics.EXACT
     source = "who proposed it, and the theorem"
@@ -38,11 +38,11 @@ class NewLaw(AdditiveLaw):
 
     def guarantee(self):
         """Return what is true of the code as it runs: a function of the parameters alone."""
-        return Guarantee(self.epsilon, 0.0, self.relation, self.numerics)
+        return Guarantee(self.epsilon, 0.0, self.adjacency, self.numerics)
 
     def noise_scale(self):
         """Return the scale for rows of norm at most 1, rounded to the safe side."""
-        sensitivity = square_root_above(upper_triangle_l1_squared(self.relation, self.n_features))
+        sensitivity = square_root_above(upper_triangle_l1_squared(self.adjacency, self.n_features))
         return float_above(Fraction(sensitivity) / self.matrix_epsilon)
 
     def noise(self, generator, grid=1.0):
@@ -76,17 +76,17 @@ class NewLaw(AdditiveLaw):
 
 
 def main():
-    """Use the law everywhere, after one line in the table."""
+    """Use the mechanism everywhere, after one line in the table."""
     from sklearn.datasets import load_iris
 
     from eigenveil import PrivatePCA
-    from eigenveil.mechanisms import LAWS
+    from eigenveil.mechanisms import MECHANISMS
 
-    LAWS["new_law"] = NewLaw  # in the package this is the line in mechanisms/table.py
-    model = PrivatePCA(2, epsilon=5.0, norm_bound=10.0, law="new_law")
+    MECHANISMS["new_mechanism"] = NewMechanism  # in the package this is the line in mechanisms/table.py
+    model = PrivatePCA(2, epsilon=5.0, norm_bound=10.0, mechanism="new_mechanism")
     print("planned:", model.plan(n_features=4).guarantee)
     model.fit(load_iris().data)
-    print("released by", model.release_.law)
+    print("released by", model.release_.mechanism)
     print("shares of variance:", model.explained_variance_ratio_.round(3))
 
 

@@ -1,4 +1,4 @@
-"""What holds for every law of the table."""
+"""What holds for every mechanism of the table."""
 
 import json
 import math
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from contract.catalogue import CASES, IDS, make, some_moments
-from eigenveil import Guarantee, PrivacyLedger, Relation, RowBound, SecondMoments, load_release, release
+from eigenveil import Guarantee, PrivacyLedger, Adjacency, RowBound, SecondMoments, load_release, release
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.mechanisms import LAWS, law_from
+from eigenveil.mechanisms import MECHANISMS, mechanism_from
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
-every_case = pytest.mark.parametrize(("name", "calibration", "relation"), CASES, ids=IDS)
-every_name = pytest.mark.parametrize("name", LAWS)
+every_case = pytest.mark.parametrize(("name", "calibration", "adjacency"), CASES, ids=IDS)
+every_name = pytest.mark.parametrize("name", MECHANISMS)
 
 
 def one_sentence(error) -> bool:
@@ -24,20 +24,20 @@ def one_sentence(error) -> bool:
 
 
 def first(name, calibration, _):
-    return calibration == LAWS[name].calibrations[0]
+    return calibration == MECHANISMS[name].calibrations[0]
 
 
 def quick(case, constant):
     """Return whether a case belongs to the default run: other calibrations only rescale what the first one draws."""
     name = case[0]
-    if LAWS[name].releases == "subspace":
+    if MECHANISMS[name].releases == "subspace":
         return constant is None
     taken_by_default = name in ("gaussian", "matrix_laplace")
     return first(*case) and (constant is not None or taken_by_default)
 
 
 with_and_without_constant = pytest.mark.parametrize(
-    ("name", "calibration", "relation", "constant"),
+    ("name", "calibration", "adjacency", "constant"),
     [
         pytest.param(*case, constant, id=f"{mean}-{case_id}", marks=() if quick(case, constant) else pytest.mark.heavy)
         for constant, mean in ((None, "plain"), (1.0, "constant"))
@@ -46,32 +46,32 @@ with_and_without_constant = pytest.mark.parametrize(
 )
 
 
-def moments_for(law, constant, **options):
-    """Return moments as wide as the law; skip where a law cannot tell a mean."""
-    if constant is not None and (law.releases == "subspace" or law.n_features == 1):
+def moments_for(mechanism, constant, **options):
+    """Return moments as wide as the mechanism; skip where a mechanism cannot tell a mean."""
+    if constant is not None and (mechanism.releases == "subspace" or mechanism.n_features == 1):
         pytest.skip("a subspace tells no mean, and one column is the constant alone")
-    return some_moments(law.n_features, constant=constant, **options)
+    return some_moments(mechanism.n_features, constant=constant, **options)
 
 
 @every_name
 def test_facts_are_declared(name):
-    law = LAWS[name]
-    assert law.name == name
-    assert law.releases in ("matrix", "directions", "subspace")
-    assert isinstance(law.numerics, Numerics)
-    assert isinstance(law.needs_delta, bool)
-    for sentence in (law.source, law.use_when):
+    mechanism = MECHANISMS[name]
+    assert mechanism.name == name
+    assert mechanism.releases in ("matrix", "directions", "subspace")
+    assert isinstance(mechanism.numerics, Numerics)
+    assert isinstance(mechanism.needs_delta, bool)
+    for sentence in (mechanism.source, mechanism.use_when):
         assert sentence
         assert len(sentence) < 100
-    assert law.__doc__.count("Formal guarantee") == 1 or law.baseline
-    assert law.adds_noise == hasattr(law, "off_diagonal_sd")
+    assert mechanism.__doc__.count("Formal guarantee") == 1 or mechanism.baseline
+    assert mechanism.adds_noise == hasattr(mechanism, "off_diagonal_sd")
 
 
 @every_case
-def test_no_release_is_of_worse_numerics_than_declared(name, calibration, relation):
+def test_no_release_is_of_worse_numerics_than_declared(name, calibration, adjacency):
     for k in (1, 2, 5):
-        promise = make(name, calibration, relation, k=k).guarantee()
-        assert promise.numerics.gap <= LAWS[name].numerics.gap
+        promise = make(name, calibration, adjacency, k=k).guarantee()
+        assert promise.numerics.gap <= MECHANISMS[name].numerics.gap
 
 
 SHAPES = [(d, k, constant) for d, k in ((1, 1), (2, 1), (5, 2), (5, 5), (40, 3)) for constant in (None, 1.0)]
@@ -79,7 +79,7 @@ QUICK_SHAPES = [(1, 1, None), (5, 2, 1.0)]
 
 
 @pytest.mark.parametrize(
-    ("name", "calibration", "relation", "d", "k", "constant"),
+    ("name", "calibration", "adjacency", "d", "k", "constant"),
     [
         # Of other calibrations than the first, the smallest shape alone.
         pytest.param(*case, *shape, marks=() if shape in QUICK_SHAPES[: 1 + first(*case)] else pytest.mark.heavy)
@@ -87,16 +87,16 @@ QUICK_SHAPES = [(1, 1, None), (5, 2, 1.0)]
         for shape in SHAPES
     ],
 )
-def test_shapes_symmetry_and_orthonormality(name, calibration, relation, d, k, constant):
-    law = make(name, calibration, relation, d=d, k=k)
-    moments = moments_for(law, constant)
-    drawn = release(law, moments, generator=seeded_generator(0))
+def test_shapes_symmetry_and_orthonormality(name, calibration, adjacency, d, k, constant):
+    mechanism = make(name, calibration, adjacency, d=d, k=k)
+    moments = moments_for(mechanism, constant)
+    drawn = release(mechanism, moments, generator=seeded_generator(0))
     features = moments.n_features
     k = min(k, features)
     assert drawn.components.shape == (k, features)
     assert np.allclose(drawn.components @ drawn.components.T, np.eye(k), atol=1e-10)
     assert drawn.mean.shape == drawn.scale.shape == (features,)
-    if law.releases != "subspace":
+    if mechanism.releases != "subspace":
         for matrix in (drawn.covariance, drawn.correlation, drawn.scaled_matrix):
             assert matrix.shape == (features, features)
             assert np.array_equal(matrix, matrix.T)
@@ -111,17 +111,23 @@ def test_shapes_symmetry_and_orthonormality(name, calibration, relation, d, k, c
 
 
 @with_and_without_constant
-def test_with_a_large_budget_the_truth_comes_out(name, calibration, relation, constant):
+def test_with_a_large_budget_the_truth_comes_out(name, calibration, adjacency, constant):
     """In the user's units, about the mean where a constant was appended: units are converted once, and rightly."""
-    if name in ("random_projection", "mod_sulq") or LAWS[name].releases == "subspace" or calibration == "paper":
+    if name in ("random_projection", "mod_sulq") or MECHANISMS[name].releases == "subspace" or calibration == "paper":
         return
     # A direction misses by 1/sqrt(n epsilon), and the mean takes all of that where the constant is small.
-    epsilon = 2500.0 if LAWS[name].releases == "directions" else 25.0
-    law = make(
-        name, calibration, relation, d=4, k=4, epsilon=epsilon, **({"delta": 0.01} if LAWS[name].needs_delta else {})
+    epsilon = 2500.0 if MECHANISMS[name].releases == "directions" else 25.0
+    mechanism = make(
+        name,
+        calibration,
+        adjacency,
+        d=4,
+        k=4,
+        epsilon=epsilon,
+        **({"delta": 0.01} if MECHANISMS[name].needs_delta else {}),
     )
-    moments = moments_for(law, constant, n=200_000, norm=8.0)
-    drawn = release(law, moments, generator=seeded_generator(0))
+    moments = moments_for(mechanism, constant, n=200_000, norm=8.0)
+    drawn = release(mechanism, moments, generator=seeded_generator(0))
     features = moments.n_features
     spread = np.diag(1 / np.arange(1.0, features + 1) ** 2)
     mean = np.zeros(features)
@@ -135,10 +141,10 @@ def test_with_a_large_budget_the_truth_comes_out(name, calibration, relation, co
 
 
 @with_and_without_constant
-def test_a_seed_repeats_the_release_and_another_does_not(name, calibration, relation, constant):
-    law = make(name, calibration, relation)
-    moments = moments_for(law, constant)
-    first, again, other = (release(law, moments, generator=seeded_generator(seed)) for seed in (1, 1, 2))
+def test_a_seed_repeats_the_release_and_another_does_not(name, calibration, adjacency, constant):
+    mechanism = make(name, calibration, adjacency)
+    moments = moments_for(mechanism, constant)
+    first, again, other = (release(mechanism, moments, generator=seeded_generator(seed)) for seed in (1, 1, 2))
     for key, value in first.integers.items():
         assert np.array_equal(value, again.integers[key])
     if name != "none":
@@ -146,38 +152,38 @@ def test_a_seed_repeats_the_release_and_another_does_not(name, calibration, rela
 
 
 @every_case
-def test_the_guarantee_is_a_function_of_parameters(name, calibration, relation):
-    law = make(name, calibration, relation)
-    before = law.guarantee()
+def test_the_guarantee_is_a_function_of_parameters(name, calibration, adjacency):
+    mechanism = make(name, calibration, adjacency)
+    before = mechanism.guarantee()
     assert isinstance(before, Guarantee)
-    assert before.relation is relation
+    assert before.adjacency is adjacency
     for moments in (some_moments(seed=1), some_moments(n=7, seed=2, norm=50.0)):
-        assert release(law, moments, generator=secure_generator()).guarantee == before
-    assert law.guarantee() == before
+        assert release(mechanism, moments, generator=secure_generator()).guarantee == before
+    assert mechanism.guarantee() == before
     # With the true constants the guarantee is never weaker than what was asked for, "none" and Wishart apart.
-    if calibration == "tight" and not law.baseline:
-        assert before.epsilon == law.epsilon
-        assert before.delta <= law.delta
+    if calibration == "tight" and not mechanism.baseline:
+        assert before.epsilon == mechanism.epsilon
+        assert before.delta <= mechanism.delta
         assert before.claimed is None
     if calibration == "paper" and name != "ppca":
-        assert before.claimed == (law.epsilon, law.delta)
-    assert law.epsilon_at(before.delta) <= before.epsilon
+        assert before.claimed == (mechanism.epsilon, mechanism.delta)
+    assert mechanism.epsilon_at(before.delta) <= before.epsilon
 
 
 @with_and_without_constant
-def test_releases_survive_a_file_and_say_how_they_were_made(name, calibration, relation, constant, tmp_path):
-    law = make(name, calibration, relation)
+def test_releases_survive_a_file_and_say_how_they_were_made(name, calibration, adjacency, constant, tmp_path):
+    mechanism = make(name, calibration, adjacency)
     names = ("a", "b", "c", "d", "e")[: 5 - (constant is not None)]
-    moments = moments_for(law, constant, names=names)
-    drawn = release(law, moments, generator=secure_generator())
+    moments = moments_for(mechanism, constant, names=names)
+    drawn = release(mechanism, moments, generator=secure_generator())
     loaded = load_release(drawn.save(tmp_path / "r.npz"))
-    assert loaded.guarantee == law.guarantee()
+    assert loaded.guarantee == mechanism.guarantee()
     assert loaded.feature_names == names
     assert loaded.origin == drawn.origin
-    assert loaded.origin.law == name
-    assert loaded.origin.rows == moments.bound.rule
-    assert dict(loaded.origin.parameters) == json.loads(json.dumps(law.parameters()))
-    assert law_from(name, loaded.origin.parameters).guarantee() == law.guarantee()
+    assert loaded.origin.mechanism == name
+    assert loaded.origin.row_rule == moments.bound.rule
+    assert dict(loaded.origin.parameters) == json.loads(json.dumps(mechanism.parameters()))
+    assert mechanism_from(name, loaded.origin.parameters).guarantee() == mechanism.guarantee()
     for key, value in drawn.integers.items():
         assert np.array_equal(loaded.integers[key], value)
         assert loaded.unit[key] == drawn.unit[key]
@@ -191,32 +197,32 @@ def test_releases_survive_a_file_and_say_how_they_were_made(name, calibration, r
 
 
 @every_case
-def test_the_number_of_rows_is_not_told_for_free(name, calibration, relation):
-    if relation is Relation.REPLACE or name == "none":
+def test_the_number_of_rows_is_not_told_for_free(name, calibration, adjacency):
+    if adjacency is Adjacency.REPLACE_ONE or name == "none":
         return
-    law, moments = make(name, calibration, relation, epsilon=0.01), some_moments(n=1000)
-    drawn = [release(law, moments, generator=secure_generator()) for _ in range(4)]
+    mechanism, moments = make(name, calibration, adjacency, epsilon=0.01), some_moments(n=1000)
+    drawn = [release(mechanism, moments, generator=secure_generator()) for _ in range(4)]
     assert [one.n_rows for one in drawn] != [1000] * 4  # noisy at scale 2,000, or absent: equal with chance 1e-13
     assert all(one.origin.n_rows is None for one in drawn)
 
 
 @every_case
-def test_the_spend_is_recorded_before_the_draw(name, calibration, relation, tmp_path, monkeypatch):
-    law = make(name, calibration, relation)
-    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, relation=relation, data_set="study")
-    if not law.guarantee().is_private:
+def test_the_spend_is_recorded_before_the_draw(name, calibration, adjacency, tmp_path, monkeypatch):
+    mechanism = make(name, calibration, adjacency)
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, adjacency=adjacency, data_set="study")
+    if not mechanism.guarantee().is_private:
         with pytest.raises(BudgetError):
-            release(law, some_moments(), ledger=ledger)
+            release(mechanism, some_moments(), ledger=ledger)
         return
 
     def die(*_):
         assert len(ledger.entries()) == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(law), "draw", die)
+    monkeypatch.setattr(type(mechanism), "draw", die)
     with pytest.raises(KeyboardInterrupt):
-        release(law, some_moments(), ledger=ledger)
-    assert ledger.entries()[0].guarantee == law.guarantee()
+        release(mechanism, some_moments(), ledger=ledger)
+    assert ledger.entries()[0].guarantee == mechanism.guarantee()
 
 
 @every_name
@@ -235,7 +241,7 @@ def test_the_spend_is_recorded_before_the_draw(name, calibration, relation, tmp_
         {"k": 6},
         {"k": 1.5},
         {"d": 0},
-        {"relation": "sideways"},
+        {"adjacency": "sideways"},
         {"calibration": "guess"},
     ],
     ids=lambda bad: f"{next(iter(bad))}={next(iter(bad.values()))}",
@@ -247,67 +253,69 @@ def test_bad_parameters_are_one_sentence(name, bad):
 
 
 @every_case
-def test_no_rows_and_wrong_width_are_refused_before_spending(name, calibration, relation, tmp_path):
-    law = make(name, calibration, relation)
-    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, relation=relation, data_set="study")
+def test_no_rows_and_wrong_width_are_refused_before_spending(name, calibration, adjacency, tmp_path):
+    mechanism = make(name, calibration, adjacency)
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, adjacency=adjacency, data_set="study")
     with pytest.raises(InvalidDataError) as error:
-        release(law, some_moments(d=4), ledger=ledger)
+        release(mechanism, some_moments(d=4), ledger=ledger)
     assert one_sentence(error)
     empty = SecondMoments(RowBound(1.0), 5)
-    if relation is Relation.REPLACE:
+    if adjacency is Adjacency.REPLACE_ONE:
         with pytest.raises(InvalidDataError) as error:
-            release(law, empty, ledger=ledger)
+            release(mechanism, empty, ledger=ledger)
         assert one_sentence(error)
     elif name != "none":
-        release(law, empty)  # that there are no rows is private here, so no error
+        release(mechanism, empty)  # that there are no rows is private here, so no error
     assert ledger.entries() == []
 
 
 @every_case
-def test_what_a_law_cannot_be_about_is_refused_before_spending(name, calibration, relation, tmp_path):
+def test_what_a_mechanism_cannot_be_about_is_refused_before_spending(name, calibration, adjacency, tmp_path):
     """Pairs under add/remove, and a mean from a subspace: facts about the moments, whatever a caller says."""
-    law = make(name, calibration, relation)
-    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, relation=relation, data_set="study")
+    mechanism = make(name, calibration, adjacency)
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, adjacency=adjacency, data_set="study")
     refused = []
-    if relation is Relation.ADD_REMOVE:
-        refused.append(SecondMoments(RowBound(1.0, rows="pairs", comparisons=8), 5).update(np.eye(5)))
-    if law.releases == "subspace":
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        refused.append(SecondMoments(RowBound(1.0, statistic="spatial_sign", comparisons=8), 5).update(np.eye(5)))
+    if mechanism.releases == "subspace":
         refused.append(some_moments(5, constant=1.0))
     for moments in refused:
         with pytest.raises(InvalidParameterError) as error:
-            release(law, moments, ledger=ledger)
+            release(mechanism, moments, ledger=ledger)
         assert one_sentence(error)
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if not law.needs_delta])
-def test_pure_laws_refuse_a_delta_they_would_not_use(name):
+@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if not mechanism.needs_delta])
+def test_pure_mechanisms_refuse_a_delta_they_would_not_use(name):
     with pytest.raises(InvalidParameterError) as error:
         make(name, delta=1e-6)
     assert one_sentence(error)
 
 
-@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if law.needs_delta])
-def test_approximate_laws_ask_for_a_delta(name):
+@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if mechanism.needs_delta])
+def test_approximate_mechanisms_ask_for_a_delta(name):
     with pytest.raises(InvalidParameterError) as error:
         make(name, delta=0.0)
     assert one_sentence(error)
 
 
 @every_case
-def test_noise_that_does_not_fit_the_grid_is_refused_before_spending(name, calibration, relation, tmp_path):
-    law = make(name, calibration, relation, epsilon=1e-9)
-    if not law.adds_noise:
+def test_noise_that_does_not_fit_the_grid_is_refused_before_spending(name, calibration, adjacency, tmp_path):
+    mechanism = make(name, calibration, adjacency, epsilon=1e-9)
+    if not mechanism.adds_noise:
         return
-    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, relation=relation, data_set="study")
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=10.0, delta=0.5, adjacency=adjacency, data_set="study")
     with pytest.raises(EigenveilError) as error:
-        release(law, some_moments(bits=24), ledger=ledger)
+        release(mechanism, some_moments(bits=24), ledger=ledger)
     assert one_sentence(error)
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("relation", [Relation.REPLACE, pytest.param(Relation.ADD_REMOVE, marks=pytest.mark.heavy)])
-def test_more_budget_captures_more_variance(relation):
+@pytest.mark.parametrize(
+    "adjacency", [Adjacency.REPLACE_ONE, pytest.param(Adjacency.ADD_OR_REMOVE_ONE, marks=pytest.mark.heavy)]
+)
+def test_more_budget_captures_more_variance(adjacency):
     """The baselines are ordered as they must be: random, private, not private."""
     from eigenveil.metrics import captured_variance
 
@@ -315,8 +323,8 @@ def test_more_budget_captures_more_variance(relation):
     truth = moments.gram * 1.0
 
     def mean_capture(name, epsilon):
-        law = make(name, None, relation, d=8, k=2, epsilon=epsilon)
-        draws = [release(law, moments, generator=seeded_generator(seed)).components for seed in range(12)]
+        mechanism = make(name, None, adjacency, d=8, k=2, epsilon=epsilon)
+        draws = [release(mechanism, moments, generator=seeded_generator(seed)).components for seed in range(12)]
         return np.mean([captured_variance(truth, components) for components in draws])
 
     floor, ceiling = mean_capture("random_projection", 1.0), mean_capture("none", 1.0)

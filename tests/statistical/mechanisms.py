@@ -1,4 +1,4 @@
-"""Known laws, and the one test that accepts a law or rejects it."""
+"""Known mechanisms, and the one test that accepts a mechanism or rejects it."""
 
 import numpy as np
 import scipy.stats
@@ -7,7 +7,7 @@ from statistical.constants import ALPHA
 
 
 def follows(samples, cdf) -> bool:
-    """Return whether a Kolmogorov-Smirnov test at level ALPHA accepts the law.
+    """Return whether a Kolmogorov-Smirnov test at level ALPHA accepts the mechanism.
 
     At so small a level the asymptotic probability is 2 exp(-2 n D^2), which is a bound for every n (Massart, 1990): the
     truth is rejected with probability ALPHA at most. The exact one takes up to seven times as long.

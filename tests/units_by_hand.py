@@ -10,11 +10,11 @@ import scipy.sparse
 from eigenveil.moments.units import Blocks
 
 RNG = np.random.default_rng(11)
-N, D, PERSONS = 1500, 3, 200
+N, D, PRIVACY_UNITS = 1500, 3, 200
 NAMES = ["age", "height", "mass"]
 ROWS = RNG.normal(size=(N, D)).round(6)
 # One person has a fifth of all rows, some have one.
-IDS = np.where(RNG.random(N) < 0.2, 7, (RNG.random(N) ** 2 * PERSONS).astype(int))
+IDS = np.where(RNG.random(N) < 0.2, 7, (RNG.random(N) ** 2 * PRIVACY_UNITS).astype(int))
 FRAME = pd.DataFrame(ROWS, columns=NAMES).assign(id=IDS)[["age", "id", "height", "mass"]]
 
 Found = dict[tuple[int, int], list[tuple[float, ...]]]
@@ -33,7 +33,7 @@ def by_hand(ids: Any, rows: Any) -> Found:
 REFERENCE = by_hand(IDS, ROWS)
 
 
-class Persons:
+class PrivacyUnits:
     """A statistic that remembers every person, and refuses one who comes twice."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Persons:
         assert isinstance(block, Blocks)
         assert block.starts.dtype == np.int64
         assert block.keys.dtype == np.uint64
-        assert block.keys.shape == (block.n_persons, 2)
+        assert block.keys.shape == (block.n_privacy_units, 2)
         assert block.starts[0] == 0
         assert (block.sizes > 0).all()
         rows = block.rows.toarray() if scipy.sparse.issparse(block.rows) else block.rows
@@ -66,6 +66,6 @@ class Persons:
         return both
 
 
-def persons_of(blocks: Any) -> Found:
+def privacy_units_of(blocks: Any) -> Found:
     """Return the sorted rows of every person; nobody may come twice."""
-    return Persons().update_from(blocks).found
+    return PrivacyUnits().update_from(blocks).found
