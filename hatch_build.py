@@ -11,7 +11,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ROWS = Path("eigenveil/rows")
+ROWS = Path("eigenveil/moments")
 # No fused products, and nothing else that could change a rounding.
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
 
