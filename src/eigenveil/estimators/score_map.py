@@ -11,7 +11,7 @@ import numpy as np
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..gate import release_scores
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms.choices import AUTO, CountMechanism, count_mechanism
 from ..moments.counts import ScoreCounts
 from ..releases.record import Release
@@ -19,7 +19,7 @@ from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
 from ..sampling.randomness import generator_from
 from ..tables.open import Source, collect, is_source, open_table
 from ..tables.schema import Schema
-from .pipelines import check_delta
+from .inputs import check_delta
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0
