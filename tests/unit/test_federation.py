@@ -23,7 +23,7 @@ needs_cryptography()
 
 MECHANISMS = [GAUSSIAN, {"mechanism": "matrix_laplace"}]
 ADJACENCIES = ["replace_one", "add_or_remove_one"]
-CASE = (GAUSSIAN, "replace")
+CASE = (GAUSSIAN, "replace_one")
 
 
 @pytest.fixture
