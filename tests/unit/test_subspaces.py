@@ -135,7 +135,7 @@ OLD = {
     "shift": None,
     "scale": None,
     "purpose": "",
-    "fingerprint": "02aae6c86df85de6a639ae1087d106b4f785316e757a5f84a8177fc6a7e1360a",
+    "fingerprint": "1f634fbc9534bf0d57d3c6920d3e028e900963902b5b87aad834272702279025",
 }
 
 
