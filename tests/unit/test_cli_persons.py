@@ -73,7 +73,7 @@ def test_what_contradicts_itself_is_refused(folder):
         ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "no feature",
         ("--privacy-unit", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--privacy-unit",
         ("--privacy-unit", "doctor", *NUMBERS): "doctor",
-        (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "privacy_unit",
+        (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "--privacy-unit",
     }
     for words, named in refusals.items():
         assert named in invoke("pca", "visits.csv", "-k", 1, *words, fails=EigenveilError)
