@@ -47,7 +47,18 @@ CLIENT_SIDE = {"local.client", "local.simulation"}
 SITE_SIDE = {"federation.site"}
 # What is of no use to a fit, and packages that are installed apart.
 EXTRAS = {"audit", "cli", "federation", "plots", "report"}
-OPTIONAL = {"cryptography", "dask", "distributed", "duckdb", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "pyspark"}
+OPTIONAL = {
+    "cryptography",
+    "dask",
+    "distributed",
+    "duckdb",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+}
 
 
 def sources():

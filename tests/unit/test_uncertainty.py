@@ -297,6 +297,8 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
         "gaussian", comparisons, bound=RowBound(1.0, statistic="spatial_sign", comparisons=8), names=None, seed=1
     )
     assert "spatial-sign" in pairs.interval_of
+    directions = drawn("gaussian", comparisons, bound=RowBound(1.0, statistic="normalized"), names=None, seed=1)
+    assert "directions of the rows" in directions.interval_of
     assert pairs.entry_interval().shape == (4, 4, 2)
 
 

@@ -19,7 +19,7 @@ from ..errors import (
     one_of,
     truth_value,
 )
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_laplace
 
