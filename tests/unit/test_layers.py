@@ -20,9 +20,9 @@ BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "num
 DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 # What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
-    **dict.fromkeys(("display", "errors", "numerics"), set()),
-    **dict.fromkeys(("figure_style", "files", "guarantee", "metrics"), {"errors"}),
-    **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
+    **{part: set() for part in ("display", "errors", "numerics")},
+    **{part: {"errors"} for part in ("figure_style", "files", "guarantee", "metrics")},
+    **{part: BASE for part in ("accounting", "postprocess", "sampling", *RECORDS)},
     "mechanisms": BASE | {"accounting", "sampling"},
     "releases": BASE | {"accounting", "mechanisms", "postprocess"} | RECORDS,
     "moments": BASE | {"moments.row_rule", "releases"},  # of releases the public grid that scores are counted on
