@@ -1,4 +1,4 @@
-"""`Ring`: rows compared with their neighbours on a public ring, which needs neither a bound nor a mean.
+"""`NeighbourDifferences`: rows compared with their neighbours on a public ring, which needs neither a bound nor a mean.
 
 Rows stand on the ring in order of arrival, a public rule, and each is compared with the h rows after it: so with h on
 either side, k = 2h comparisons a row and n*h in all. One replaced row changes its own k comparisons and no other, and
@@ -47,7 +47,7 @@ class NeighbourDifferences(HoldsRows):
 
     Examples
     --------
-    >>> ring = Ring(RowRule(1.0, statistic="spatial_sign", comparisons=2))
+    >>> ring = NeighbourDifferences(RowRule(1.0, statistic="spatial_sign", comparisons=2))
     >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
     [[[0.6, 0.8], [0.0, 1.0]]]
     >>> [part.shape for part in ring.closing()]
@@ -217,7 +217,7 @@ class MixedDifferences(NeighbourDifferences):
     --------
     >>> rule = RowRule(1.0, statistic="spatial_sign", comparisons=2)
     >>> rows = np.array([[0.0], [1.0], [4.0]])
-    >>> ring, mixed = Ring(rule), MixedDifferences(rule)
+    >>> ring, mixed = NeighbourDifferences(rule), MixedDifferences(rule)
     >>> plain = [*ring.push(rows[public_order(3)]), *ring.closing()]
     >>> [*mixed.push(rows[:1]), *mixed.push(rows[1:])]
     []
