@@ -75,7 +75,7 @@ PARTS = (
             row("With several custodians?", "federation", "federation", federation="how_to/federation.md"),
             row(
                 "In a frame, a file, SQL,|on Dask or Spark?",
-                "sources.open_table",
+                "tables.open_table",
                 "",
                 SQL="how_to/sql.md",
                 Dask="how_to/dask.md",

@@ -1,7 +1,7 @@
 """Jiang, Xie and Zhang (2016): Table 1 by measurement, Theorem 7 against simulation, an audit, and PCA.
 
 The paper has no experiments; its Table 1 and theorems are what can be measured. epsilon = 1 unless stated, delta = 1e-6
-where a mechanism needs one, relation "replace", all noise on C = nA.
+where a mechanism needs one, adjacency "replace_one", all noise on C = nA.
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 

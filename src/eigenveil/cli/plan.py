@@ -41,7 +41,7 @@ def plan(
     ] = "nothing",
     rule: Annotated[
         Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
-        typer.Option(help="What `pca` calls --rows: how rows are used."),
+        typer.Option(help="As for `pca`: how rows are used."),
     ] = "auto",
     standardize: Annotated[bool, typer.Option("--standardize", help="Components of correlations.")] = False,
     center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or about the origin.")] = (

@@ -41,7 +41,7 @@ class ChargedLedger(PrivacyLedger):
 # Those of `row_rule`, which loads NumPy.
 _COMPARED = ("spatial_sign", "kendall")
 _INSTEAD = {
-    "unit": "rows are brought to length 1 in place of that, which is free",
+    "normalized": "rows are brought to length 1 in place of that, which is free",
     **dict.fromkeys(_COMPARED, "rows are compared with one another in place of that, which is free"),
     "clipped": "there are no ranges, and the norm bound alone is chosen",
 }
@@ -102,7 +102,7 @@ def confirm_spend(
         "guarantee": guarantee_fields(plan.guarantee),
         "mechanisms": list(guarantees),
         "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
-        "unit_rows_below": few if instead == "unit" else None,
+        "unit_rows_below": few if instead == "normalized" else None,
         "compared_rows_below": few if instead in _COMPARED else None,
         "n_features": plan.n_features,
         "ledger": accounts,

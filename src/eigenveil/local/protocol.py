@@ -41,7 +41,7 @@ class LocalProtocol:
         How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the mechanism of least
         variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0.
     row_norms : {"any", "unit"}
-        ``"normalized"`` scales every row to the norm bound: only its direction counts, and the trace is known.
+        ``"unit"`` scales every row to the norm bound: only its direction counts, and the trace is known.
     trace_share : float
         The share of epsilon that ``double_cap`` and ``one_bit`` spend on the trace where it is not known.
     shift, scale : sequence of float, optional

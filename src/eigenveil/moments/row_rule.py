@@ -58,8 +58,8 @@ class RowRule:
         before. Then `norm` is that of mapped rows.
     unit_weight : {None, "equal", "by_rows"}
         None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
-        shortened together (docs/explanation/persons.md). ``"persons"``: every person's average counts once, and `norm`
-        is that of a person, the root of the mean of the squared norms of their rows. ``"rows"``: rows are pooled, and
+        shortened together (docs/explanation/persons.md). ``"equal"``: every person's average counts once, and `norm`
+        is that of a person, the root of the mean of the squared norms of their rows. ``"by_rows"``: rows are pooled, and
         `norm` is the root of the sum of the squared norms of a person's rows.
     most_weight : float, optional
         Where rows have public weights: the largest that is allowed. A row of weight w is multiplied by

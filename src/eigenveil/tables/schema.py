@@ -334,8 +334,8 @@ _IDENTIFIES = "an identifier by its name; if a person has several rows and it te
 _UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
 _HEAD = """\
 # What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
-# such as the questionnaire, the instrument or a regulation. A blank says that nothing is known.
-# Kinds: number, category, boolean, date, ignored (not read), person (tells persons apart, never a feature).
+# such as the questionnaire, the instrument or the law. A blank says that nothing is known.
+# Kinds: number, category, boolean, date, ignored (not read), privacy_unit (tells persons apart, never a feature).
 # A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
 """
 
@@ -476,9 +476,10 @@ class Schema:
     period: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Iterable) or not all(isinstance(one, Column) for one in self.columns):
+        columns = tuple(self.columns) if isinstance(self.columns, Iterable) else (None,)
+        if not all(isinstance(one, Column) for one in columns):
             raise InvalidParameterError("columns must be a list of Column; Schema.from_dict takes a mapping.")
-        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", columns)
         for name, count in Counter(column.name for column in self.columns).items():
             if count > 1:
                 raise InvalidParameterError(f"The schema declares the column {name!r} more than once; leave one out.")

@@ -83,7 +83,7 @@ class LocalMechanism(Mechanism):
     delta : float
         0 is pure differential privacy.
     row_norms : {"any", "unit"}
-        ``"normalized"`` says that every row but zero has the largest norm, so the trace is known.
+        ``"unit"`` says that every row but zero has the largest norm, so the trace is known.
     trace_share : float
         The share of epsilon that pays for the trace, for mechanisms of directions where it is not known.
     rank : int or None
