@@ -1,6 +1,6 @@
 """The constants that `mutants.py` makes wrong: file, text with the constant in [[ ]], what replaces it, fast tests.
 
-A mechanism that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the relation.
+A mechanism that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the adjacency.
 """
 
 # ruff: noqa: E501  (a constant and what becomes of it are read on one line)
