@@ -1,7 +1,7 @@
 """A mechanism of your own: copy this file to src/eigenveil/mechanisms/, rename the class, and fill in what is yours.
 
-It is a complete mechanism with a proof: Laplace noise on the upper triangle, as `laplace` has it, with as little code as
-a mechanism needs. Run it to see that estimators, plan and release take a mechanism from the table alone:
+It is a complete mechanism with a proof: Laplace noise on the upper triangle, as `laplace` has it, with as little code
+as a mechanism needs. Run it to see that estimators, plan and release take a mechanism from the table alone:
 
     python examples/new_mechanism.py
 """
@@ -25,8 +25,8 @@ class NewMechanism(AdditiveMechanism):
 
     Formal guarantee
     ----------------
-    Pure epsilon with scale s/epsilon, for both adjacencies, where s bounds the l1 norm of a change of the upper triangle
-    (accounting/sensitivity.py). Author (year), theorem: write here whose proof it is.
+    Pure epsilon with scale s/epsilon, for both adjacencies, where s bounds the l1 norm of a change of the upper
+    triangle (accounting/sensitivity.py). Author (year), theorem: write here whose proof it is.
     """
 
     # Facts: command line, plan, audit, report and docs read these. No code asks for a mechanism by its name.
@@ -77,15 +77,14 @@ class NewMechanism(AdditiveMechanism):
 
 def main():
     """Register the mechanism, plan a fit and run it."""
-    from sklearn.datasets import load_iris
-
     from eigenveil import PrivatePCA
     from eigenveil.mechanisms import MECHANISMS
 
     MECHANISMS["new_mechanism"] = NewMechanism  # in the package: an entry in mechanisms/table.py
+    rows = np.random.default_rng(0).normal(size=(5000, 4)) * [3.0, 2.0, 0.5, 0.2]
     model = PrivatePCA(2, epsilon=5.0, norm_bound=10.0, mechanism="new_mechanism")
     print("planned:", model.plan(n_features=4).guarantee)
-    model.fit(load_iris().data)
+    model.fit(rows)
     print("released by", model.release_.mechanism)
     print("shares of variance:", model.explained_variance_ratio_.round(3))
 
