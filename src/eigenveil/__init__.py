@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are asked for."""
+"""Differentially private PCA, covariance, correlation and regression for tabular data."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -43,7 +43,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
     return getattribute, listed
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 __all__ = [

@@ -133,7 +133,7 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """The distribution of the released bits is the mechanism that the proof is about, as far as the generator's words are uniform."""
+    """The distribution of the released bits is the distribution that the proof is about, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
     """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"

@@ -437,8 +437,8 @@ class FitOptions:
     unit_weight: Annotated[
         Weight | None,
         typer.Option(
-            help="With persons: every person's average counts once (persons, the default), or rows are pooled, so that "
-            "persons with many rows count more (rows)."
+            help="With persons: every person's average counts once (equal, the default), or rows are pooled, so that "
+            "persons with many rows count more (by_rows)."
         ),
     ] = None
     schema: Annotated[

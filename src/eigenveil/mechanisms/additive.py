@@ -198,7 +198,7 @@ class AdditiveMechanism(CentralMechanism):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
         """Return symmetric noise for C, times `grid`, the squared row norm on the grid.
 
-        int64 where the mechanism is discrete: then it is what a release adds. Floats are a quick draw of the same distribution for
+        int64 where the noise is discrete: then it is what a release adds. Floats are a quick draw of the same distribution for
         simulation and post-processing, and never meet data.
         """
 

@@ -247,7 +247,7 @@ class CentralMechanism(Mechanism):
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `mechanism_from` makes the same distribution of them."""
+        """Return the public parameters in JSON types; `mechanism_from` makes the same mechanism of them."""
         accepted = {"accept_inexact": True} if self.accept_inexact else {}
         return {
             "epsilon": self.epsilon,
@@ -261,7 +261,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def exact(self) -> bool:
-        """Whether the distribution of the released bits is the mechanism of the proof, with these parameters."""
+        """Whether the distribution of the released bits is that of the proof, with these parameters."""
         return self.guarantee().numerics is Numerics.EXACT
 
     def check_accepted(self) -> None:
@@ -269,7 +269,7 @@ class CentralMechanism(Mechanism):
         if not (self.exact or self.accept_inexact):
             raise InvalidParameterError(
                 f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
-                "than its guarantee says; choose an exact distribution, or for research say accept_inexact=True (of an "
+                "than its guarantee says; choose an exact mechanism, or for research say accept_inexact=True (of an "
                 "estimator in mechanism_options)."
             )
 

@@ -1,4 +1,4 @@
-"""The matrix Laplace distribution: a balanced difference of two random positive matrices, pure epsilon."""
+"""The matrix Laplace mechanism: a balanced difference of two random positive matrices, pure epsilon."""
 
 import math
 from fractions import Fraction

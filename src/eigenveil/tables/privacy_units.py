@@ -429,7 +429,7 @@ def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit), None
     if isinstance(schema, Schema) and schema.privacy_unit is not None:
-        raise InvalidParameterError("The schema names the column that tells persons apart; leave out person.")
+        raise InvalidParameterError("The schema names the column that tells persons apart; leave out privacy_unit.")
     return False, _as_identifiers(privacy_unit)
 
 
@@ -447,7 +447,7 @@ def _as_identifiers(given: Any) -> Any:
         return series
     array = np.asarray(given)
     if array.ndim != 1 or isinstance(series, nw.DataFrame | nw.LazyFrame) or isinstance(given, np.ma.MaskedArray):
-        raise InvalidParameterError("person must be a column of the table, or a list of identifiers, one a row.")
+        raise InvalidParameterError("privacy_unit must be a column of the table, or a list of identifiers, one a row.")
     return array
 
 

@@ -140,7 +140,7 @@ class LocalMechanism(Mechanism):
         return 1
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `local_mechanism_from` makes the same distribution of them."""
+        """Return the public parameters in JSON types; `local_mechanism_from` makes the same mechanism of them."""
         return {"mechanism": self.name, **{name: getattr(self, name) for name in PARAMETERS}}
 
     # What a client does.
