@@ -16,7 +16,7 @@ from . import __version__
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
 from .errors import CapacityError, InvalidDataError, InvalidParameterError
-from .guarantee import Guarantee, Adjacency, Unit
+from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, Portion, averaged
 from .mechanisms.choices import CountMechanism, first_at_most

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..guarantee import Numerics, Adjacency
+from ..guarantee import Adjacency, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Values

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below, exact, summed_gaussians_excess
 from ..errors import CapacityError, integer_between
-from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Guarantee, Adjacency, sites_assumption
+from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Adjacency, Guarantee, sites_assumption
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import public_shift, rounded_sum, symmetric

@@ -7,13 +7,12 @@ import numpy as np
 
 from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
 from ..sampling.matrix_bingham import matrix_bingham
-from .base import Integers, Values
-from .sampled import SamplingMechanism, integer_directions, quadratic_forms
+from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
 _CHAIN_ASSUMPTION = (

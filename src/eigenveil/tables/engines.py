@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..errors import EigenveilError, EngineError, InvalidDataError
 from ..moments.units import Blocks
 from .base import Accumulator
-from .declared import Declared
+from .encoder import Declared
 
 Outcome = Accumulator | EigenveilError
 

@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
 from ..guarantee import Adjacency
-from .forecast import Forecast
-from .plan_words import face, parts
+from .forecast import Forecast, face, parts
 
 T = TypeVar("T")
 _WIDTH = 120
