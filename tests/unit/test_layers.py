@@ -22,7 +22,7 @@ DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 ALLOWED = {
     **{part: set() for part in ("display", "errors", "numerics")},
     **{part: {"errors"} for part in ("figure_style", "files", "guarantee", "metrics")},
-    **{part: BASE for part in ("accounting", "postprocess", "sampling", *RECORDS)},
+    **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
     "mechanisms": BASE | {"accounting", "sampling"},
     "releases": BASE | {"accounting", "mechanisms", "postprocess"} | RECORDS,
     "moments": BASE | {"moments.row_rule", "releases"},  # of releases the public grid that scores are counted on

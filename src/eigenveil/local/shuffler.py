@@ -3,7 +3,7 @@
 import math
 
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 from .protocol import LocalProtocol
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
 from ..errors import CapacityError, InvalidParameterError, positive_number
-from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Guarantee, Numerics, Adjacency
+from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.bingham import bingham
 from ..sampling.certified import ExactMatrix

@@ -19,7 +19,7 @@ from .declared import Declared
 from .engines import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .frames import TableSource, held
 from .identifiers import keys_of
-from .privacy_units import UnitTable, RowKeys
+from .privacy_units import RowKeys, UnitTable
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
