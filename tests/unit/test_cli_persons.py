@@ -1,4 +1,4 @@
-"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to ledgers and reports."""
+"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to reports."""
 
 import io
 import json

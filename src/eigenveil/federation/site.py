@@ -98,7 +98,7 @@ def invite(
 
 
 def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and its delta."""
     delta = probability_below_one("delta", estimator.delta)
     if estimator.mechanism != "auto":
         if estimator.mechanism not in FEDERATED_MECHANISMS:
@@ -151,7 +151,8 @@ def contribute(
     keys : path
         The private keys that joined.
     data : array, data frame, path, ... or SecondMoments
-        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the round.
+        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the
+        round.
     output : path
         The contribution file.
     ledger : PrivacyLedger or path, optional
