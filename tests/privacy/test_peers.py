@@ -1,4 +1,5 @@
-"""The eigenvector samplers of diffprivlib and OpenDP: the mechanism they draw from, its true loss, audits of the real code.
+"""The eigenvector samplers of diffprivlib and OpenDP: the mechanism they draw from, its true loss, audits of the real
+code.
 
 The default run needs neither package: it restates what they do. The heavy one runs them where they can be imported.
 """

@@ -19,7 +19,8 @@ Z = float(stats.norm.isf(ALPHA / 2))
 
 
 def flawed(mechanism: CapMechanism) -> CapMechanism:
-    """The mechanism at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5 %.
+    """The mechanism at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5
+    %.
 
     Small epsilons hardly move it, and a large one on the circle has it near 1 already: no test could tell.
     """

@@ -168,7 +168,8 @@ def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, cal
     assert found * stated < worst <= stated * (1 + 1e-9)
 
 
-# The distribution of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
+# The distribution of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel
+# functions.
 
 
 def standardized(angles, kappa):

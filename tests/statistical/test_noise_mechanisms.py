@@ -1,4 +1,5 @@
-"""The noise of every additive mechanism has the mechanism it claims; a change of scale of 10 % is caught, of 5 % in the long run.
+"""The noise of every additive mechanism has the mechanism it claims; a change of scale of 10 % is caught, of 5 % in the
+long run.
 
 Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """

@@ -5,8 +5,9 @@ either side, k = 2h comparisons a row and n*h in all. One replaced row changes i
 docs/explanation/comparisons.md proves what that costs. Of at most h rows, the steps go around again without meeting
 themselves, so that these numbers hold from two rows on.
 
-A comparison is a function of its two rows alone, to the last bit: `spatial_sign` divides a difference by the root of a sum of
-squares of integers, which is exact (in floats it would depend on the batch), and `kendall` asks which number is larger.
+A comparison is a function of its two rows alone, to the last bit: `spatial_sign` divides a difference by the root of a
+sum of squares of integers, which is exact (in floats it would depend on the batch), and `kendall` asks which number is
+larger.
 """
 
 from collections.abc import Iterable, Iterator
