@@ -12,9 +12,9 @@ from .algorithm2 import LARGEST
 from .measures import (
     COMPONENTS,
     DELTA,
-    MECHANISMS,
     LONG,
     LONG_ONCE,
+    MECHANISMS,
     NO_NOISE,
     NORMAL,
     ONCE,
