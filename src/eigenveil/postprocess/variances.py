@@ -1,4 +1,4 @@
-"""Second moments of noise in the basis of released directions: what variances along them need to know of its mechanism.
+"""Second moments of noise in the basis of released directions: what variances along them need to know of its distribution.
 
 docs/explanation/uncertainty.md derives every formula.
 """
@@ -264,7 +264,7 @@ def variances_along(
     total, total_sd : float
         What the trace of A is estimated by, and its standard deviation: no variance is above it.
     excess : float
-        Of the mechanism of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
+        Of the distribution of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
     exact : bool
         Whether N is Gaussian and the moments are exact.
 

@@ -281,7 +281,7 @@ def jmlr_theorem_13(*, distance: float, divergence: float, n_densities: int) -> 
 
 
 def jmlr_lemma_14(a: ArrayLike, b: ArrayLike, covariance: ArrayLike) -> float:
-    """Lemma 14: the Kullback-Leibler divergence of two normal mechanisms with means a, b and one covariance.
+    """Lemma 14: the Kullback-Leibler divergence of two normal distributions with means a, b and one covariance.
 
     (a - b)' Sigma^-1 (a - b)/2.
 
@@ -363,7 +363,7 @@ def jmlr_table_1_ratio(*, captured: float, n_components: int) -> float:
 
 
 def total_variation_delta(*, epsilon: float, distance: float) -> float:
-    """Return the delta of a sampler whose mechanism is within `distance` in total variation of an epsilon-private one.
+    """Return the delta of a sampler whose distribution is within `distance` in total variation of an epsilon-private one.
 
     (1 + e^epsilon) distance: both neighbours may be off, P'(S) <= P(S) + t <= e^epsilon Q(S) + t
     <= e^epsilon (Q'(S) + t) + t, and two-point mechanisms reach it. Section 7 of JMLR 2013 prints `distance` alone.
