@@ -28,7 +28,7 @@ OLD_NORM_GRID = 2.0 ** (np.arange(-60, 61) / 2)
 
 
 def old_bound(norms, epsilon, rng):
-    """Return the candidate that permute-and-flip finds at the 0.8 quantile: the largest score plus exponential noise."""
+    """Return what permute-and-flip finds at the 0.8 quantile: the largest score plus exponential noise."""
     counts = np.searchsorted(np.sort(norms), OLD_NORM_GRID, side="right")
     target = 0.8 * len(norms)
     before = np.append(-np.inf, counts[:-1]) - target

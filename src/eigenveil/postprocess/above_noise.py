@@ -157,10 +157,10 @@ def n_above_noise(
     Notes
     -----
     On the null space of A, of dimension d - r, M is N: so the eigenvalue r + 1 of M is at most the largest one of N
-    there (Courant and Fischer), which for noise invariant under rotations has the distribution of the largest one of
-    any block of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such
-    draws for the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own,
-    which has probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.
+    there (Courant and Fischer), which for noise invariant under rotations has the distribution of the largest one of any block
+    of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such draws for
+    the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own, which has
+    probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.
 
     Examples
     --------

@@ -1,5 +1,4 @@
-"""Second moments of noise in the basis of released directions: what variances along them need to know of its
-distribution.
+"""Second moments of noise in the basis of released directions: what variances along them need to know of its distribution.
 
 docs/explanation/uncertainty.md derives every formula.
 """
