@@ -1,8 +1,9 @@
 """Where sampling beats adding noise: loss against n * epsilon / d, for pure mechanisms; the evidence behind "auto".
 
 Run `python benchmarks/choosing.py [--draws 40] [--output FILE.json] [--plot FILE.png]`. The loss of directions V is
-1 - qF(V)/qF(best), averaged over draws of the exact mechanisms, for rows of norm at most 1: Gaussian ones of given spectrum
-(epsilon = 1, n moves), and real tables (n is theirs, epsilon moves). A crossing is where adding noise overtakes.
+1 - qF(V)/qF(best), averaged over draws of the exact mechanisms, for rows of norm at most 1: Gaussian ones of given
+spectrum (epsilon = 1, n moves), and real tables (n is theirs, epsilon moves). A crossing is where adding noise
+overtakes.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """The private norm bound, before and now: error of the released second moment and loss of its components.
 
 Before: the rung of a ladder of sqrt(2) near the 0.8 quantile of the norms, by permute-and-flip, written again here.
-Now: the library's. Rows are standardized without privacy, the mechanism is `gaussian` in both cases, and a tenth of epsilon
-finds the bound. Errors are relative, in Frobenius norm, expected over the noise for every bound that was
-found; losses are shares of the variance that the best subspace captures. `unit` is the loss of rows of length 1, and a
-star stands where a fit of directions takes them.
+Now: the library's. Rows are standardized without privacy, the mechanism is `gaussian` in both cases, and a tenth of
+epsilon finds the bound. Errors are relative, in Frobenius norm, expected over the noise for every bound that was found;
+losses are shares of the variance that the best subspace captures. `unit` is the loss of rows of length 1, and a star
+stands where a fit of directions takes them.
 
     python benchmarks/clip_bound.py --epsilon 1 --runs 20
 """

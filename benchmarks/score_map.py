@@ -7,10 +7,10 @@ Gaussian noise on all cells, cut at 0 and normalized, "add"; or Laplace noise on
 threshold, "sparse".
 
 Both get the same directions, those of a release, and the same budget for the map. The error is the total variation
-distance between the map, as a density, and that of a million further rows of the same distribution, on a fine common grid. dppca
-has 15 x 15 cells as in its examples, or, for "best", the number of cells that turned out best for it, which nobody can
-know; ours takes its own from public numbers. "our grid" hands dppca our frame and cells, as its `fixed_frame`, with the
-whole budget for the counts; "no noise" is the histogram itself on our cells.
+distance between the map, as a density, and that of a million further rows of the same distribution, on a fine common
+grid. dppca has 15 x 15 cells as in its examples, or, for "best", the number of cells that turned out best for it, which
+nobody can know; ours takes its own from public numbers. "our grid" hands dppca our frame and cells, as its
+`fixed_frame`, with the whole budget for the counts; "no noise" is the histogram itself on our cells.
 """
 
 import argparse

@@ -106,7 +106,9 @@ def unit_column(estimator: Any) -> Any:
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit)
     # A parameter is printed, copied and pickled; identifiers of persons must not be.
-    raise InvalidParameterError("privacy_unit is the column that tells persons apart; give a list of identifiers to fit.")
+    raise InvalidParameterError(
+        "privacy_unit is the column that tells persons apart; give a list of identifiers to fit."
+    )
 
 
 def _privacy_unit(estimator: Any, of_fit: Any) -> Any:

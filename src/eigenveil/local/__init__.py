@@ -1,8 +1,8 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
 `LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
-mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only encodes
-never loads the server.
+mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only
+encodes never loads the server.
 """
 
 from typing import TYPE_CHECKING

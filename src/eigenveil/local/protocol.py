@@ -50,9 +50,11 @@ class LocalProtocol:
         A public name of the collection; reports for another purpose are foreign.
     rank : int, optional
         The dimension of the public subspace that a ``one_bit`` report is about: by default half of the features, at
-        most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other mechanisms have rank 1.
+        most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other mechanisms have rank
+        1.
     accept_inexact : bool
-        Whether ``"auto"`` may choose a mechanism that is proved for real arithmetic only, which is ``double_cap``. No field.
+        Whether ``"auto"`` may choose a mechanism that is proved for real arithmetic only, which is ``double_cap``. No
+        field.
 
     Examples
     --------

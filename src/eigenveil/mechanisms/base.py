@@ -110,7 +110,7 @@ class Mechanism(ABC):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
+        """Whether its noise is known to have the same distribution in every basis, as proofs on eigenvalues need."""
         return False
 
     @property
@@ -181,11 +181,12 @@ class CentralMechanism(Mechanism):
     adjacency : Adjacency or str
         The adjacency.
     calibration : {"tight", "paper"}, optional
-        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has, ours where
-        there are two.
+        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has,
+        ours where there are two.
     accept_inexact : bool
         Says that whoever releases knows that the mechanism, with these parameters, is not exact in its bits. Nothing is
-        released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need it.
+        released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need
+        it.
 
     Attributes
     ----------
@@ -315,7 +316,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares, so that one budget pays for several measurements (`mechanisms.portions`)."""
+        """Whether its cost adds up in squares: one budget pays for several measurements (`mechanisms.budget`)."""
         return False
 
     # Where rows are private to the number.
@@ -335,7 +336,7 @@ class CentralMechanism(Mechanism):
         return 1 / (exact(self.epsilon) - self.matrix_epsilon)
 
     def check_count(self) -> None:
-        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of mechanisms that draw one."""
+        """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
         if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
@@ -372,7 +373,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def equivalent_sd(self) -> float:
-        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this mechanism.
+        """Standard deviation of off-diagonal noise on C that would blur directions about as much as this mechanism.
 
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
@@ -407,5 +408,5 @@ class CentralMechanism(Mechanism):
 
 @lru_cache(maxsize=256, typed=True)
 def made_once(kind: type[CentralMechanism], **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of these public parameters, which cannot be changed: of a fit and of the next one the same."""
+    """Return the mechanism of these public parameters, which cannot be changed; one object for all fits."""
     return kind(**parameters)

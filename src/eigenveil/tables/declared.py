@@ -57,10 +57,13 @@ class Declared:
         if self.unit_column is None:
             return
         if self.schema.privacy_unit not in (None, str(self.unit_column)):
-            raise InvalidParameterError("The schema names another column that tells persons apart; leave out privacy_unit.")
+            raise InvalidParameterError(
+                "The schema names another column that tells persons apart; leave out privacy_unit."
+            )
         if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind privacy_unit."
+                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind "
+                "privacy_unit."
             )
 
     @property

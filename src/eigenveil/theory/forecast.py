@@ -216,7 +216,7 @@ def first_order(
 
 
 def standing(mechanism: CentralMechanism, guarantee: Guarantee, epsilon: float, delta: float) -> tuple[bool, str]:
-    """Return whether a mechanism may be recommended to who asks for epsilon and delta, and what there is to say about it."""
+    """Return whether a mechanism may be recommended for epsilon and delta, and what there is to say about it."""
     if mechanism.baseline:
         return False, "baseline, reads no data" if guarantee.is_private else "baseline, not private"
     if guarantee.claimed is not None:

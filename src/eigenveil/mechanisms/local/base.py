@@ -87,8 +87,8 @@ class LocalMechanism(Mechanism):
     trace_share : float
         The share of epsilon that pays for the trace, for mechanisms of directions where it is not known.
     rank : int or None
-        The dimension of the public subspace that a report is about, for `one_bit`; other mechanisms have rank 1. None is the
-        best. Left out it is 1, which is what records of version 0.1 mean.
+        The dimension of the public subspace that a report is about, for `one_bit`; other mechanisms have rank 1. None
+        is the best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
     releases = "matrix"
