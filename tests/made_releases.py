@@ -63,7 +63,7 @@ def by_hand(
     integers: Mapping[str, Any], guarantee: Guarantee | None = None, *, unit: float = 1.0, **origin: Any
 ) -> Release:
     """Return a release of a mechanism that nobody knows."""
-    known = {"mechanism": "elsewhere", "parameters": {}, "rows": RowRule(1.0), "n_rows": 1, **origin}
+    known = {"mechanism": "elsewhere", "parameters": {}, "row_rule": RowRule(1.0), "n_rows": 1, **origin}
     units = dict.fromkeys(integers, unit)
     return Release(integers, units, Guarantee(1.0) if guarantee is None else guarantee, Origin(**known))
 

@@ -115,7 +115,7 @@ def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
     if rule.unit is Unit.PERSON and mechanism.needs_rank_one:
         raise InvalidParameterError(
             f"{mechanism.name} hides one integer row, and a person may have several; choose another mechanism, or "
-            "leave out privacy_unit."
+            "leave privacy_unit out."
         )
     if rule.most_weight is not None and mechanism.adjacency is not Adjacency.REPLACE_ONE:
         raise InvalidParameterError(

@@ -99,13 +99,13 @@ class Adjacency(StrEnum):
     """Which two data sets count as neighbours."""
 
     REPLACE_ONE = "replace_one"
-    """One unit is exchanged for any other; the number of units is public. The papers' relation."""
+    """One unit is exchanged for any other; the number of units is public. The papers' adjacency."""
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     """One unit is added or taken away; the number of units is itself private."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Return the relation named by `value` (a `Adjacency` or its text)."""
+        """Return the adjacency named by `value` (a `Adjacency` or its text)."""
         return value if isinstance(value, cls) else cls(one_of("adjacency", value, tuple(cls)))
 
 
@@ -292,7 +292,7 @@ class Guarantee:
             assumptions=assumptions,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
-            unit=Unit(fields.get("unit", Unit.ROW)),  # ledgers of format 2 have none
+            unit=Unit(fields["unit"]),
         )
 
     def in_words(self) -> tuple[str, ...]:

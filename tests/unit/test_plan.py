@@ -362,7 +362,7 @@ def test_the_command_prepares_rows_as_a_fit_would():
         "nothing": ("--rule", "spatial_sign"),
         "public": ("--public", "norm"),
         "kendall": ("--standardize",),
-        "unit": ("--rule", "unit", "--no-center"),
+        "normalized": ("--rule", "normalized", "--no-center"),
         "private": ("--rule", "clipped"),
     }
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
@@ -371,7 +371,7 @@ def test_the_command_prepares_rows_as_a_fit_would():
         "nothing": "directions between rows",
         "public": "a public bound with a constant",
         "kendall": "signs of differences",
-        "unit": "length 1",
+        "normalized": "length 1",
         "private": "found privately",
     }.items():
         assert words in how[name]

@@ -160,7 +160,7 @@ def test_intervals_are_in_the_units_of_the_features():
     """The same integers in other units have the same intervals in those."""
     release, _ = released("gaussian")
     rows = release.origin.row_rule
-    plain = with_origin(release, rows=type(rows)(**(rows.to_dict() | {"scale": None})))
+    plain = with_origin(release, row_rule=type(rows)(**(rows.to_dict() | {"scale": None})))
     for of in ("data", "population"):
         ratio = np.outer(SCALE, SCALE)[..., None]
         assert release.entry_interval(of=of) * ratio == pytest.approx(plain.entry_interval(of=of))

@@ -365,7 +365,7 @@ def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_o
     Examples
     --------
     >>> pair = unit_neighbours(2, Adjacency.REPLACE_ONE)[0]
-    >>> pair.name, [np.unique(one).size for one in pair.persons]
+    >>> pair.name, [np.unique(one).size for one in pair.privacy_units]
     ('a person of 50 rows turned', [4, 4])
     """
     others, one, last = np.zeros((n_others, d)), np.eye(d)[:1], np.eye(d)[-1:]

@@ -72,7 +72,7 @@ def forecast(
     estimator : PrivatePCA
         With a number of components, or "above_noise".
     n_features, n_rows : int
-        Public sizes (n is a guess where the relation keeps it private).
+        Public sizes (n is a guess where the adjacency keeps it private).
     mechanisms : sequence of str, optional
         The mechanisms to compare; all by default.
     spectrum : array_like of shape (n_features,), optional

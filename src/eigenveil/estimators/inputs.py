@@ -82,7 +82,9 @@ def _opened(estimator: Any, data: Any, schema: Any, privacy_unit: Any) -> Source
                 "The table was opened without the schema of the estimator; give it to one of them."
             )
         if privacy_unit is not None and not getattr(data, "by_unit", False):
-            raise InvalidParameterError("The table was opened without its persons; give privacy_unit to open_table.")
+            raise InvalidParameterError(
+                "The table was opened without its privacy units; give privacy_unit to open_table."
+            )
         return open_table(data)
     try:
         return open_table(data, schema=schema, privacy_unit=privacy_unit)

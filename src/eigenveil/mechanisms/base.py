@@ -286,7 +286,7 @@ class CentralMechanism(Mechanism):
         grid : int
             The largest trace of what a unit adds: for a row the square of its largest norm.
         n_rows : int
-            Number of units, so that of persons where these are; it leaves for free where the relation makes it public,
+            Number of units, so that of persons where these are; it leaves for free where the adjacency makes it public,
             and is paid for elsewhere.
         generator : numpy.random.Generator
         """

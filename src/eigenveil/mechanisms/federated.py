@@ -20,7 +20,7 @@ from .gaussian import Gaussian
 from .matrix_laplace import MatrixLaplace
 
 UNITS = "units"
-"""The name of the exact number of units among the numbers of a site, where the relation makes it public."""
+"""The name of the exact number of units among the numbers of a site, where the adjacency makes it public."""
 
 
 class FederatedMechanism(AdditiveMechanism):
@@ -77,7 +77,7 @@ class FederatedMechanism(AdditiveMechanism):
         """Draw the numbers of the site at this place, its own sums plus its share of the noise, modulo 2^64.
 
         `gram`, `grid` and `n_rows` are those of the site, as for `draw`. The number of units is among them where the
-        relation makes it public: it has no noise, and no neighbour has another one.
+        adjacency makes it public: it has no noise, and no neighbour has another one.
         """
         units = {UNITS: np.array(n_rows)} if UNITS in self.numbers else {}
         return {**self._site_draw(gram, grid, n_rows, place, generator), **units}

@@ -42,7 +42,7 @@ class MatrixLaplace(RealNoiseMechanism):
     calibrations = ("balanced", "tight")
 
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon for the relation."""
+        """Return pure epsilon for the adjacency."""
         return self._promise
 
     @cached_property

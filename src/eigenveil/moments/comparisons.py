@@ -48,7 +48,7 @@ class NeighbourDifferences(HoldsRows):
 
     Examples
     --------
-    >>> ring = Ring(RowRule(1.0, statistic="spatial_sign", comparisons=2))
+    >>> ring = NeighbourDifferences(RowRule(1.0, statistic="spatial_sign", comparisons=2))
     >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
     [[[0.6, 0.8], [0.0, 1.0]]]
     >>> [part.shape for part in ring.closing()]
@@ -218,7 +218,7 @@ class MixedDifferences(NeighbourDifferences):
     --------
     >>> rule = RowRule(1.0, statistic="spatial_sign", comparisons=2)
     >>> rows = np.array([[0.0], [1.0], [4.0]])
-    >>> ring, mixed = Ring(rule), MixedDifferences(rule)
+    >>> ring, mixed = NeighbourDifferences(rule), MixedDifferences(rule)
     >>> plain = [*ring.push(rows[public_order(3)]), *ring.closing()]
     >>> [*mixed.push(rows[:1]), *mixed.push(rows[1:])]
     []

@@ -149,9 +149,9 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
 
     Examples
     --------
-    >>> NORM_GRID[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
     [1.0, 1.41, 2.18]
-    >>> NORM_GRID[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
     margin = doubt(rows.shape[1])

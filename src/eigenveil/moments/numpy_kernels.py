@@ -68,7 +68,7 @@ def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int,
     Examples
     --------
     >>> grid = np.array([[16.0, 0.0], [0.0, 16.0], [0.0, 12.0]])
-    >>> persons_together(grid, np.array([0, 2]), 4, 8, average=True), grid
+    >>> units_together(grid, np.array([0, 2]), 4, 8, average=True), grid
     (array([5., 5., 8.]), array([[11.,  0.],
            [ 0., 11.],
            [ 0., 12.]]))

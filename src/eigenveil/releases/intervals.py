@@ -45,7 +45,7 @@ class Uncertainty(ScaledReading):
             "clipped": "the covariance of the rows as they were clipped"
             if self.centred
             else "the second moment of the rows as they were clipped",
-            "unit": "the mean of u u', u the directions of the rows",
+            "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
             "kendall": "the correlations sin(pi tau / 2), tau Kendall's",
         }[self.origin.row_rule.statistic]
