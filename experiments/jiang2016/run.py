@@ -217,7 +217,8 @@ def _table_1(results: Results) -> list[str]:
             norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows more
             slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm of
             `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed
-            with the authors."""),
+            with
+            the authors."""),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: where output goes, JSON, files written whole, one sentence for an error."""
+"""What the commands share: options, output as text, tables and JSON, files written whole, one sentence for an error."""
 
 import functools
 import inspect

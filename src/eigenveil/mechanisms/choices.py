@@ -1,4 +1,4 @@
-"""Private choice of a rung: the first of many counts that is small enough."""
+"""Private choices and counts: the first of many counts that is small enough, and noise for counts."""
 
 import math
 from dataclasses import dataclass

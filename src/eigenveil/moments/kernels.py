@@ -1,4 +1,4 @@
-"""The passes of one_pass.c, where they were compiled, called with arrays: `one_pass` says what they do.
+"""The inner loops over rows: by one_pass.c where it was compiled and agrees, else by `numpy_kernels`, to the same bits.
 
 A call lets other threads run until it ends, however many rows it is given.
 """
@@ -24,7 +24,7 @@ _WIDEST = 160
 
 
 class CompiledPasses:
-    """The functions of one_pass.c, of arrays. Each returns what its namesake in `one_pass` does.
+    """The functions of one_pass.c, of arrays. Each returns what its namesake in `numpy_kernels` does.
 
     Parameters
     ----------

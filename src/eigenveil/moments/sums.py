@@ -1,4 +1,4 @@
-"""`ProductSum`: the sum of q q' over integer rows q, exact, of a batch or of many, by one thread.
+"""Exact sums over integer rows: `ProductSum` of q q', `SumsByNorm` of q by their norms.
 
 Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
 `exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether

@@ -1,4 +1,4 @@
-"""The Gibbs kernels of the matrix Bingham distribution, on several chains at once.
+"""The matrix Bingham distribution by Gibbs sampling on several chains, with diagnostics.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
 exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/explanation/samplers.md has the derivations.
@@ -10,7 +10,7 @@ has to be positive definite on the complement only, and a negative β follows A'
 
 `PlaneKernel` turns V in the plane of two eigenvectors of B by an angle drawn exactly, for every pair of them.
 
-`BlockKernel` does both in one update. The sampler of Hoff (2009) is in `hoff.py`.
+`BlockKernel` does both in one update. `HoffKernel` is the sampler of Hoff (2009).
 """
 
 import math
@@ -234,7 +234,7 @@ _SMALL_REST = 1e-3
 
 
 class HoffKernel:
-    """Hoff's sampler: a pass over all columns, in each over its coordinates in the eigenbasis of its conditional.
+    """Hoff's sampler: a pass over all columns, and in each over its coordinates in the eigenbasis.
 
     The coordinates of a column are redrawn as masses without a common scale, as only their shares matter: then one of
     them costs a few operations on numbers, whatever d is.

@@ -1,4 +1,4 @@
-"""Every data frame that narwhals knows: neither pandas nor Polars is imported here, but what the frame came from."""
+"""Data frames of every kind that narwhals knows, Arrow streams and chunks; imports neither pandas nor Polars."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain

@@ -1,4 +1,4 @@
-"""The table of engines: whose collections are taken as data, and which read files."""
+"""`open_table`: whatever the user has becomes a source of rows. `ENGINES` is the table of engines."""
 
 import glob
 import os

@@ -1,8 +1,8 @@
-"""`Spill`: rows of persons that come in any order, kept within a stated memory, and beyond it on disk.
+"""Rows in any order brought together by privacy unit, within a stated memory and beyond it on disk (`Spill`).
 
-The file has no name: nobody else can open it, and it is gone when it is closed and when the process ends, however that
-ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole persons; parts that
-are too large for memory are parted again by further bits.
+The file on disk has no name: nobody else can open it, and it is gone when it is closed and when the process ends,
+however that ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole
+persons; parts that are too large for memory are parted again by further bits.
 """
 
 import tempfile

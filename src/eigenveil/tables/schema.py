@@ -1,4 +1,4 @@
-"""`Column`: what is publicly known of one column, and which features it becomes."""
+"""`Schema` and `Column`: what is publicly known of a table; its YAML, and drafts from names and types."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Files read by Spark, and the session that reads them."""
+"""Rows in Spark data frames and in files that Spark reads, collected where they are."""
 
 import os
 import pickle

@@ -363,7 +363,7 @@ def jmlr_table_1_ratio(*, captured: float, n_components: int) -> float:
 
 
 def total_variation_delta(*, epsilon: float, distance: float) -> float:
-    """Return the delta of a sampler whose distribution is within `distance` in total variation of an epsilon-private one.
+    """Return the delta of a sampler within `distance` in total variation of an epsilon-private one.
 
     (1 + e^epsilon) distance: both neighbours may be off, P'(S) <= P(S) + t <= e^epsilon Q(S) + t
     <= e^epsilon (Q'(S) + t) + t, and two-point distributions reach it. Section 7 of JMLR 2013 prints `distance` alone.
