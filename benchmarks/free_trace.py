@@ -3,9 +3,9 @@
 python benchmarks/free_trace.py [--sets wine digits] [--epsilons 0.1 1 3] [--runs 20] [--output FILE.json]
 
 Replace: the error of the total variance, of the share of the first component and of the shrunk covariance, without the
-released trace (the mechanism before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a release
-reads itself; "projected" is the projection on positive semidefinite matrices of the released trace. Errors are root
-mean squares over the runs; the last column of a pair is new over old.
+released trace (the mechanism before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a
+release reads itself; "projected" is the projection on positive semidefinite matrices of the released trace. Errors are
+root mean squares over the runs; the last column of a pair is new over old.
 
 Add/remove: the standard deviation of the number of rows and of a variance of a quarter, in units of 1/mu, by width:
 with a paid count, with the free number alone, and as the mechanism does it.

@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
-from eigenveil.figure_style import new_figure, styled
 from eigenveil.mechanisms import CentralMechanism
 from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
+from eigenveil.report.plots import new_figure, styled
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
 from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table
@@ -216,7 +216,8 @@ def _table_1(results: Results) -> list[str]:
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
             norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows more
             slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm of
-            `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed with
+            `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed
+            with
             the authors."""),
     ]
 

@@ -1,4 +1,8 @@
-"""Probabilities and odds in words, always rounded to the side that promises less."""
+"""`Guarantee`: what is promised, for which adjacency and unit, under which assumptions; in numbers and in words.
+
+A guarantee is a function of public parameters, never of data. Probabilities and odds in words are rounded to the side
+that promises less.
+"""
 
 import html
 import math
@@ -133,7 +137,7 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """The released bits have the distribution that the proof is about, as far as the generator's words are uniform."""
+    """The released bits have the distribution of the proof, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
     """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"
@@ -347,14 +351,14 @@ _PROTECTED = {
     Unit.ROW: {
         Adjacency.REPLACE_ONE: "One person stands for one row: its contents are protected, and the number of rows is "
         "public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected too; "
-        "for what the row says, the factor counts twice.",
+        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected "
+        "too; for what the row says, the factor counts twice.",
     },
     Unit.PERSON: {
-        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. The "
-        "number of persons is public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of persons is "
-        "protected too; for what the rows say, the factor counts twice.",
+        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. "
+        "The number of persons is public.",
+        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of "
+        "persons is protected too; for what the rows say, the factor counts twice.",
     },
 }
 _NUMERICS = {

@@ -15,10 +15,11 @@ pytest.importorskip("matplotlib", reason="figures are an extra")
 
 import matplotlib.colors
 
-from eigenveil import figure_style, plots
-from eigenveil.figure_style import COLOURS, STYLE, new_figure, styled
 from eigenveil.moments import RowBound
 from eigenveil.releases.origin import Request
+from eigenveil.report import plots
+from eigenveil.report import plots as figure_style
+from eigenveil.report.plots import COLOURS, STYLE, new_figure, styled
 from made_releases import drawn
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +105,7 @@ def test_an_axis_without_a_label_is_found():
 
 def test_everything_that_draws_draws_in_the_style():
     """Whoever imports matplotlib for a figure of the docs does so through the style."""
-    own = {ROOT / "src" / "eigenveil" / "figure_style.py", ROOT / "src" / "eigenveil" / "plots.py"}
+    own = {ROOT / "src" / "eigenveil" / "report" / "plots.py"}
     folders = ("src", "benchmarks", "experiments", "tools")
     drawing = {path: path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")}
     for path, text in drawing.items():
@@ -124,4 +125,4 @@ def imports_figures(text):
 def test_a_figure_out_of_style_is_found():
     assert imports_figures("import matplotlib.pyplot as plt")
     assert imports_figures("from matplotlib.figure import Figure\nfigure = Figure()")
-    assert not imports_figures("from eigenveil.figure_style import new_figure\nfigure = new_figure(6, 4)")
+    assert not imports_figures("from eigenveil.report.plots import new_figure\nfigure = new_figure(6, 4)")

@@ -1,4 +1,4 @@
-"""The file of a ledger: SQLite, written once, appended to, and chained by hash.
+"""`PrivacyLedger`: a privacy budget in a file of SQLite, appended to and chained by hash.
 
 The head binds the limits, the adjacency, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the

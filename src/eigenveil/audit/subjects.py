@@ -1,4 +1,4 @@
-"""The epsilons that are stated at a delta, by who states them: what an audit compares with."""
+"""What can be audited: mechanisms, local protocols, estimators and privacy units, each with the epsilon it states."""
 
 import math
 import warnings

@@ -26,7 +26,7 @@ from ..mechanisms.budget import Budget, Portion
 from ..mechanisms.gaussian import Gaussian
 from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
 from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
-from ..moments.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray

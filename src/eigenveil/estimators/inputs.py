@@ -139,7 +139,9 @@ def checked_unit_column(privacy_unit: Any) -> str | int | None:
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit)
     # A parameter is printed, copied and pickled; identifiers of persons must not be.
-    raise InvalidParameterError("person is the column that tells persons apart; give a list of identifiers to fit.")
+    raise InvalidParameterError(
+        "privacy_unit is the column that tells persons apart; give a list of identifiers to fit."
+    )
 
 
 def _privacy_unit(column: str | int | None, of_fit: Any) -> Any:

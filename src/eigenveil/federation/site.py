@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the terms of a round: what a fit would do at one site, for several."""
+"""What runs at a site: `invite` makes terms from an estimator, `contribute` makes a masked share from rows."""
 
 import os
 from collections.abc import Sequence
@@ -151,7 +151,8 @@ def contribute(
     keys : path
         The private keys that joined.
     data : array, data frame, path, ... or SecondMoments
-        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the round.
+        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the
+        round.
     output : path
         The contribution file.
     ledger : PrivacyLedger or path, optional

@@ -1,12 +1,13 @@
-"""`NeighbourDifferences`: rows compared with their neighbours on a public ring, which needs neither a bound nor a mean.
+"""`NeighbourDifferences`: rows compared with their neighbours, which needs neither a bound nor a mean.
 
-Rows stand on the ring in order of arrival, a public rule, and each is compared with the h rows after it: so with h on
+Rows stand in a circle in a public order, and each is compared with the h rows after it: so with h on
 either side, k = 2h comparisons a row and n*h in all. One replaced row changes its own k comparisons and no other, and
 docs/explanation/comparisons.md proves what that costs. Of at most h rows, the steps go around again without meeting
 themselves, so that these numbers hold from two rows on.
 
-A comparison is a function of its two rows alone, to the last bit: `pairs` divides a difference by the root of a sum of
-squares of integers, which is exact (in floats it would depend on the batch), and `signs` asks which number is larger.
+A comparison is a function of its two rows alone, to the last bit: `spatial_sign` divides a difference by the root of a
+sum of squares of integers, which is exact (in floats it would depend on the batch), and `kendall` asks which number is
+larger.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
-"""`ColumnCounts`: how many numbers of each column lie above each of its public points, in exact integers.
+"""Counts in exact integers: of columns above public points, of norms on the grid of bounds, of cells of a score map.
 
-The statistic behind a range that is found privately. One row adds one to one count of each column, by comparisons
-alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced. Where persons
-are the unit, one row of each is counted.
+`ColumnCounts` is the statistic behind a range that is found privately. One row adds one to one count of each column, by
+comparisons alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced.
+Where persons are the unit, one row of each is counted.
 """
 
 import functools

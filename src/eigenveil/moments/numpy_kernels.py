@@ -1,4 +1,4 @@
-"""Integer rows brought to a bound, one by one or all rows of a person together.
+"""The inner loops in NumPy, the reference: rows to integers within a bound, one by one or all of a person together.
 
 The squared norms that decide are sums of integers, the same in any order, batch or layout; and so is every factor, a
 function of them. That a shortened row, or a person's, keeps the bound is a fact about integers.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import AdditiveMechanism
-from ..mechanisms.sampled import orthonormal
+from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
 from ..postprocess.intervals import eigenvalue_intervals
@@ -428,7 +428,7 @@ class NoiseReading(ComponentReading):
         """Return what noise passes with probability alpha along its largest direction beside some rows.
 
         0 where it is as large along all.
-        A direction that has most of the noise is one number, whose mechanism is wider than that of an edge.
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
         mechanism, products = self.mechanism, self._noise_products
         if self._alike or self.of_correlation or not isinstance(mechanism, AdditiveMechanism):

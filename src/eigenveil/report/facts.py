@@ -1,4 +1,4 @@
-"""What a reader should know about the numbers of a release, from the facts of mechanism, rows and request."""
+"""What a report shows of a release, and what a reader should know about these numbers."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Certified envelopes of the Bingham distribution, for every concentration.
+"""The Bingham distribution: draws in floats, and certified envelopes for exact draws at every concentration.
 
 For the density exp(uᵀBu) proposals are u = y/|y| with y = Ag, g normal. A is found in floats and then *taken as exact*:
 its entries are integers times a power of two for each column. What remains is to certify η with
@@ -325,12 +325,6 @@ def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = Non
     if basis is not None:
         draws = draws @ basis.T
     return draws[0] if size is None else draws
-
-
-def check_generator(generator: object) -> None:
-    """Raise unless `generator` is a NumPy random generator."""
-    if not isinstance(generator, np.random.Generator):
-        raise InvalidParameterError(f"generator must be a numpy.random.Generator, not {type(generator).__name__}.")
 
 
 def eigensystem(B: ArrayLike) -> tuple[FloatArray, FloatArray | None]:

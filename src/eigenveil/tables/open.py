@@ -1,4 +1,4 @@
-"""The table of engines: whose collections are taken as data, and which read files."""
+"""`open_table`: whatever the user has becomes a source of rows. `ENGINES` is the table of engines."""
 
 import glob
 import os
@@ -8,14 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from .base import Columns, Source, choose_columns, text_format, tracked_batches
 from .dask import DASK
-from .declared import Declared
 from .delimited import check_header
-from .encoder import Categories
+from .encoder import Categories, Declared
 from .engines import Engine, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held
@@ -36,7 +37,7 @@ def on_engine(data: Any) -> bool:
 
 def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
     """Return the source of a collection of an engine, or None for anything else."""
-    for engine in ENGINES.values():
+    for engine in () if isinstance(data, np.ndarray) else ENGINES.values():
         source = engine.open(data, declared)
         if source is not None:
             if declared.encodes and not engine.encodes:
