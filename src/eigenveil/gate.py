@@ -221,7 +221,7 @@ def draw(
         package_version=__version__,
     )
     made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
-    vars(made)["mechanism"] = mechanism  # which a file would make again from the origin
+    vars(made.matrix)["mechanism"] = mechanism  # which a file would make again from the origin
     return made
 
 

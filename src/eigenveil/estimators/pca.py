@@ -11,7 +11,7 @@ from ..mechanisms import CentralMechanism
 from ..moments.row_rule import RowRule
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest, Request
-from ..releases.reading import NO_UNITS
+from ..releases.matrix import NO_UNITS
 from ..releases.record import Release
 from ..tables.schema import Schema
 from .base import MomentsEstimator
