@@ -244,7 +244,7 @@ def test_estimators_are_known_to_others_by_their_public_methods():
         if isinstance(node, ast.Attribute) and node.attr in private and getattr(node.value, "id", "self") != "self"
     }
     assert not callers
-    assert {"_release", "_check_rows"} <= private
+    assert {"_request", "_interpret"} <= private
 
 
 # A theorem names the mechanisms it is about, and `auto` those it chooses from.

@@ -15,7 +15,6 @@ from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError
 from ..guarantee import Adjacency
 from ..mechanisms import CentralMechanism
-from ..mechanisms.budget import Budget
 from ..moments.comparisons import MixedDifferences
 from ..moments.row_rule import RowRule
 from ..moments.second_moments import SecondMoments
@@ -293,13 +292,22 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
         mechanism = plan.mechanism(moments.n_samples)
         gate.check(mechanism, moments)
         self._check_size(mechanism, moments.bound.rule, moments.n_samples)
-        payment = self._pay(plan, moments.n_samples, generator)
         schema = self.__dict__.get("_collected_schema") if collected else None
         # Directions that a mechanism draws are those of the rows as they were scaled; about the mean there is a matrix.
         own_units = moments.bound.needs_matrix and has_own_units(self, schema or self.schema)
+        payment = self._pay(
+            plan,
+            moments.n_samples,
+            generator,
+            rule=moments.bound.rule,
+            n_features=moments.n_features,
+            feature_names=moments.feature_names,
+            request=replace(request, own_units=own_units),
+            schema=schema,
+        )
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
-        return self._release(plan, moments, replace(request, own_units=own_units), generator, payment, schema=schema)
+        return self._fitted_by(gate.draw(moments, generator, payment))
 
     def _check_rows(self, rule: RowRule) -> None:
         """Refuse rows that this estimator has no use for; asked before every spend."""
@@ -343,61 +351,66 @@ class MomentsEstimator(Faced, CollectsInParts, BaseEstimator):
             check_prepared_alike(self, source, plan)
         check_passes(source, plan)
         request = self._request(source.n_features, source.feature_names or ())
-        fit = StagedFit(source, plan, generator_from(self.random_state), self._check_size, self._pay)
+
+        def pay(plan: SpendPlan, n_rows: int, generator: np.random.Generator) -> gate.Payment:
+            preparation = plan.preparation_for(source.n_features)
+            return self._pay(
+                plan,
+                n_rows,
+                generator,
+                rule=preparation.bound.rule,
+                n_features=source.n_features,
+                feature_names=source.feature_names,
+                request=replace(request, own_units=preparation.own_units),
+                schema=Features.of(source).schema,
+            )
+
+        fit = StagedFit(source, plan, generator_from(self.random_state), self._check_size, pay)
         moments = fit.moments(self._directions_wanted())
-        own_units = fit.plan.preparation_for(source.n_features).own_units
-        self._release(
-            fit.plan,
+        release = gate.draw(
             moments,
-            replace(request, own_units=own_units),
             fit.generator,
             fit.payment,
-            schema=Features.of(source).schema,
             budget=fit.budget,
             drawn=fit.drawn,
             without_range=fit.without_range,
         )
+        self._fitted_by(release)
         warn_of_features_without_range(source, fit.without_range)
         return self
 
     def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
         """Refuse so few rows that nothing can be learned, where their number is public; asked before every spend."""
 
-    def _pay(self, plan: SpendPlan, n_rows: int, generator: np.random.Generator) -> gate.Payment:
-        """Record the whole fit in the ledger, once, before the first draw."""
-        mechanism = plan.mechanism(n_rows)
-        promise = plan.guarantee_of(mechanism)
-        check_delta(promise, n_rows)
-        payment = gate.pay(mechanism, promise, generator, self.ledger, f"{type(self).__name__}.fit")
-        note_paid(self, payment.entry)
-        return payment
-
-    def _release(
+    def _pay(
         self,
         plan: SpendPlan,
-        moments: SecondMoments,
-        request: Request,
+        n_rows: int,
         generator: np.random.Generator,
-        payment: gate.Payment,
         *,
+        rule: RowRule,
+        n_features: int,
+        feature_names: tuple[str, ...] | None,
+        request: Request,
         schema: Schema | None,
-        budget: Budget | None = None,
-        drawn: gate.Drawn = gate.NOTHING,
-        without_range: tuple[int, ...] = (),
-    ) -> Self:
-        release = gate.draw(
-            moments,
-            generator,
-            payment,
+    ) -> gate.Payment:
+        """Record the whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
+        mechanism, estimator = plan.mechanism(n_rows), type(self).__name__
+        promise = plan.guarantee_of(mechanism)
+        check_delta(promise, n_rows)
+        origin = gate.expected_origin(
+            mechanism,
+            rule,
+            n_features,
+            feature_names,
             request=request,
-            estimator=type(self).__name__,
+            estimator=estimator,
             chosen_privately=tuple(sorted(plan.choices)),
             schema=schema,
-            budget=budget,
-            drawn=drawn,
-            without_range=without_range,
         )
-        return self._fitted_by(release)
+        payment = gate.pay(mechanism, promise, generator, self.ledger, f"{estimator}.fit", origin)
+        note_paid(self, payment.entry)
+        return payment
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""
