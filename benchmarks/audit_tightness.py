@@ -25,13 +25,13 @@ CENTRAL = (
     ("frobenius", 1, 0.0, "add_or_remove_one"),
     ("matrix_laplace", 1, 0.0, "add_or_remove_one"),
     ("wishart", 1, 0.01, "add_or_remove_one"),
-    ("laplace", 2, 0.0, "replace"),
-    ("frobenius", 2, 0.0, "replace"),
-    ("matrix_laplace", 2, 0.0, "replace"),
-    ("gaussian", 2, 0.01, "replace"),
-    ("wishart", 2, 0.01, "replace"),
-    ("ppca", 2, 0.0, "replace"),
-    ("eigenvector_sampling", 2, 0.0, "replace"),
+    ("laplace", 2, 0.0, "replace_one"),
+    ("frobenius", 2, 0.0, "replace_one"),
+    ("matrix_laplace", 2, 0.0, "replace_one"),
+    ("gaussian", 2, 0.01, "replace_one"),
+    ("wishart", 2, 0.01, "replace_one"),
+    ("ppca", 2, 0.0, "replace_one"),
+    ("eigenvector_sampling", 2, 0.0, "replace_one"),
 )
 
 

@@ -1,8 +1,9 @@
 """Where sampling beats adding noise: loss against n * epsilon / d, for pure mechanisms; the evidence behind "auto".
 
 Run `python benchmarks/choosing.py [--draws 40] [--output FILE.json] [--plot FILE.png]`. The loss of directions V is
-1 - qF(V)/qF(best), averaged over draws of the exact mechanisms, for rows of norm at most 1: Gaussian ones of given spectrum
-(epsilon = 1, n moves), and real tables (n is theirs, epsilon moves). A crossing is where adding noise overtakes.
+1 - qF(V)/qF(best), averaged over draws of the exact mechanisms, for rows of norm at most 1: Gaussian ones of given
+spectrum (epsilon = 1, n moves), and real tables (n is theirs, epsilon moves). A crossing is where adding noise
+overtakes.
 """
 
 import argparse
@@ -19,11 +20,11 @@ from rich.table import Table
 from datasets import available, load
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import GREY, new_figure, styled
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
+from eigenveil.report.plots import GREY, new_figure, styled
 from eigenveil.sampling.randomness import seeded_generator
 
 NAMES = ("matrix_laplace", "eigenvector_sampling", "ppca")

@@ -1,9 +1,9 @@
 """Published competitors in plain NumPy, for `frontier.py` only: floats, seeded, and generous wherever a paper is loose.
 
-All of them see the rows as a `Table` of `frontier_tables.py` and spend a `Budget` under the relation "replace": one row
-of norm at most r becomes another, so that D = xx' - yy' has Frobenius norm at most sqrt(2) r^2, operator norm at most
-r^2 and trace in [-r^2, r^2]. Where the papers count loosely (add one row and double, Renyi or zCDP conversions, the
-same noise on the diagonal and off it), they get the tight constant. `Budget` holds the accounting:
+All of them see the rows as a `Table` of `frontier_tables.py` and spend a `Budget` under the adjacency "replace_one":
+one row of norm at most r becomes another, so that D = xx' - yy' has Frobenius norm at most sqrt(2) r^2, operator norm
+at most r^2 and trace in [-r^2, r^2]. Where the papers count loosely (add one row and double, Renyi or zCDP conversions,
+the same noise on the diagonal and off it), they get the tight constant. `Budget` holds the accounting:
 
 - delta > 0: every part is a Gaussian mechanism, and the mu of Gaussian differential privacy (Dong, Roth and Su 2022)
   add up in squares, also adaptively; mu is the exact solution of

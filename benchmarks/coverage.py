@@ -1,13 +1,14 @@
 """Coverage of the 95 % intervals for the variance along released directions, cell by cell.
 
-python benchmarks/coverage.py [--features 5 20 64 200] [--mechanisms gaussian matrix_laplace] [--statistic clipped signs]
+python benchmarks/coverage.py [--features 5 20 64 200] [--mechanisms gaussian matrix_laplace] [--rows clipped kendall]
                               [--sizes 1 3 10 30 100 1000] [--repeats 200] [--seed 0] [--output FILE.json]
 
-A cell is a mechanism, a rule of the rows, a width d, a spectrum and a size n epsilon/d. The truth is a known matrix; noise of
-the mechanism is added to it, and the release reads itself. Shown is how often the interval of the first, second and third
-component, and that of the three together, held the true variance along the released directions; the median width of the
-first interval over the total variance; and the same coverage of the naive interval, eigenvalue +- 1.96 standard
-deviations of the noise, for the first component. With R repeats a coverage of 0.95 is told to +- 0.22/sqrt(R).
+A cell is a mechanism, a rule of the rows, a width d, a spectrum and a size n epsilon/d. The truth is a known matrix;
+noise of the mechanism is added to it, and the release reads itself. Shown is how often the interval of the first,
+second and third component, and that of the three together, held the true variance along the released directions; the
+median width of the first interval over the total variance; and the same coverage of the naive interval, eigenvalue +-
+1.96 standard deviations of the noise, for the first component. With R repeats a coverage of 0.95 is told to +-
+0.22/sqrt(R).
 """
 
 import argparse

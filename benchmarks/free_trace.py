@@ -3,9 +3,9 @@
 python benchmarks/free_trace.py [--sets wine digits] [--epsilons 0.1 1 3] [--runs 20] [--output FILE.json]
 
 Replace: the error of the total variance, of the share of the first component and of the shrunk covariance, without the
-released trace (the mechanism before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a release
-reads itself; "projected" is the projection on positive semidefinite matrices of the released trace. Errors are root
-mean squares over the runs; the last column of a pair is new over old.
+released trace (the mechanism before it had one) and with it. Old is "raw M, shrunk without a trace", new is as a
+release reads itself; "projected" is the projection on positive semidefinite matrices of the released trace. Errors are
+root mean squares over the runs; the last column of a pair is new over old.
 
 Add/remove: the standard deviation of the number of rows and of a variance of a quarter, in units of 1/mu, by width:
 with a paid count, with the free number alone, and as the mechanism does it.
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, list[dict[str, object]]] = {"replace": [], "add_or_remove_one": []}
+    results: dict[str, list[dict[str, object]]] = {"replace_one": [], "add_or_remove_one": []}
     table = Table(title=f"Replace, delta {DELTA:g}: relative errors without and with the trace")
     for column in ("set", "n", "d", "epsilon", "what", "without", "with", "ratio"):
         table.add_column(column, justify="right")
@@ -102,7 +102,7 @@ def main() -> None:
         X = load(name).X
         for epsilon in arguments.epsilons:
             for what, (old, new) in replace_errors(X, epsilon, arguments.runs, arguments.seed).items():
-                results["replace"].append({"set": name, "epsilon": epsilon, "what": what, "old": old, "new": new})
+                results["replace_one"].append({"set": name, "epsilon": epsilon, "what": what, "old": old, "new": new})
                 numbers = f"{epsilon:g}", what, f"{old:.4g}", f"{new:.4g}", f"{new / old:.2f}"
                 table.add_row(name, str(len(X)), str(X.shape[1]), *numbers)
     Console(width=120).print(table)

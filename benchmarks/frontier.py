@@ -8,10 +8,10 @@ Every result is kept in FOLDER as soon as it is there, and a second call goes on
 eigenveil` measures again the contestants whose names begin so, as after a change of the library.
 
 Measures: the loss of captured variance 1 - qF/qF(best) of k directions, k = 1 and 5 (3 where d = 5), and the Frobenius
-error of the released second moment over the norm of the true one. Adjacency "replace", about the origin, the same rows.
-An oracle who sees the true error on pilot draws chooses the parameters of every contestant for every row; the draws
-that count are others. "eigenveil, same inputs" is given what they are given, the best clip radius of the same list;
-plain "eigenveil" is given the rows and nothing else, and pays for its norm bound.
+error of the released second moment over the norm of the true one. Adjacency "replace_one", about the origin, the same
+rows. An oracle who sees the true error on pilot draws chooses the parameters of every contestant for every row; the
+draws that count are others. "eigenveil, same inputs" is given what they are given, the best clip radius of the same
+list; plain "eigenveil" is given the rows and nothing else, and pays for its norm bound.
 """
 
 import argparse

@@ -5,9 +5,9 @@
 prints what `eigenveil audit` prints of our own mechanisms, with the same exit codes: 0 is not refuted, 3 is refuted. It
 imports private modules of the two packages, which is why it stands here and not in eigenveil.
 
-Both draw a direction from the angular central Gaussian distribution of Omega = I + 2A/b, A = epsilon/4 (lambda_1 I - C), and
-accept it with probability exp(-s) / (M (u'Omega u)^(d/2)), s = u'Au. The density of the proposal is itself proportional
-to (u'Omega u)^(-d/2), so what is drawn has density exp(-s) (1 + 2s/b)^(-d) and not exp(-s): see
+Both draw a direction from the angular central Gaussian distribution of Omega = I + 2A/b, A = epsilon/4 (lambda_1 I -
+C), and accept it with probability exp(-s) / (M (u'Omega u)^(d/2)), s = u'Au. The density of the proposal is itself
+proportional to (u'Omega u)^(-d/2), so what is drawn has density exp(-s) (1 + 2s/b)^(-d) and not exp(-s): see
 docs/explanation/peers.md.
 """
 
@@ -53,7 +53,7 @@ class DrawnMechanism:
         self.width = _envelope_width(self.gaps)
 
     def log_density(self, s: FloatArray, *, power: float | None = None) -> FloatArray:
-        """Return the log density at directions with u'Au = s; a power of 0 in place of d gives the Bingham distribution."""
+        """Return the log density at directions with u'Au = s; a power of 0 in place of d gives Bingham's."""
         d = len(self.gaps)
         return np.asarray(-s - (d if power is None else power) * np.log1p(2 * s / self.width))
 

@@ -126,11 +126,11 @@ def row(d: int, epsilon: float) -> dict[str, float]:
     value, gap = worst(d, epsilon)
     return {
         "d": d,
-        "replace": value,
+        "replace_one": value,
         "gap": gap,
-        "replace, T = 100": worst(d, epsilon, far=100)[0],
+        "replace_one, T = 100": worst(d, epsilon, far=100)[0],
         "add_or_remove_one": worst(d, epsilon, replace=False)[0],
-        "multiplied, replace": worst(d, epsilon, power=0)[0],
+        "multiplied, replace_one": worst(d, epsilon, power=0)[0],
         "circle only": max(great_circle_loss(d, gap, epsilon) for gap in np.linspace(0, 4, 81)),
     }
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from eigenveil import PrivateCovariance
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import BLUE, BROWN, SILVER, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, SILVER, new_figure, styled
 
 PRIVACY_UNITS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
 
@@ -34,16 +34,16 @@ def visits(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def targets(rows: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Return the covariance in which every person counts once, and that of all rows."""
     once = 1 / np.bincount(ids)[ids]
-    return {"persons": np.cov(rows.T, aweights=once, ddof=0), "rows": np.cov(rows.T, ddof=0)}
+    return {"equal": np.cov(rows.T, aweights=once, ddof=0), "by_rows": np.cov(rows.T, ddof=0)}
 
 
 def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) -> np.ndarray:
     """Return a private covariance; "one by one" is that of rows which are shortened before they are grouped."""
-    weight = "rows" if way == "rows" else "persons"
+    weight = "by_rows" if way == "by_rows" else "equal"
     if way == "one by one" and norm is not None:
         most = norm / MOST_ROWS**0.5
         rows = rows * np.minimum(1, most / np.linalg.norm(rows, axis=1))[:, None]
-        weight = "rows"
+        weight = "by_rows"
     # In one stage, where a bound is given: the second would look for another about the mean.
     stages = "auto" if norm is None else 1
     known = {"norm_bound": norm, "statistic": "clipped", "stages": stages}
@@ -53,7 +53,7 @@ def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) ->
 
 def errors(way: str, norm: float | None, runs: int) -> float:
     rows, ids = visits()
-    target = targets(rows, ids)["persons" if way == "persons" else "rows"]
+    target = targets(rows, ids)["equal" if way == "equal" else "by_rows"]
     found = [np.linalg.norm(released(rows, ids, way, norm) - target) for _ in range(runs)]
     return float(np.mean(found) / np.linalg.norm(target))
 
@@ -65,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
     norms = 2.0 ** np.arange(-1, 6.5, 0.5)
-    ways = ("persons", "rows", "one by one")
+    ways = ("equal", "by_rows", "one by one")
     curves = {way: [errors(way, float(norm), options.runs) for norm in norms] for way in ways}
     private = {way: errors(way, None, options.runs) for way in ("equal", "by_rows")}
     print("bound      " + "".join(f"{way:>14}" for way in ways))

@@ -7,10 +7,10 @@ Gaussian noise on all cells, cut at 0 and normalized, "add"; or Laplace noise on
 threshold, "sparse".
 
 Both get the same directions, those of a release, and the same budget for the map. The error is the total variation
-distance between the map, as a density, and that of a million further rows of the same distribution, on a fine common grid. dppca
-has 15 x 15 cells as in its examples, or, for "best", the number of cells that turned out best for it, which nobody can
-know; ours takes its own from public numbers. "our grid" hands dppca our frame and cells, as its `fixed_frame`, with the
-whole budget for the counts; "no noise" is the histogram itself on our cells.
+distance between the map, as a density, and that of a million further rows of the same distribution, on a fine common
+grid. dppca has 15 x 15 cells as in its examples, or, for "best", the number of cells that turned out best for it, which
+nobody can know; ours takes its own from public numbers. "our grid" hands dppca our frame and cells, as its
+`fixed_frame`, with the whole budget for the counts; "no noise" is the histogram itself on our cells.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from rich.table import Table
 
 from eigenveil import PrivatePCA, score_map
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import BLUE, new_figure, styled
+from eigenveil.report.plots import BLUE, new_figure, styled
 
 FINE, POPULATION = 120, 1_000_000
 CELLS = (5, 8, 10, 12, 15, 20, 25, 30)

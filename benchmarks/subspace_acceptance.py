@@ -3,9 +3,10 @@
 python benchmarks/subspace_acceptance.py [--features 10 30 60 64] [--components 2 3 4] [--proposals 200]
 
 The target is exp(tr V'BV) on k-dimensional subspaces, B = (epsilon/2) C with trace C = n; the proposal is the matrix
-angular central Gaussian distribution with precision I + (2/b) A, A = lambda_1(B) I - B (Kent, Ganeiber and Mardia 2018). With u
-the eigenvalues of V'AV a proposal is kept with probability prod exp(-u_i) (1 + 2 u_i/b)^(d/2)/M_i, M_i the maximum over
-u >= lambda_i(A), which Cauchy's interlacing allows. The mean of this chance is measured, for the best of 30 b.
+angular central Gaussian distribution with precision I + (2/b) A, A = lambda_1(B) I - B (Kent, Ganeiber and Mardia
+2018). With u the eigenvalues of V'AV a proposal is kept with probability prod exp(-u_i) (1 + 2 u_i/b)^(d/2)/M_i, M_i
+the maximum over u >= lambda_i(A), which Cauchy's interlacing allows. The mean of this chance is measured, for the best
+of 30 b.
 """
 
 import argparse

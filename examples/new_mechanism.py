@@ -1,7 +1,7 @@
-"""A mechanism of your own: copy this file to src/eigenveil/mechanisms/, rename, and fill in what is yours.
+"""A mechanism of your own: copy this file to src/eigenveil/mechanisms/, rename the class, and fill in what is yours.
 
-It is a whole mechanism, and a true one: Laplace noise on the diagonal and above it, as `laplace` has it, written out with as
-little as a mechanism needs. Run it to see what the rest of the house does with a mechanism that it has never heard of:
+It is a complete mechanism with a proof: Laplace noise on the upper triangle, as `laplace` has it, with as little code
+as a mechanism needs. Run it to see that estimators, plan and release take a mechanism from the table alone:
 
     python examples/new_mechanism.py
 """
@@ -25,11 +25,11 @@ class NewMechanism(AdditiveMechanism):
 
     Formal guarantee
     ----------------
-    Pure epsilon with scale s/epsilon, where s bounds the l1 norm of a change of the upper triangle (the table of
-    sensitivities proves it), for both relations. Author (year), theorem: write here whose proof it is.
+    Pure epsilon with scale s/epsilon, for both adjacencies, where s bounds the l1 norm of a change of the upper
+    triangle (accounting/sensitivity.py). Author (year), theorem: write here whose proof it is.
     """
 
-    # The facts: tables, command line, plan, audit and report ask for these, and for nothing by name.
+    # Facts: command line, plan, audit, report and docs read these. No code asks for a mechanism by its name.
     name = "new_mechanism"
     needs_delta = False
     numerics = Numerics.EXACT
@@ -37,55 +37,54 @@ class NewMechanism(AdditiveMechanism):
     use_when = "what it is better at than the others"
 
     def guarantee(self):
-        """Return what is true of the code as it runs: a function of the parameters alone."""
+        """Return the guarantee of the code as it runs: a function of the parameters, never of data."""
         return Guarantee(self.epsilon, 0.0, self.adjacency, self.numerics)
 
     def noise_scale(self):
-        """Return the scale for rows of norm at most 1, rounded to the safe side."""
+        """Return the scale of an entry for rows of norm at most 1, rounded up."""
         sensitivity = square_root_above(upper_triangle_l1_squared(self.adjacency, self.n_features))
         return float_above(Fraction(sensitivity) / self.matrix_epsilon)
 
     def noise(self, generator, grid=1.0):
-        """Draw the noise in units of the integer grid, from a sampler that is exact."""
+        """Draw int64 noise in units of the grid, by an exact sampler."""
         scale = self.noise_scale() * grid
         noise = symmetric(self.n_features, partial(discrete_laplace, scale), generator)
         np.fill_diagonal(noise, discrete_laplace(scale, self.n_features, generator))
         return noise
 
-    # What the noise is like: readings, forecasts and audits use it.
+    # What is known about the noise: views of a release, forecasts and audits use it.
 
     @property
     def off_diagonal_sd(self):
-        """Standard deviation of an entry beside the diagonal."""
+        """Standard deviation of an off-diagonal entry."""
         return math.sqrt(2) * self.noise_scale()
 
     @property
     def noise_reach(self):
-        """A size that no entry passes in practice, so that integers cannot overflow."""
+        """A bound that an entry exceeds with probability exp(-400), so that int64 does not overflow."""
         return 400 * self.noise_scale()
 
     @property
     def rotation_invariant(self):
-        """Whether the noise is the same in every basis; independent entries are not."""
+        """Whether the noise has the same distribution in every basis; independent entries do not."""
         return False
 
     def log_density(self, noise):
-        """Return the log density of a stack of noise matrices, up to a constant: the audit's best statistic."""
+        """Return the log density of a stack of noise matrices, up to a constant, for audits."""
         upper = np.triu(np.ones((self.n_features, self.n_features)))
         return -np.einsum("nij,ij->n", np.abs(noise), upper) / self.noise_scale()
 
 
 def main():
-    """Use the mechanism everywhere, after one line in the table."""
-    from sklearn.datasets import load_iris
-
+    """Register the mechanism, plan a fit and run it."""
     from eigenveil import PrivatePCA
     from eigenveil.mechanisms import MECHANISMS
 
-    MECHANISMS["new_mechanism"] = NewMechanism  # in the package this is the line in mechanisms/table.py
+    MECHANISMS["new_mechanism"] = NewMechanism  # in the package: an entry in mechanisms/table.py
+    rows = np.random.default_rng(0).normal(size=(5000, 4)) * [3.0, 2.0, 0.5, 0.2]
     model = PrivatePCA(2, epsilon=5.0, norm_bound=10.0, mechanism="new_mechanism")
     print("planned:", model.plan(n_features=4).guarantee)
-    model.fit(load_iris().data)
+    model.fit(rows)
     print("released by", model.release_.mechanism)
     print("shares of variance:", model.explained_variance_ratio_.round(3))
 

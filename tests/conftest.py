@@ -5,6 +5,7 @@ from functools import cache
 
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 from randomgen import AESCounter
 from threadpoolctl import threadpool_limits
 from typer.main import get_command
@@ -19,6 +20,13 @@ hypothesis.settings.load_profile("repeatable")
 # A shell may have started the tests in the background with SIGINT ignored, and what they start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Examples stand in the docstrings of `src`; looking for some in every test takes longer than to collect them all."""
+    found = yield
+    return [one for one in found if not isinstance(one, DoctestModule)]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -68,7 +68,7 @@ def said(snippet: Snippet) -> list[str]:
 
 def assert_same_release(one, other) -> None:
     """Two releases with the same noise were asked for in the same way, and told the same."""
-    for fact in ("mechanism", "parameters", "rows", "n_rows", "request", "estimator", "schema", "feature_names"):
+    for fact in ("mechanism", "parameters", "row_rule", "n_rows", "request", "estimator", "schema", "feature_names"):
         assert getattr(one.origin, fact) == getattr(other.origin, fact), fact
     assert one.guarantee == other.guarantee
     assert one.integers.keys() == other.integers.keys()

@@ -15,7 +15,7 @@ def sum_by_hand(bound: RowBound, rows: Any, norm: float) -> list[int]:
     total = [0] * rows.shape[1]
     for row in rows:
         candidate = candidate_of(np.atleast_2d(np.asarray(scale) * (row - np.asarray(shift))))
-        if bound.statistic == "unit":  # a direction is that of rows in any unit
+        if bound.statistic == "normalized":  # a direction is that of rows in any unit
             of_candidate = replace(bound, scale=tuple(np.broadcast_to(scale, row.shape) / candidate))
         else:
             of_candidate = replace(bound, norm=candidate, constant=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marked_part import with_part
 
-from eigenveil.figure_style import BLUE, BROWN, INK
+from eigenveil.report.plots import BLUE, BROWN, INK
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "how_to" / "which_call.md"
@@ -75,7 +75,7 @@ PARTS = (
             row("With several custodians?", "federation", "federation", federation="how_to/federation.md"),
             row(
                 "In a frame, a file, SQL,|on Dask or Spark?",
-                "sources.open_table",
+                "tables.open_table",
                 "",
                 SQL="how_to/sql.md",
                 Dask="how_to/dask.md",

@@ -1,13 +1,13 @@
 """The constants that `mutants.py` makes wrong: file, text with the constant in [[ ]], what replaces it, fast tests.
 
-A mechanism that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the relation.
+A mechanism that is added brings its constants here: its scale, its degrees and exponents, and where it asks for the adjacency.
 """
 
 # ruff: noqa: E501  (a constant and what becomes of it are read on one line)
 # fmt: off
 
 SCALED = ("scaled",)
-SWAPPED = ("relation is not Adjacency.REPLACE_ONE",)
+SWAPPED = ("adjacency is not Adjacency.REPLACE_ONE",)
 SELF_SWAPPED = ("self.adjacency is not Adjacency.REPLACE_ONE",)
 
 SENSITIVITY = "unit/test_sensitivity.py::test_"
@@ -31,13 +31,13 @@ BALANCED = (DRAWN + "the_smaller_trace_is_the_larger_times_a_uniform_to_the_powe
 
 TABLE = [
     # The sensitivities that all mechanisms share.
-    ("accounting/sensitivity.py", '- 2(x.y)^2."""\n    return [[Fraction(2 if relation is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if relation is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "frobenius",)),
-    ("accounting/sensitivity.py", 'reached by orthogonal rows."""\n    return [[Fraction(2 if relation is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if relation is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "nuclear",)),
-    ("accounting/sensitivity.py", "if [[relation is Adjacency.REPLACE_ONE]]:\n        return Fraction(n_features", SWAPPED, (SENSITIVITY + "upper_triangle_in_l1",)),
+    ("accounting/sensitivity.py", '- 2(x.y)^2."""\n    return [[Fraction(2 if adjacency is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if adjacency is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "frobenius",)),
+    ("accounting/sensitivity.py", 'reached by orthogonal rows."""\n    return [[Fraction(2 if adjacency is Adjacency.REPLACE_ONE else 1)]]', ("scaled", "Fraction(1 if adjacency is Adjacency.REPLACE_ONE else 2)"), (SENSITIVITY + "nuclear",)),
+    ("accounting/sensitivity.py", "if [[adjacency is Adjacency.REPLACE_ONE]]:\n        return Fraction(n_features", SWAPPED, (SENSITIVITY + "upper_triangle_in_l1",)),
     ("accounting/sensitivity.py", "return [[Fraction(n_features * (n_features + 3), 2)]]", ("scaled", "Fraction(n_features * (n_features + 2), 2)", "Fraction(n_features * (n_features + 4), 2)"), CONSTANTS),
     ("accounting/sensitivity.py", "return [[Fraction(n_features + 1, 2) ** 2]]", ("scaled", "Fraction(n_features, 2) ** 2", "Fraction(n_features + 2, 2) ** 2", "Fraction(n_features + 1, 2)"), CONSTANTS),
-    ("accounting/sensitivity.py", "del relation\n    return [[Fraction(1)]]", SCALED, (SENSITIVITY + "quadratic_form",)),
-    ("accounting/sensitivity.py", "return [[4 if relation is Adjacency.REPLACE_ONE else 1]]", ("scaled", "1 if relation is Adjacency.REPLACE_ONE else 4"), (SENSITIVITY + "sum_of_rows",)),
+    ("accounting/sensitivity.py", "del adjacency\n    return [[Fraction(1)]]", SCALED, (SENSITIVITY + "quadratic_form",)),
+    ("accounting/sensitivity.py", "return [[4 if adjacency is Adjacency.REPLACE_ONE else 1]]", ("scaled", "1 if adjacency is Adjacency.REPLACE_ONE else 4"), (SENSITIVITY + "sum_of_rows",)),
     # gaussian, mod_sulq
     ("accounting/calibration.py", "above, below = log_ndtr([[mu / 2 - epsilon / mu]])", SCALED, (MECHANISMS + "gaussian_delta_is_the_divergence",)),
     ("accounting/calibration.py", "epsilon + log_ndtr([[-mu / 2 - epsilon / mu]])", SCALED, (MECHANISMS + "gaussian_delta_is_the_divergence",)),
@@ -59,7 +59,7 @@ TABLE = [
     # A mean that is measured first
     ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Adjacency.REPLACE_ONE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Adjacency.REPLACE_ONE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
     ("mechanisms/budget.py", "together = [[1 / (weight**2 / first + (1 - weight) ** 2 / second)]]", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("unit/test_portions.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
-    ("estimators/split.py", "return [[2 * math.sqrt(mechanism.n_features)]] <= SMALL_ERROR", ("scaled", "2 * mechanism.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/split.py", "[[2 * math.sqrt(mechanism.n_features)]] <= SMALL_ERROR", ("scaled", "2 * mechanism.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
     ("estimators/split.py", "SMALL_ERROR = [[1 / 10]]", SCALED, ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
     ("estimators/fit.py", "portion = budget.take([[self.stages.norm / NORM_SEARCHES]])", ("scaled", "self.stages.norm / len(MEANS)"), ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
     ("estimators/fit.py", "preparation.norm_or_one, budget.take([[self.stages.mean / len(MEANS)]])", SCALED, ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
@@ -107,7 +107,7 @@ TABLE = [
     ("mechanisms/wishart.py", "exponent = [[(epsilon + 0.5 / scale) / power]]", SCALED, WISHART_DELTAS),
     ("mechanisms/wishart.py", "excess = [[0.5 / scale - epsilon]]", SCALED, WISHART_DELTAS),
     ("mechanisms/wishart.py", "power = [[nu / 2 - 1]]\n    if power == 0", ("scaled", "nu / 2", "nu / 2 - 2"), WISHART_DELTAS),
-    ("mechanisms/wishart.py", "if [[relation is Adjacency.ADD_OR_REMOVE_ONE]]:\n        return max(", ("relation is Adjacency.REPLACE_ONE",), (MECHANISMS + "the_design_point_of_the_wishart_mechanism",)),
+    ("mechanisms/wishart.py", "if [[adjacency is Adjacency.ADD_OR_REMOVE_ONE]]:\n        return max(", ("adjacency is Adjacency.REPLACE_ONE",), (MECHANISMS + "the_design_point_of_the_wishart_mechanism",)),
     ("mechanisms/wishart.py", "scale = [[safe_boundary(private, large, large * 1e-6)]]", SCALED, WISHART),
     ("mechanisms/wishart.py", "degrees = [[nu + self.n_features - 1]]", ("nu + self.n_features", "nu + self.n_features - 2"), WISHART),
     ("mechanisms/wishart.py", "[[round(degrees)]], float_above", ("round(degrees) + 1", "round(degrees) - 1"), LAZY),

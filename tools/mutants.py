@@ -1,11 +1,11 @@
-"""Do fast tests hold the constants of the mechanisms? Each is made wrong in a copy of the source, and its tests must fail.
+"""Do fast tests hold the constants of the mechanisms? Each is made wrong in a copy, and its tests must fail.
 
 python tools/mutants.py                  all mutants of tools/mutant_table.py, one after the other
 python tools/mutants.py --only wishart   those whose file or text has this word
 python tools/mutants.py --list           what there is, and nothing run
 
 The table marks a part of a line with [[ ]]. "scaled" puts 0.8 and 1.25 times that part there; other words replace it:
-degrees and exponents one off, the other relation. The source is copied to a temporary directory; nothing here changes.
+degrees and exponents one off, the other adjacency. The source is copied to a temporary directory; nothing here changes.
 A mutant that dies of something else than a failed check (a NameError, say) tells nothing about tests and counts as
 missed. Needs a POSIX system: every mutant runs in a process forked from one that has imported the heavy packages.
 """

@@ -17,7 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 
@@ -31,7 +32,7 @@ rows = np.outer(illness, [1.5, 1.2, -0.9, 0.3]) + rng.normal(size=(patient.size,
 visits = pd.DataFrame(rows, columns=["pulse", "fever", "weight", "sleep"])
 visits["patient"] = patient
 
-asked = {"person": "patient", "bounds": (-8, 8), "random_state": SEED}
+asked = {"privacy_unit": "patient", "bounds": (-8, 8), "random_state": SEED}
 pca = PrivatePCA(1, epsilon=1.0, **asked).fit(visits)
 print(pca.guarantee_)
 print("units:", pca.n_samples_)

@@ -1,8 +1,8 @@
 """Beyond the papers: every mechanism on the four real sets against n, and the lower bound of JMLR Theorem 8.
 
 One direction, the case that the theorem speaks of. The second moment A of a data set is held fixed and C = nA, so n
-goes on where the rows end, as if the data set were repeated: a mechanism sees C only. epsilon = 0.1, relation
-"replace".
+goes on where the rows end, as if the data set were repeated: a mechanism sees C only. epsilon = 0.1, adjacency
+"replace_one".
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
-from eigenveil.figure_style import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
 from eigenveil.mechanisms import MECHANISMS, CentralMechanism
 from eigenveil.metrics import correlation
 from eigenveil.postprocess import sorted_eigh
+from eigenveil.report.plots import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
 from eigenveil.theory import jmlr_theorem_8
 
 from ..common import Cell, Results, prose, save_figure, table

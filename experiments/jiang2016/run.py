@@ -1,7 +1,7 @@
 """Jiang, Xie and Zhang (2016): Table 1 by measurement, Theorem 7 against simulation, an audit, and PCA.
 
 The paper has no experiments; its Table 1 and theorems are what can be measured. epsilon = 1 unless stated, delta = 1e-6
-where a mechanism needs one, relation "replace", all noise on C = nA.
+where a mechanism needs one, adjacency "replace_one", all noise on C = nA.
 """
 # ruff: noqa: RUF001  (the page has Greek letters and real minus signs)
 
@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
-from eigenveil.figure_style import new_figure, styled
 from eigenveil.mechanisms import CentralMechanism
 from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
+from eigenveil.report.plots import new_figure, styled
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
 from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table
@@ -216,7 +216,8 @@ def _table_1(results: Results) -> list[str]:
         prose("""**Agreement: yes for Laplace, SULQ and Gaussian noise; Wishart noise is smaller than printed.** Its
             norm grows as d: the factor log d comes from a loose tail bound. That of SULQ is log(d/δ), which grows more
             slowly than log d. `matrix_laplace` grows as Wishart noise does, is smaller, and is private. The norm of
-            `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed with
+            `wishart`, the corrected mechanism, is mostly its mean m·c·I, which turns no eigenvector. Not yet discussed
+            with
             the authors."""),
     ]
 

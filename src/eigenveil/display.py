@@ -1,4 +1,4 @@
-"""What objects show of themselves in a notebook: small tables of HTML, every text of which is escaped."""
+"""Numbers with their error as text, and small HTML tables for notebooks, with all text escaped."""
 
 import html
 import math

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when all of them has been written, and stay there when the power goes."""
+"""Files written whole or not at all, also when the power fails; files and JSON read within bounds."""
 
 import errno
 import json

@@ -109,15 +109,18 @@ def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
     mechanism.check_accepted()
     if rule.compares and mechanism.adjacency is not Adjacency.REPLACE_ONE:
         raise InvalidParameterError(
-            f"statistic='{rule.statistic}' needs adjacency='replace_one', since an added {rule.unit} would come between others."
+            f"statistic='{rule.statistic}' needs adjacency='replace_one', since an added {rule.unit} would come "
+            "between others."
         )
     if rule.compares_neighbours and mechanism.needs_rank_one:
         raise InvalidParameterError(
-            f"{mechanism.name} hides one integer row, and statistic='{rule.statistic}' makes several of each; choose another mechanism."
+            f"{mechanism.name} hides one integer row, and statistic='{rule.statistic}' makes several of each; choose "
+            "another mechanism."
         )
     if rule.unit is Unit.PERSON and mechanism.needs_rank_one:
         raise InvalidParameterError(
-            f"{mechanism.name} hides one integer row, and a person may have several; choose another mechanism, or leave person out."
+            f"{mechanism.name} hides one integer row, and a person may have several; choose another mechanism, or "
+            "leave privacy_unit out."
         )
     if rule.most_weight is not None and mechanism.adjacency is not Adjacency.REPLACE_ONE:
         raise InvalidParameterError(
@@ -218,7 +221,7 @@ def draw(
     budget: Budget | None = None,
     drawn: Drawn = NOTHING,
 ) -> Release:
-    """Draw a release by the mechanism that was paid for, or by what is left of its budget after what was `drawn` before."""
+    """Draw a release by the mechanism that was paid for, or by what is left of its budget after `drawn`."""
     mechanism = payment.mechanism if budget is None else budget.mechanism(budget.left)
     check(mechanism, moments)
     rule = moments.bound.rule
@@ -373,7 +376,8 @@ def check_site_rule(mechanism: FederatedMechanism, rule: RowRule) -> None:
     """Refuse a rule of rows by which the sums of several sites would not be those of all rows together."""
     if rule.compares:
         raise InvalidParameterError(
-            f"statistic='{rule.statistic}' compares rows with one another, and those of different sites do not meet; give public "
+            f"statistic='{rule.statistic}' compares rows with one another, and those of different sites do not meet; "
+            "give public "
             "bounds, a schema with ranges or a norm_bound, so that rows are clipped."
         )
     if rule.mapped_from is not None or rule.most_weight is not None:

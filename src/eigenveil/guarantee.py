@@ -1,4 +1,8 @@
-"""Probabilities and odds in words, always rounded to the side that promises less."""
+"""`Guarantee`: what is promised, for which adjacency and unit, under which assumptions; in numbers and in words.
+
+A guarantee is a function of public parameters, never of data. Probabilities and odds in words are rounded to the side
+that promises less.
+"""
 
 import html
 import math
@@ -95,13 +99,13 @@ class Adjacency(StrEnum):
     """Which two data sets count as neighbours."""
 
     REPLACE_ONE = "replace_one"
-    """One unit is exchanged for any other; the number of units is public. The papers' relation."""
+    """One unit is exchanged for any other; the number of units is public. The papers' adjacency."""
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     """One unit is added or taken away; the number of units is itself private."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Return the relation named by `value` (a `Adjacency` or its text)."""
+        """Return the adjacency named by `value` (a `Adjacency` or its text)."""
         return value if isinstance(value, cls) else cls(one_of("adjacency", value, tuple(cls)))
 
 
@@ -133,7 +137,7 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """The distribution of the released bits is the mechanism that the proof is about, as far as the generator's words are uniform."""
+    """The released bits have the distribution of the proof, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
     """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"
@@ -288,7 +292,7 @@ class Guarantee:
             assumptions=assumptions,
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
-            unit=Unit(fields.get("unit", Unit.ROW)),  # ledgers of format 2 have none
+            unit=Unit(fields["unit"]),
         )
 
     def in_words(self) -> tuple[str, ...]:
@@ -347,14 +351,14 @@ _PROTECTED = {
     Unit.ROW: {
         Adjacency.REPLACE_ONE: "One person stands for one row: its contents are protected, and the number of rows is "
         "public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected too; "
-        "for what the row says, the factor counts twice.",
+        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected "
+        "too; for what the row says, the factor counts twice.",
     },
     Unit.PERSON: {
-        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. The "
-        "number of persons is public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of persons is "
-        "protected too; for what the rows say, the factor counts twice.",
+        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. "
+        "The number of persons is public.",
+        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of "
+        "persons is protected too; for what the rows say, the factor counts twice.",
     },
 }
 _NUMERICS = {

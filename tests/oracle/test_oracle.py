@@ -92,13 +92,13 @@ def test_a_difference_is_found_in_any_fact():
 
 def test_a_renaming_changes_names_and_nothing_else():
     facts = {
-        "origin": {"rows": {"statistic": "clipped", "n": 3}, "gone": 1, "mechanism": "clipped"},
-        "made": ["clipped", "other"],
+        "origin": {"rows": {"rows": "clip", "n": 3}, "gone": 1, "mechanism": "clip"},
+        "made": ["clip", "other"],
     }
-    keys = {"origin.row_rule": "rule", "rows.rows": "statistic", "gone": None}
-    values = {"rows.rows": {"clipped": "clipped"}, "made": {"other": "another"}}
+    keys = {"origin.rows": "rule", "rows.rows": "statistic", "gone": None}
+    values = {"rows.rows": {"clip": "clipped"}, "made": {"other": "another"}}
     assert oracle.translated(facts, keys, values) == {
-        "origin": {"rule": {"statistic": "clipped", "n": 3}, "mechanism": "clipped"},
-        "made": ["clipped", "another"],
+        "origin": {"rule": {"statistic": "clipped", "n": 3}, "mechanism": "clip"},
+        "made": ["clip", "another"],
     }
     assert oracle.translated(FROZEN, {}, {}) == FROZEN

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency
+from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.audit import EstimatorSubject, MechanismSubject, Neighbours, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
 from eigenveil.local import LocalProtocol, mechanism_of
@@ -21,21 +21,21 @@ from eigenveil.sampling.exact_bingham import ExactBingham
 SURE = 1 - 1e-9
 DELTA = 0.01
 HONEST = [
-    ("laplace", 2, 1, "replace"),
+    ("laplace", 2, 1, "replace_one"),
     ("laplace", 2, 1, "add_or_remove_one"),
-    ("frobenius", 2, 1, "replace"),
-    ("matrix_laplace", 2, 1, "replace"),
+    ("frobenius", 2, 1, "replace_one"),
+    ("matrix_laplace", 2, 1, "replace_one"),
     ("matrix_laplace", 1, 1, "add_or_remove_one"),
-    ("gaussian", 2, 1, "replace"),
+    ("gaussian", 2, 1, "replace_one"),
     ("gaussian", 2, 1, "add_or_remove_one"),
-    ("mod_sulq", 2, 1, "replace"),
-    ("wishart", 2, 1, "replace"),
-    ("ppca", 2, 1, "replace"),
+    ("mod_sulq", 2, 1, "replace_one"),
+    ("wishart", 2, 1, "replace_one"),
+    ("ppca", 2, 1, "replace_one"),
     ("ppca", 2, 1, "add_or_remove_one"),
-    ("eigenvector_sampling", 3, 2, "replace"),
-    ("eigenvector_sampling", 2, 1, "replace"),
+    ("eigenvector_sampling", 3, 2, "replace_one"),
+    ("eigenvector_sampling", 2, 1, "replace_one"),
     ("eigenvector_sampling", 2, 1, "add_or_remove_one"),
-    ("random_projection", 3, 2, "replace"),
+    ("random_projection", 3, 2, "replace_one"),
 ]
 
 

@@ -15,7 +15,7 @@ WEIGHTS = ["equal", "by_rows"]
 
 
 def one_by_one(grid, starts, bits, constant, average):
-    """The planted flaw, in place of `persons_together`: every row is shortened by itself."""
+    """The planted flaw, in place of `units_together`: every row is shortened by itself."""
     sizes = np.diff(starts, append=len(grid))
     grid *= np.repeat(sizes, sizes)[:, None] ** (-0.5 if average else 0.0)
     np.trunc(grid, out=grid)
@@ -46,7 +46,7 @@ def mechanism(adjacency, name="laplace"):
 def test_a_person_of_50_rows_moves_a_release_no_more_than_one_row_does(adjacency, weight):
     found = audit(UnitSubject(mechanism(adjacency), collecting(weight)), **SETTINGS)
     assert found.verdict == "consistent", str(found)
-    assert found.to_dict()["unit"] == "privacy_unit"
+    assert found.to_dict()["unit"] == "person"
     assert "one person with all of their rows" in str(found)
 
 
@@ -65,16 +65,16 @@ def test_the_pairs_are_near_the_worst_case(adjacency, weight):
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_rows_that_are_clipped_one_by_one_are_caught(adjacency, weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.moments.bound.persons_together", one_by_one)
+    monkeypatch.setattr("eigenveil.moments.bound.units_together", one_by_one)
     found = audit(UnitSubject(mechanism(adjacency), collecting(weight)), **SETTINGS)
     assert found.verdict == "violation"
     assert found.epsilon_lower > 2.0
     # An average of rows of norm 1 is within the bound however it is shortened.
-    assert weight == "rows" or "long" in found.neighbours or "all around" in found.neighbours
+    assert weight == "by_rows" or "long" in found.neighbours or "all around" in found.neighbours
 
 
 def test_a_count_of_rows_in_place_of_persons_is_caught():
-    flawed = collecting("persons", count=len)
+    flawed = collecting("equal", count=len)
     many = unit_neighbours(2, Adjacency.ADD_OR_REMOVE_ONE, n_rows=200)  # a count has a twentieth of epsilon
     found = audit(UnitSubject(mechanism(Adjacency.ADD_OR_REMOVE_ONE, "matrix_laplace"), flawed, many), **SETTINGS)
     assert found.verdict == "violation"

@@ -52,7 +52,7 @@ def neighbours(n_rows, n_candidates):
         for b, other in fewer
         if any(sorted([*b, candidate]) == sorted(a) for candidate in a)
     ]
-    return {"replace": replaced, "add_or_remove_one": added}
+    return {"replace_one": replaced, "add_or_remove_one": added}
 
 
 def worst_loss(pairs, scale):

@@ -1,4 +1,4 @@
-"""Eigenvector sampling: the constants that it draws with, what they cost by quadrature, and the distribution of its draws."""
+"""Eigenvector sampling: the constants it draws with, their cost by quadrature, and the distribution of its draws."""
 
 import math
 
@@ -17,11 +17,11 @@ WHOLE = {Adjacency.REPLACE_ONE: 1.0, Adjacency.ADD_OR_REMOVE_ONE: 0.95}
 # Calibration, k, relation, what is stated of an epsilon of 1, and which share of it neighbours are found to cost. The
 # published mechanism draws all directions whatever k is, and its Laplace scale is that of replace for both relations.
 CASES = [
-    ("tight", 1, "replace", 1.0, 0.8),
+    ("tight", 1, "replace_one", 1.0, 0.8),
     ("tight", 1, "add_or_remove_one", 1.0, 0.8),
-    ("tight", 2, "replace", 1.0, 0.8),
+    ("tight", 2, "replace_one", 1.0, 0.8),
     ("tight", 2, "add_or_remove_one", 1.0, 0.8),
-    ("paper", 2, "replace", 0.75, 0.8),
+    ("paper", 2, "replace_one", 0.75, 0.8),
     ("paper", 2, "add_or_remove_one", 0.625, 0.5),
 ]
 both_adjacencies = pytest.mark.parametrize("adjacency", Adjacency)
@@ -168,7 +168,7 @@ def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, cal
     assert found * stated < worst <= stated * (1 + 1e-9)
 
 
-# The distribution of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
+# The distribution of draws in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
 
 
 def standardized(angles, kappa):

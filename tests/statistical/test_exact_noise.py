@@ -1,6 +1,7 @@
-"""Exact noise has the mechanism of the proof: against known mechanisms, plain float samplers and a rejection sampler.
+"""Exact noise has the distribution of the proof: against known ones, plain float samplers and a rejection sampler.
 
-A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same distribution.
+A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same
+distribution.
 """
 
 from fractions import Fraction
@@ -30,10 +31,10 @@ NOISES = {
     "frobenius": lambda d, generator, scale=SCALE: LazyFrobenius(d, scale, generator),
 }
 MECHANISM_CASES = {
-    "matrix_laplace-replace": ("matrix_laplace", 0.0, "replace"),
+    "matrix_laplace-replace_one": ("matrix_laplace", 0.0, "replace_one"),
     "matrix_laplace-add_remove": ("matrix_laplace", 0.0, "add_or_remove_one"),
-    "frobenius": ("frobenius", 0.0, "replace"),
-    "wishart": ("wishart", 1e-2, "replace"),
+    "frobenius": ("frobenius", 0.0, "replace_one"),
+    "wishart": ("wishart", 1e-2, "replace_one"),
 }
 
 
@@ -120,7 +121,7 @@ def test_what_leaves_has_the_distribution_of_the_plain_sampler(case):
 
 
 def test_one_feature_is_the_laplace_distribution():
-    mechanism = made("matrix_laplace", 0.0, "replace", d=1)
+    mechanism = made("matrix_laplace", 0.0, "replace_one", d=1)
     sample, cdf = exact_draws(mechanism, EXACT_DRAWS, 3), scipy.stats.laplace(scale=1 / 1.3).cdf
     assert follows(sample, cdf)
     assert follows(np.abs(sample), folded(cdf))
@@ -137,7 +138,7 @@ def rejected_pairs(epsilon, d, size, generator):
 
 
 def test_the_balanced_mechanism_is_its_joint_density():
-    mechanism = made("matrix_laplace", 0.0, "replace", d=2)
+    mechanism = made("matrix_laplace", 0.0, "replace_one", d=2)
     naive = rejected_pairs(1.3, 2, 20 * EXACT_DRAWS, seeded_generator(4))
     assert len(naive) > 2 * EXACT_DRAWS
     exact = exact_draws(mechanism, EXACT_DRAWS, 5)
@@ -149,7 +150,7 @@ def test_the_balanced_mechanism_is_its_joint_density():
 
 @pytest.mark.parametrize("d", [1, 2, 6])
 def test_the_moments_of_the_balanced_mechanism(d):
-    mechanism, p = made("matrix_laplace", 0.0, "replace", d=d), d * (d + 1) / 2
+    mechanism, p = made("matrix_laplace", 0.0, "replace_one", d=d), d * (d + 1) / 2
     noise = reference(mechanism, 40 * EXACT_DRAWS, 7)
     if d > 1:
         beside = noise[:, np.arange(0, d - 1, 2), np.arange(1, d, 2)]
@@ -176,7 +177,7 @@ def test_the_radius_of_frobenius_is_gamma():
 
 
 def test_wishart_has_its_degrees():
-    mechanism = made("wishart", 1e-2, "replace", d=40)
+    mechanism = made("wishart", 1e-2, "replace_one", d=40)
     degrees, scale = mechanism.degrees_and_scale
     assert degrees == int(degrees)
     diagonal = np.diagonal(exact_draws(mechanism, 60, 10), axis1=1, axis2=2)

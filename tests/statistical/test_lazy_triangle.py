@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from eigenveil.sampling import wishart as module
 from eigenveil.sampling.randomness import seeded_generator
-from eigenveil.sampling.wishart import LazyChis, lazy_triangles, wishart
+from eigenveil.sampling.wishart import LazyChis, lazy_triangles
 from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB, N
 from statistical.mechanisms import follows
 
@@ -44,7 +45,7 @@ def test_without_coins_the_mechanism_is_another(monkeypatch):
 def test_coins_decided_exactly_fall_as_in_floats(degrees, monkeypatch):
     """The same words, and not one root differs."""
     quick = roots(degrees, 60, 3)
-    monkeypatch.setattr(wishart, "COIN_TOLERANCE", 2.0)
+    monkeypatch.setattr(module, "COIN_TOLERANCE", 2.0)
     slow = roots(degrees, 60, 3)
     assert slow.exact_coins >= 60 * (1 if degrees > 1 else 0.5)
     assert quick.exact_coins < 3
@@ -52,7 +53,7 @@ def test_coins_decided_exactly_fall_as_in_floats(degrees, monkeypatch):
 
 
 def test_many_rounds_of_few_proposals_have_the_same_distribution(monkeypatch):
-    monkeypatch.setattr(wishart, "PROPOSALS", 1)
+    monkeypatch.setattr(module, "PROPOSALS", 1)
     sample = roots(3, 20_000, 4)
     assert len(sample._drawn) > 5
     assert follows(sample.value, scipy.stats.chi(3).cdf)

@@ -72,7 +72,7 @@ def test_one_feature_is_the_ordinary_laplace_mechanism():
     assert not follows(np.abs(sample) * 1.2, folded(mechanism))
 
 
-@pytest.mark.parametrize(("adjacency", "scale"), [("replace", 1.0), ("add_or_remove_one", 0.5 / 0.95)])
+@pytest.mark.parametrize(("adjacency", "scale"), [("replace_one", 1.0), ("add_or_remove_one", 0.5 / 0.95)])
 def test_the_released_matrix_carries_that_noise(adjacency, scale):
     """Through `release`, from the secure generator, on the integer grid, minus the known data."""
     d, bound = 100, RowBound(3.0, bits=10)

@@ -59,7 +59,7 @@ def assert_variance(samples, variance):
 # What leaves.
 
 
-@pytest.mark.parametrize(("adjacency", "name"), [("replace", "trace"), ("add_or_remove_one", "slack")])
+@pytest.mark.parametrize(("adjacency", "name"), [("replace_one", "trace"), ("add_or_remove_one", "slack")])
 def test_the_number_more_has_the_noise_of_the_diagonal(adjacency, name):
     mechanism = made(2, adjacency)
     noise = drawn(mechanism, DRAWS)
@@ -118,7 +118,7 @@ def test_the_whole_budget_goes_to_the_matrix_where_no_count_is_paid_for():
 
 
 @pytest.mark.parametrize(
-    ("d", "adjacency"), [(FREE, "replace"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
+    ("d", "adjacency"), [(FREE, "replace_one"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
 )
 def test_readings_are_those_of_least_squares(d, adjacency):
     """All numbers that left, weighted by their noise, and no formula: the diagonal and the number of rows unknown."""
@@ -146,7 +146,7 @@ def test_readings_are_those_of_least_squares(d, adjacency):
 
 
 @pytest.mark.parametrize(
-    ("d", "adjacency"), [(FREE, "replace"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
+    ("d", "adjacency"), [(FREE, "replace_one"), (FREE, "add_or_remove_one"), (PAID, "add_or_remove_one")]
 )
 def test_simulated_errors_have_the_variances_of_the_formulas(d, adjacency):
     mechanism, generator = made(d, adjacency), seeded_generator(4)

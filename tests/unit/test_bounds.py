@@ -368,7 +368,7 @@ def test_block_sizes_and_their_inverse():
 @pytest.mark.parametrize(("mechanism", "delta"), [("matrix_laplace", 0.0), ("gaussian", 1e-6), ("mod_sulq", 0.01)])
 def test_sample_size_and_guaranteed_correlation_agree(mechanism, delta):
     common = {"n_features": 30, "epsilon": 0.5, "delta": delta, "gap": 0.1, "failure_probability": 0.01}
-    for k, adjacency in ((1, "replace"), (5, "replace"), (29, "add_or_remove_one")):
+    for k, adjacency in ((1, "replace_one"), (5, "replace_one"), (29, "add_or_remove_one")):
         setting = {**common, "n_components": k, "adjacency": adjacency}
         n = theory.sample_size(mechanism, **setting, correlation=0.95)
         assert theory.guaranteed_correlation(mechanism, **setting, n_rows=n) == pytest.approx(0.95)

@@ -21,8 +21,8 @@ from eigenveil.errors import InvalidParameterError
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
 SLOW_SAVE = (
-    "import os, sys; from eigenveil import whole_file; "
-    "whole_file.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), sys.stdin.readline(), "
+    "import os, sys; from eigenveil import files; "
+    "files.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), sys.stdin.readline(), "
     "honest(*names)); "
 )
 

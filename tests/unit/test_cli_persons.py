@@ -1,4 +1,4 @@
-"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to ledgers and reports."""
+"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to reports."""
 
 import io
 import json
@@ -38,12 +38,12 @@ def folder(tmp_path, monkeypatch):
 
 def assert_of_units(release, unit_weight="equal"):
     assert release.guarantee.unit is Unit.PERSON
-    assert release.origin.row_rule.unit_weight == weight
+    assert release.origin.row_rule.unit_weight == unit_weight
     assert release.origin.n_rows == PATIENTS
     assert "patient" not in (release.feature_names or ())
 
 
-@pytest.mark.parametrize(("given", "weight"), [((), "persons"), (("--unit-weight", "rows"), "rows")])
+@pytest.mark.parametrize(("given", "weight"), [((), "equal"), (("--unit-weight", "by_rows"), "by_rows")])
 def test_pca_of_persons(folder, given, weight):
     result = invoke("pca", "visits.csv", "-k", 1, *PERSON, *given)
     assert "replace the rows of one person" in result.stdout
@@ -58,22 +58,22 @@ def test_pca_of_persons(folder, given, weight):
 def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
     name, *goal = words
     told = json.loads(invoke(name, "visits.csv", *goal, *PERSON, "--json").stdout)
-    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "privacy_unit")
+    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
     assert_of_units(load_release("release.npz"))
-    schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--unit-weight", "rows", "--output", "b.npz")
+    schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--unit-weight", "by_rows", "--output", "b.npz")
     invoke(name, "visits.csv", *goal, *schema)
-    assert_of_units(load_release("b.npz"), "rows")
+    assert_of_units(load_release("b.npz"), "by_rows")
     invoke("report", "release.npz")
     assert "one person with all of their rows" in (folder / "release.html").read_text()
 
 
 def test_what_contradicts_itself_is_refused(folder):
     refusals = {
-        ("--unit-weight", "rows", *NUMBERS, "--columns", "age,income"): "--privacy-unit",
+        ("--unit-weight", "by_rows", *NUMBERS, "--columns", "age,income"): "--privacy-unit",
         ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "no feature",
         ("--privacy-unit", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--privacy-unit",
         ("--privacy-unit", "doctor", *NUMBERS): "doctor",
-        (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "privacy_unit",
+        (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "--privacy-unit",
     }
     for words, named in refusals.items():
         assert named in invoke("pca", "visits.csv", "-k", 1, *words, fails=EigenveilError)
@@ -88,7 +88,7 @@ def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
     privacy_units = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
     invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "persons.ledger")
     assert [entry.guarantee.unit for entry in privacy_units.entries()] == [Unit.PERSON]
-    assert json.loads(invoke("ledger", "show", "persons.ledger", "--json").stdout)["unit"] == "privacy_unit"
+    assert json.loads(invoke("ledger", "show", "persons.ledger", "--json").stdout)["unit"] == "person"
 
 
 def test_schemas_and_plans_speak_of_persons(folder):
@@ -110,7 +110,17 @@ def test_a_file_without_names_takes_the_position_of_the_persons(folder):
 
 def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     told = invoke(
-        "pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--unit-weight", "rows", "--dry-run"
+        "pca",
+        "visits.csv",
+        "-k",
+        1,
+        "--epsilon",
+        5,
+        "--privacy-unit",
+        "patient",
+        "--unit-weight",
+        "by_rows",
+        "--dry-run",
     )
     assert "norm bound alone" in told.stderr  # what few persons have in place of ranges: pooled rows are not compared
     assert "compared with one another in place" not in told.stderr

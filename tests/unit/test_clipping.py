@@ -109,11 +109,11 @@ def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp
     assert plan.at(below).choices.keys() == {"norm_bound"}
     assert plan.guarantee.epsilon == 1.0
     assert json.loads(json.dumps(plan.to_dict()))["few"]["below_rows"] == below
-    assert model.plan(20, n_rows=below - 1).preparation.statistic == "unit"
+    assert model.plan(20, n_rows=below - 1).preparation.statistic == "normalized"
     assert model.plan(20, n_rows=below).preparation.statistic == "clipped"
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="study")
     fitted = model.set_params(ledger=ledger).fit(100.0 * rows(below - 1, 20))
-    assert fitted.release_.origin.row_rule.statistic == "unit"
+    assert fitted.release_.origin.row_rule.statistic == "normalized"
     assert fitted.release_.origin.chosen_privately == ()
     assert fitted.norm_bound_ == 1.0
     assert [entry.guarantee for entry in ledger.entries()] == [fitted.guarantee_]

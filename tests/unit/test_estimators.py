@@ -419,7 +419,7 @@ def test_sparse_components_find_the_support():
         {"norm_bound": -1},
         {"mechanism": "magic"},
         {"adjacency": "sideways"},
-        {"rows": "triples"},
+        {"statistic": "triples"},
         {"n_components": 0},
         {"n_components": 7},
         {"n_components": 1.5},

@@ -23,7 +23,7 @@ needs_cryptography()
 
 MECHANISMS = [GAUSSIAN, {"mechanism": "matrix_laplace"}]
 ADJACENCIES = ["replace_one", "add_or_remove_one"]
-CASE = (GAUSSIAN, "replace")
+CASE = (GAUSSIAN, "replace_one")
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):
     columns = {"who": {"kind": "privacy_unit"}, **{name: {"range": [-4, 4]} for name in "ab"}}
     schema = type(schema_of()).from_dict({"version": 1, "columns": columns})
     agreed, keys = joined(drafted(2, schema=schema), tmp_path)
-    assert agreed.guarantee().unit == "privacy_unit"
+    assert agreed.guarantee().unit == "person"
     files = []
     for place, (name, key) in enumerate(keys.items()):
         table = tmp_path / f"{name}.csv"
@@ -129,7 +129,7 @@ def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):
         files.append(contribute(agreed, key, table, tmp_path / f"{name}.contribution"))
     release = combine(agreed, files)
     assert release.n_rows == 10
-    assert release.guarantee.unit == "privacy_unit"
+    assert release.guarantee.unit == "person"
 
 
 # What a draft refuses.

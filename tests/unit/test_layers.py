@@ -1,7 +1,8 @@
 """The layer rules of docs/explanation/architecture.md, read from the syntax tree of every module.
 
-Private data stops at the gate. Nothing to the right of it can reach `rows`, `moments` or `sources`, directly or through
-another module: imports inside functions count, and so do names that a package loads lazily.
+Private data stop at the gate. Nothing to the right of it can reach `tables` or `moments`, directly or through another
+module: imports inside functions count, and so do names that a package loads lazily. Two modules of these packages are
+public records, and everybody may read them: the schema of a table, and the rule by which its rows are made.
 """
 
 import ast
@@ -13,96 +14,50 @@ import pytest
 import eigenveil
 
 PACKAGE = Path(eigenveil.__file__).parent
-NUMBERS = {"bounded_file", "assumptions", "errors", "guarantee", "lazy", "notebook", "odds", "version", "whole_file"}
-PRIVATE = {"rows", "moments", "sources", "gate", "score_gate", "site_gate", "estimators", "cli"}
-# What each part of the package imports by itself.
+RECORDS = {"tables.schema", "moments.row_rule"}
+PRIVATE = {"tables", "moments", "gate", "estimators", "cli"}
+BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "numerics"}
+DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
+# What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
-    "errors": set(),
-    "assumptions": set(),
-    "version": set(),
-    "with_error": set(),
-    "lazy": set(),
-    "cores": set(),
-    "whole_file": set(),
-    "bounded_file": {"errors"},
-    "schema": {"bounded_file", "errors", "whole_file"},
-    "randomness": {"errors"},
-    "guarantee": {"assumptions", "errors", "odds"},
-    "odds": set(),
-    "figure_style": {"errors"},
-    "metrics": {"errors"},
-    "row_rule": {"errors", "guarantee"},
-    "score_grid": {"errors"},
-    "rows": {"cores", "errors", "row_rule", "score_grid"},
-    "moments": {"errors", "row_rule", "rows"},
-    "sources": {"cores", "errors", "row_rule", "rows", "moments", "schema"},
-    "accounting": NUMBERS,
-    "samplers": {"cores", "errors", "randomness"},
-    "postprocess": {"cores", "errors", "lazy"},
-    "mechanisms": NUMBERS | {"accounting", "postprocess", "randomness", "samplers"},
-    "origin": {"errors", "row_rule", "schema"},
-    "matrix_reading": {"errors", "mechanisms", "origin"},
-    "scaled_reading": {"errors", "matrix_reading", "postprocess"},
-    "variance_reading": {"mechanisms", "matrix_reading", "origin", "postprocess", "scaled_reading"},
-    "component_reading": {"matrix_reading", "origin", "postprocess", "variance_reading"},
-    "noise_reading": {"component_reading", "errors", "mechanisms", "matrix_reading", "origin", "postprocess"},
-    "share_reading": {"component_reading", "errors", "matrix_reading", "noise_reading"},
-    "uncertainty": {"errors", "mechanisms", "matrix_reading", "postprocess", "scaled_reading"},
-    "regressing": {"errors", "matrix_reading", "origin", "postprocess", "uncertainty"},
-    "reading": {"errors", "matrix_reading", "origin", "postprocess", "regressing", "share_reading", "uncertainty"},
-    "release_archive": set(),
-    "release_schema": {"guarantee", "mechanisms", "origin"},
-    "release_file": {
-        "bounded_file",
-        "errors",
-        "guarantee",
-        "origin",
-        "release_archive",
-        "release_schema",
-    },
-    "notebook": set(),
-    "using": {"errors", "matrix_reading", "origin", "postprocess", "reading"},
-    "synthesizing": {"errors", "matrix_reading", "postprocess", "reading", "schema"},
-    "exporting": {"errors", "guarantee", "matrix_reading", "reading"},
-    "comparison": {"accounting", "errors", "guarantee", "notebook", "with_error"},
+    **{part: set() for part in ("display", "errors", "numerics")},
+    **{part: {"errors"} for part in ("files", "guarantee", "metrics")},
+    **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
+    "mechanisms": BASE | {"accounting", "sampling"},
+    "releases": BASE | {"accounting", "mechanisms", "postprocess"} | RECORDS,
+    "moments": BASE | {"moments.row_rule", "releases"},  # of releases the public grid that scores are counted on
+    "tables": BASE | {"moments", "tables.schema"},
+    "gate": DRAWS | {"moments", "releases"} | RECORDS,
+    # A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
+    "local": DRAWS | {"moments", "releases", "moments.row_rule"},
+    # A site reads its rows by an estimator's parameters; whoever combines has what left, and no more.
+    "federation": DRAWS | {"estimators", "gate", "moments", "releases", "tables"} | RECORDS,
+    # Planning knows mechanisms by their public parameters.
+    "theory": DRAWS,
+    # An audit makes its own neighbouring data sets, and runs mechanisms on them.
+    "audit": DRAWS | {"local"},
+    # A report reads release files and ledgers.
+    "report": BASE | {"accounting", "mechanisms", "releases", "theory"},
 }
-ALLOWED["releases"] = {
-    "comparison", "errors", "exporting", "guarantee", "matrix_reading", "notebook", "origin",
-    "release_file", "synthesizing", "using", "whole_file",
-}  # fmt: skip
-ALLOWED["score_maps"] = {
-    "errors", "guarantee", "mechanisms", "notebook", "postprocess", "release_archive", "release_file", "score_grid",
-    "whole_file",
-}  # fmt: skip
-ALLOWED["score_gate"] = {
-    "accounting", "errors", "guarantee", "mechanisms", "randomness", "rows", "score_maps", "version",
-}  # fmt: skip
-ALLOWED["gate"] = NUMBERS | {
-    "accounting", "mechanisms", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
-}  # fmt: skip
-# One site among several draws its share of the noise where a release would be drawn: the same gate, a leaf of its own.
-ALLOWED["site_gate"] = {"accounting", "errors", "gate", "mechanisms", "moments", "row_rule"}
-# Whoever drafts a round has an estimator's parameters, a site its rows; whoever combines has what left, no more.
-ALLOWED["federation"] = NUMBERS | {
-    "accounting", "estimators", "mechanisms", "moments", "origin", "randomness", "releases", "row_rule", "rows", "schema",
-    "site_gate", "sources",
-}  # fmt: skip
-# A client holds its own row, so the local model bounds rows itself and shares nothing with the central one.
-ALLOWED["local"] = NUMBERS | {"accounting", "mechanisms", "origin", "randomness", "releases", "row_rule", "rows"}
-# Planning knows mechanisms and rules of rows by their public parameters.
-ALLOWED["theory"] = NUMBERS | {
-    "accounting", "figure_style", "mechanisms", "metrics", "postprocess", "randomness", "row_rule", "samplers",
-}  # fmt: skip
-# An audit makes its own neighbouring data sets, and runs mechanisms on them.
-ALLOWED["audit"] = NUMBERS | {"accounting", "mechanisms", "local", "postprocess", "randomness", "samplers"}
-# A report reads release files and ledgers.
-ALLOWED["report"] = NUMBERS | {"accounting", "origin", "regressing", "releases", "schema", "score_maps", "with_error"}
-ALLOWED["plots"] = {"errors", "figure_style", "releases", "report", "score_maps", "with_error"}
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}
-# And only what runs at a site, or reads an estimator's parameters, may reach those of several custodians.
-SITE_SIDE = {"federation.site", "federation.invitation"}
+# And only what runs at a site may reach those of several custodians.
+SITE_SIDE = {"federation.site"}
+# What is of no use to a fit, and packages that are installed apart.
+EXTRAS = {"audit", "cli", "federation", "report"}
+OPTIONAL = {
+    "cryptography",
+    "dask",
+    "distributed",
+    "duckdb",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+}
 
 
 def sources():
@@ -122,20 +77,24 @@ def parsed(text):
     return ast.parse(text)
 
 
-def statements(body):
-    """Return all statements that may run, at any depth, but for those below `if TYPE_CHECKING`."""
+def statements(body, late=True):
+    """Return all statements that may run, at any depth, but for those below `if TYPE_CHECKING`.
+
+    With ``late=False`` those alone that run when a module is loaded, and so none of functions.
+    """
     for statement in body:
         yield statement
         only_for_types = isinstance(statement, ast.If) and getattr(statement.test, "id", None) == "TYPE_CHECKING"
+        skipped = only_for_types or (not late and isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef))
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            if not (only_for_types and field == "body"):
-                yield from statements(getattr(statement, field, ()))
+            if not (skipped and field == "body"):
+                yield from statements(getattr(statement, field, ()), late)
 
 
-def imported_paths(text, module):
-    """Return the dotted paths, below the package, that a module imports."""
+def all_paths(text, module, late=True):
+    """Return the dotted paths that a module imports, of this package and of others."""
     here = ["eigenveil", *module.split(".")]
-    for node in statements(parsed(text).body):
+    for node in statements(parsed(text).body, late):
         if isinstance(node, ast.Import):
             paths = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -144,7 +103,13 @@ def imported_paths(text, module):
             paths = [[*stem, alias.name] for alias in node.names]
         else:
             continue
-        yield from (".".join(path[1:]) for path in paths if path[0] == "eigenveil" and len(path) > 1)
+        yield from paths
+
+
+def imported_paths(text, module, late=True):
+    """Return the dotted paths, below the package, that a module imports."""
+    paths = all_paths(text, module, late)
+    return {".".join(path[1:]) for path in paths if path[0] == "eigenveil" and len(path) > 1}
 
 
 @functools.cache
@@ -157,8 +122,13 @@ def lazy_homes(package):
 
 
 def modules_of(path):
-    """Return the modules that run when a dotted path is imported: its packages, itself, and a lazy name's home."""
+    """Return the modules that run when a dotted path is imported: its packages, itself, and a lazy name's home.
+
+    Whoever imports a package as a whole may ask it for any of its names.
+    """
     parts, found = path.split("."), {"__init__"}
+    for home in lazy_homes(f"{path}.__init__").values():
+        found |= modules_of(f"{path}.{home}")
     for length in range(1, len(parts) + 1):
         stem = ".".join(parts[:length])
         found |= {name for name in (stem, f"{stem}.__init__") if name in SOURCES}
@@ -187,44 +157,66 @@ def reachable(start, imports=None):
     return found
 
 
-def layer(module):
-    return module.partition(".")[0]
+def layer(path):
+    """Return the part of the package that a module, or a name in one, belongs to."""
+    record = ".".join(path.split(".")[:2])
+    return record if record in RECORDS else path.partition(".")[0]
+
+
+def private_parts(modules):
+    """Return the private parts among modules; a package that loads lazily is nothing by itself."""
+    return {layer(module) for module in modules if not module.endswith(".__init__")} & PRIVATE
 
 
 def test_modules_import_only_their_lower_layers():
     for module, text in SOURCES.items():
         if layer(module) not in JOIN_BOTH_HALVES:
-            direct = {path.partition(".")[0] for path in imported_paths(text, module)} - {layer(module)}
+            direct = {layer(path) for path in imported_paths(text, module)} - {layer(module)}
+            if module in ("tables.__init__", "moments.__init__"):
+                assert direct == {"lazily"}, module
             assert direct <= ALLOWED[layer(module)], module
 
 
 def test_nothing_right_of_the_gate_can_reach_a_row():
-    asked = [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"} and module not in SITE_SIDE]
-    assert len(asked) > 150
-    for module in asked:
-        reached = {layer(other) for other in reachable(module)} & PRIVATE
-        assert reached == ({"rows"} if module in CLIENT_SIDE else set()), module
+    right = [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"} and module not in SITE_SIDE]
+    assert {layer(module) for module in right} >= ALLOWED.keys() - PRIVATE
+    for module in right:
+        assert private_parts(reachable(module)) == ({"moments"} if module in CLIENT_SIDE else set()), module
+
+
+def readers(*names):
+    """Return the modules that read an attribute of one of these names."""
+    return {
+        module
+        for module, text in SOURCES.items()
+        for node in ast.walk(parsed(text))
+        if isinstance(node, ast.Attribute) and node.attr in names
+    }
 
 
 def test_a_mechanism_meets_private_sums_at_the_gate_only():
     """`gram` is the private sum: it is read where it is made, and where a mechanism draws."""
-    readers = {
-        module
-        for module, text in SOURCES.items()
-        for node in ast.walk(parsed(text))
-        if isinstance(node, ast.Attribute) and node.attr in ("gram", "_gram")
-    }
-    assert readers == {"moments", "gate", "site_gate"}
+    assert readers("gram", "_gram") == {"moments.second_moments", "gate"}
 
 
-def test_a_mechanism_meets_private_counts_of_scores_at_their_gate_only():
-    readers = {
-        module
-        for module, text in SOURCES.items()
-        for node in ast.walk(parsed(text))
-        if isinstance(node, ast.Attribute) and node.attr in ("in_cells", "_in_cells")
-    }
-    assert readers == {"rows.score_counts", "score_gate"}
+def test_a_mechanism_meets_private_counts_of_scores_at_the_gate_only():
+    assert readers("in_cells", "_in_cells") == {"moments.counts", "gate"}
+
+
+def test_the_core_loads_no_extra():
+    """Neither a part that is of no use to a fit, nor a package that is installed apart, such as an engine."""
+    for module, text in SOURCES.items():
+        if layer(module) not in EXTRAS:
+            assert not EXTRAS & {layer(path) for path in imported_paths(text, module, late=False)}, module
+            others = {path[0] for path in all_paths(text, module, late=False)}
+            assert not others & OPTIONAL, module
+
+
+def test_control_an_extra_is_seen_where_it_is_loaded_at_once():
+    late, at_once = "def late():\n    from ..report import page", "try:\n    import dask.array\nexcept ImportError: ..."
+    assert imported_paths(late, "releases.record") == {"report.page"}
+    assert not imported_paths(late, "releases.record", late=False)
+    assert ["dask", "array"] in list(all_paths(at_once, "tables.dask", late=False))
 
 
 def test_estimators_are_known_to_others_by_their_public_methods():
@@ -244,7 +236,7 @@ def test_estimators_are_known_to_others_by_their_public_methods():
         if isinstance(node, ast.Attribute) and node.attr in private and getattr(node.value, "id", "self") != "self"
     }
     assert not callers
-    assert {"_request", "_interpret"} <= private
+    assert private
 
 
 # A theorem names the mechanisms it is about, and `auto` those it chooses from.
@@ -290,6 +282,13 @@ def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
             assert not [path for path in hidden if path.startswith(("local.", "mechanisms.local."))], module
 
 
+@pytest.mark.parametrize("statement", ["from ..tables.schema import Schema", "from eigenveil.moments import RowRule"])
+def test_control_a_public_record_may_be_read(statement):
+    found = set().union(*(modules_of(path) for path in imported_paths(statement, "postprocess.spectrum")))
+    assert not private_parts(found)
+    assert found & RECORDS
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -298,12 +297,13 @@ def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
         "import eigenveil.tables.files",
         "from .. import moments",
         "from eigenveil import SecondMoments",
-        "def late():\n    from ..sources import second_moments",
+        "def late():\n    from ..tables import second_moments",
+        "from .. import tables",
         "from ..gate import release",
         "from eigenveil import release",
         "from ..local.client import encode",
         "from ..local import encode",
-        "from ..site_gate import site_share",
+        "from ..gate import site_share",
         "from ..federation import contribute",
     ],
 )
@@ -311,4 +311,4 @@ def test_control_a_reach_for_rows_is_seen(statement):
     module = "postprocess.spectrum"
     added = set().union(*(modules_of(path) for path in imported_paths(statement, module)))
     imports = {**all_imports(), module: all_imports()[module] | added}
-    assert {layer(other) for other in reachable("report.page", imports)} & PRIVATE
+    assert private_parts(reachable("report.page", imports))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
 from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
-from eigenveil.guarantee import Guarantee, Numerics, Adjacency
+from eigenveil.guarantee import Adjacency, Guarantee, Numerics
 from helpers import in_child, refused
 
 
@@ -287,13 +287,13 @@ def test_odd_paths(tmp_path):
     [
         "UPDATE spend SET guarantee = '{}'",
         "UPDATE spend SET entry = 7 WHERE entry = 1",
-        "UPDATE OR REPLACE_ONE spend SET what = 'nothing'",
+        "UPDATE OR REPLACE spend SET what = 'nothing'",
         "DELETE FROM spend",
         "DELETE FROM spend WHERE entry = 1",
         "UPDATE ledger SET epsilon = '100.0'",
         "DELETE FROM ledger",
-        "INSERT OR REPLACE_ONE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
-        "REPLACE_ONE INTO ledger SELECT * FROM ledger",
+        "INSERT OR REPLACE INTO spend VALUES (1, '', 'cheaper', '{}', '')",
+        "REPLACE INTO ledger SELECT * FROM ledger",
         "INSERT INTO ledger VALUES (2, 3, '100.0', '0.0', 'replace', 'basic', 'study', '', '', 'row', '')",
     ],
 )

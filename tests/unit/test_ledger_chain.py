@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -73,9 +72,9 @@ COLUMNS = "spent_at, what, guarantee, hash"
         "one before the first": (f"INSERT INTO spend SELECT 0, {COLUMNS} FROM spend WHERE entry = 1",),
         "a higher limit": ("UPDATE ledger SET epsilon = '100.0'",),
         "another delta": ("UPDATE ledger SET delta = '0.1'",),
-        "another relation": ("UPDATE ledger SET relation = 'add_or_remove_one'",),
+        "another adjacency": ("UPDATE ledger SET adjacency = 'add_or_remove_one'",),
         "another unit": ("UPDATE ledger SET unit = 'person'",),
-        "a unit forgotten": ("UPDATE ledger SET format = 2",),
+        "another format": ("UPDATE ledger SET format = 2",),
         "another composition": ("UPDATE ledger SET composition = 'zcdp'",),
         "another data set": ("UPDATE ledger SET data_set = 'ward 4'",),
         "another birth": ("UPDATE ledger SET nonce = '00'",),
@@ -177,20 +176,3 @@ def test_handles_of_one_file_follow_each_other(path):
         assert second.spend(Guarantee(0.1), "second").entry == 2 * number + 2
     assert first.entries() == second.entries()
     assert first.seal == second.seal
-
-
-def test_a_ledger_of_version_0_1_is_refused(path):
-    old = Path(path)
-    with contextlib.closing(sqlite3.connect(old)) as connection, connection:
-        connection.execute(
-            "CREATE TABLE ledger (only INTEGER PRIMARY KEY, format INTEGER, epsilon TEXT, delta TEXT, relation TEXT, "
-            "composition TEXT, created TEXT)"
-        )
-        connection.execute("CREATE TABLE spend (entry INTEGER PRIMARY KEY AUTOINCREMENT, spent_at, what, guarantee)")
-        connection.execute("INSERT INTO ledger VALUES (1, 1, '1.0', '0.0', 'replace', 'basic', '')")
-        connection.execute(f"PRAGMA application_id = {0x65766C67}")
-    content = old.read_bytes()
-    with refused(LedgerError) as info:
-        PrivacyLedger(old)
-    assert "0.1" in str(info.value)
-    assert old.read_bytes() == content

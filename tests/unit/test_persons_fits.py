@@ -122,10 +122,10 @@ def test_each_weight_has_its_own_target():
         weight: PrivateCovariance(epsilon=200.0, unit_weight=weight, norm_bound=norm, random_state=0).fit(
             rows, privacy_unit=ids
         )
-        for weight, norm in (("persons", 12.0), ("rows", 30.0))
+        for weight, norm in (("equal", 12.0), ("by_rows", 30.0))
     }
-    assert np.diag(found["persons"].covariance_) == pytest.approx([(1 + 9) / 2] * 2, rel=0.05)
-    assert np.diag(found["rows"].covariance_) == pytest.approx([(1 + 9 * 9) / 10] * 2, rel=0.05)
+    assert np.diag(found["equal"].covariance_) == pytest.approx([(1 + 9) / 2] * 2, rel=0.05)
+    assert np.diag(found["by_rows"].covariance_) == pytest.approx([(1 + 9 * 9) / 10] * 2, rel=0.05)
 
 
 def test_projections_are_of_rows_whatever_the_unit(tmp_path):
@@ -191,7 +191,7 @@ def test_what_persons_cannot_have_is_refused_before_the_spend(tmp_path):
         ({"privacy_unit": list(VISITS["patient"])}, VISITS, {}),
         ({"privacy_unit": "patient"}, VISITS, {"privacy_unit": "a"}),
         ({"privacy_unit": "patient"}, VISITS, {"privacy_unit": VISITS["patient"]}),
-        ({"privacy_unit": "patient", "weight": "visits"}, VISITS, {}),
+        ({"privacy_unit": "patient", "unit_weight": "visits"}, VISITS, {}),
         ({"privacy_unit": "patient", "unit_weight": "by_rows", "statistic": "spatial_sign"}, VISITS, {}),
         (
             {"privacy_unit": "patient", "unit_weight": "by_rows", "statistic": "kendall", "standardize": True},

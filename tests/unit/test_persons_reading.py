@@ -74,7 +74,7 @@ def test_pooled_persons_who_are_shortened_count_less_and_bias_neither_mean_nor_s
     assert np.abs(told.matrix.row_matrix).max() < 1e-4
 
 
-@pytest.mark.parametrize(("weight", "norm", "constant"), [("persons", 6.0, 3.0), ("rows", 16.0, 0.7)])
+@pytest.mark.parametrize(("weight", "norm", "constant"), [("equal", 6.0, 3.0), ("by_rows", 16.0, 0.7)])
 def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, monkeypatch):
     moments = collected(blocks_of(8 * PRIVACY_UNITS), norm=norm, constant=constant, unit_weight=weight)
     truth = exact(moments).matrix.row_matrix
@@ -85,7 +85,7 @@ def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, mon
         return np.std([one.matrix.row_noise_draw(np.random.default_rng(seed)) for seed, one in enumerate(told)], axis=0)
 
     assert np.all(np.abs(found / simulated() - 1) < 0.3)  # the ratio of two such sds has an sd of .07
-    if weight == "rows":  # control: what the error of the number of rows adds is seen
+    if weight == "by_rows":  # control: what the error of the number of rows adds is seen
         monkeypatch.setattr(Release, "_reads_corner", False)
         assert (found / simulated()).max() > 1.5
 

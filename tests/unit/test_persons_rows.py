@@ -73,7 +73,7 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_control_rows_that_are_clipped_one_by_one_are_caught(weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.moments.bound.persons_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
+    monkeypatch.setattr("eigenveil.moments.bound.units_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
     monkeypatch.setattr(RowBound, "single_bits", property(lambda self: self.bits))
     bound = RowBound(4.0, 2, unit_weight=weight)
     _, traces = added_by_each(bound, blocks_of([np.array([[4.0, 0.0], [3.0, 0.0]])]))
@@ -227,15 +227,15 @@ def test_the_target_of_each_weight(constant):
     privacy_units = [rows for rows in visits() if np.square(rows).sum() < 30]
     average = sum(rows.T @ rows / len(rows) for rows in privacy_units)
     pooled = sum(rows.T @ rows for rows in privacy_units)
-    for weight, target, norm in (("persons", average, 6.0), ("rows", pooled, 40.0)):
+    for weight, target, norm in (("equal", average, 6.0), ("by_rows", pooled, 40.0)):
         bound = RowBound(norm, 22, constant=constant, unit_weight=weight)
         moments = collected(bound, privacy_units)
         read = moments.gram * bound.unit_squared
         assert np.allclose(read[:5, :5], target, atol=1e-3, rtol=1e-5)
         if constant is not None:
-            means = [rows.mean(axis=0) if weight == "persons" else rows.sum(axis=0) for rows in privacy_units]
+            means = [rows.mean(axis=0) if weight == "equal" else rows.sum(axis=0) for rows in privacy_units]
             assert np.allclose(read[:5, 5] / bound.constant_value, sum(means), atol=1e-3)
-            count = len(privacy_units) if weight == "persons" else sum(map(len, privacy_units))
+            count = len(privacy_units) if weight == "equal" else sum(map(len, privacy_units))
             assert math.isclose(read[5, 5] / bound.constant_value**2, count, rel_tol=1e-9)
 
 

@@ -16,7 +16,7 @@ from eigenveil.moments import comparisons as chosen_module
 from eigenveil.moments.bound import integer_rows
 from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
 from eigenveil.moments.counts import _QUARTERS, NORM_GRID, ColumnCounts, RowSizes, norm_candidates
-from eigenveil.moments.mapped import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Blocks, Units
 from helpers import refused
@@ -26,13 +26,13 @@ from sums_by_hand import unit_by_hand, weighed
 
 MAP = integer_map(np.diag([1.0, 0.5, 0.25, 0.8, 0.9]) + 0.05)
 STATISTICS = {
-    **{f"sizes, {weight}": lambda unit_weight=weight: RowSizes(None, None, unit_weight=weight) for weight in WEIGHTS},
+    **{f"sizes, {weight}": lambda weight=weight: RowSizes(None, None, unit_weight=weight) for weight in WEIGHTS},
     **{
-        f"mapped sizes, {weight}": lambda unit_weight=weight: MappedSizes(RowBound(2.0, unit_weight=weight), MAP)
+        f"mapped sizes, {weight}": lambda weight=weight: MappedSizes(RowBound(2.0, unit_weight=weight), MAP)
         for weight in WEIGHTS
     },
     **{
-        f"mapped, {weight}": lambda unit_weight=weight: SecondMoments(
+        f"mapped, {weight}": lambda weight=weight: SecondMoments(
             mapped_bound(RowBound(2.0, unit_weight=weight), MAP, 0.7), 5
         )
         for weight in WEIGHTS

@@ -16,11 +16,11 @@ from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.report.plan_figure import plan_figure
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
+from eigenveil.theory.forecast import normalized_spectrum
 from eigenveil.theory.plan import smallest_meeting
-from eigenveil.theory.plan_figure import plan_figure
-from eigenveil.theory.spectra import normalized_spectrum
 from helpers import assert_one_sentence, refused
 
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}
@@ -362,7 +362,7 @@ def test_the_command_prepares_rows_as_a_fit_would():
         "nothing": ("--rule", "spatial_sign"),
         "public": ("--public", "norm"),
         "kendall": ("--standardize",),
-        "unit": ("--rule", "unit", "--no-center"),
+        "normalized": ("--rule", "normalized", "--no-center"),
         "private": ("--rule", "clipped"),
     }
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
@@ -371,7 +371,7 @@ def test_the_command_prepares_rows_as_a_fit_would():
         "nothing": "directions between rows",
         "public": "a public bound with a constant",
         "kendall": "signs of differences",
-        "unit": "length 1",
+        "normalized": "length 1",
         "private": "found privately",
     }.items():
         assert words in how[name]

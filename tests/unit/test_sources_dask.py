@@ -133,7 +133,9 @@ def test_partial_fit_collects_no_rows_of_an_engine_by_a_bound_that_nobody_gave(s
         with refused(InvalidDataError) as caught:
             pca.partial_fit(engine)
         assert "another pass; give a public norm_bound" in str(caught.value)
-        assert ("_collected" in pca.__dict__) == ("_ring" in pca.__dict__) == hasattr(pca, "n_features_in_")
+        assert (
+            ("_collected" in pca.__dict__) == ("_differences_buffer" in pca.__dict__) == hasattr(pca, "n_features_in_")
+        )
         pca.partial_fit(ROWS[:10])
 
 
@@ -147,7 +149,7 @@ def test_pairs_are_refused_before_anything_is_spent(tmp_path):
     assert ledger.spent == (0.0, 0.0)
     # By default rows are clipped where there is no public order to compare them in.
     auto = PrivatePCA(2).fit(da.from_array(ROWS, chunks=(100, 5))).release_.origin
-    assert (auto.rows.statistic, auto.chosen_privately) == ("clipped", ("norm_bound",))
+    assert (auto.row_rule.statistic, auto.chosen_privately) == ("clipped", ("norm_bound",))
 
 
 @pytest.mark.parametrize(

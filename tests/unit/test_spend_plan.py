@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, Adjacency, gate
+from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, gate
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
@@ -96,14 +96,14 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
 
 
 @pytest.mark.parametrize(
-    ("model", "rows"),
+    ("model", "statistic"),
     [
         (PrivatePCA(1), "spatial_sign"),
         (PrivatePCA(1, standardize=True), "kendall"),
         (PrivatePCA(1, schema=scales(*[2.0] * 5)), "spatial_sign"),
         (PrivatePCA(1, norm_bound=2.0), "clipped"),
         (PrivatePCA(1, bounds=(0, 1), standardize=True), "clipped"),
-        (PrivatePCA(1, center=False), "unit"),
+        (PrivatePCA(1, center=False), "normalized"),
         (PrivatePCA(1, adjacency="add_or_remove_one"), "clipped"),
         (PrivateSparsePCA(1), "spatial_sign"),
         (PrivateCovariance(standardize=True), "kendall"),
@@ -113,9 +113,9 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
     ],
     ids=repr,
 )
-def test_rows_by_what_is_public(model, rows):
+def test_the_statistic_by_what_is_public(model, statistic):
     few = model.plan(5).at(0)
-    assert few.preparation.statistic == rows
+    assert few.preparation.statistic == statistic
     ranges = isinstance(model, PrivateCovariance | PrivateRidge) and model.center and not model.standardize
     assert bool(few.preparation.ranges) == ranges
 
@@ -189,7 +189,7 @@ def test_fit_executes_the_plan_that_it_is_given():
         model.fit(ROWS[:, :4], plan=plan)
 
 
-@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "unit"}), (90_000, {"clipped"})])
+@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "normalized"}), (90_000, {"clipped"})])
 def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows, kinds):
     rows = np.random.default_rng(3).normal(size=(n_rows, 5))
     for model in (PrivatePCA(2), PrivatePCA(2, standardize=True), PrivatePCA(2, epsilon=0.5, center=False)):

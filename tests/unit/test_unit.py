@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, PrivacyLedger, Adjacency, RowBound, SecondMoments, gate, load_release, release
+from eigenveil import Adjacency, Guarantee, PrivacyLedger, RowBound, SecondMoments, gate, load_release, release
 from eigenveil.accounting.composition import compose
 from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError, LedgerError
@@ -20,8 +20,8 @@ from eigenveil.releases.compare import compare
 from eigenveil.report import write_report
 from helpers import refused
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_format_2.ledger"
-GOLDEN_SEAL = "97c9884ede5567a0e17b472c48ac038f841e964dda5b1050faf466c3ce46e0df"
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_format_3.ledger"
+GOLDEN_SEAL = "a8ea2b1eb43027a0d86cef2e588efbc6713224596f3fa7f8738a410dec4370d6"
 ROW, PERSON = Guarantee(0.25), Guarantee(0.25, unit=Unit.PERSON)
 
 
@@ -60,7 +60,7 @@ def test_a_promise_to_rows_says_that_a_person_stands_for_one():
 
 
 def test_units_are_read_from_their_text():
-    assert [Unit.parse(name) for name in ("row", "privacy_unit")] == list(Unit)
+    assert [Unit.parse(name) for name in ("row", "person")] == list(Unit)
     with refused(InvalidParameterError):
         Unit.parse("household")
 
@@ -87,7 +87,7 @@ def test_units_do_not_mix():
 # Ledgers.
 
 
-@pytest.mark.parametrize(("unit", "kept", "other"), [("row", ROW, PERSON), ("privacy_unit", PERSON, ROW)])
+@pytest.mark.parametrize(("unit", "kept", "other"), [("row", ROW, PERSON), ("person", PERSON, ROW)])
 def test_a_ledger_counts_one_unit(path, unit, kept, other):
     PrivacyLedger.create(path, epsilon=1.0, unit=unit, data_set="study")
     ledger = PrivacyLedger(path)
@@ -111,23 +111,10 @@ def test_a_ledger_is_of_rows_unless_it_is_said(path):
     assert not path.with_name("other").exists()
 
 
-def test_a_ledger_from_before_there_was_a_unit_goes_on_as_one_of_rows(path):
+def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
     shutil.copy(GOLDEN, path)
     ledger = PrivacyLedger(path)
-    assert (ledger.unit, ledger.seal, ledger.remaining) == (Unit.ROW, GOLDEN_SEAL, (0.5, 9e-06))
-    with refused(LedgerError):
-        ledger.spend(PERSON, "persons")
     assert ledger.seal == GOLDEN_SEAL
-    ledger.spend(ROW, "a third look")
-    again = PrivacyLedger(path)
-    assert [entry.entry for entry in again.entries()] == [1, 2, 3]
-    assert again.remaining == (0.25, 9e-06)
-
-
-def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
-    shutil.copy(GOLDEN.with_name("ledger_format_3.ledger"), path)
-    ledger = PrivacyLedger(path)
-    assert ledger.seal == "a351988623a50d9be7df0449af5f5218b64119e22b84eeea278a39a501b971bd"
     assert (ledger.unit, ledger.remaining) == (Unit.PERSON, (0.5, 9e-06))
     assert ledger.spend(PERSON, "a third look").entry == 3
     assert PrivacyLedger(path).remaining == (0.25, 9e-06)
@@ -142,10 +129,10 @@ def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
     words = ("--data-set", "ward 3", "--epsilon", 1)
     assert "one person with all of their rows" in told("create", path, *words, "--unit", "person")
     assert PrivacyLedger(path).unit is Unit.PERSON
-    assert json.loads(told("show", path, "--json"))["unit"] == "privacy_unit"
+    assert json.loads(told("show", path, "--json"))["unit"] == "person"
     assert "It fits" in told("check", path, "--epsilon", 1)
     PrivacyLedger(path).spend(PERSON, "first look")
-    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "privacy_unit"
+    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "person"
     assert "one row" in told("create", path.with_name("rows.ledger"), *words)
 
 
@@ -154,7 +141,7 @@ def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
 
 def moments_of(unit_weight="equal", sizes=(1, 4, 2, 77770)):
     """Persons of few rows and one of many; how many rows there are is told nowhere."""
-    bound = RowBound(1.0, unit_weight=weight)
+    bound = RowBound(1.0, unit_weight=unit_weight)
     starts = np.cumsum([0, *sizes[:-1]])
     rows = np.random.default_rng(4).normal(size=(sum(sizes), 3))
     keys = np.arange(2 * len(sizes), dtype=np.uint64).reshape(-1, 2)
@@ -183,7 +170,7 @@ def test_mechanisms_get_the_number_of_persons(monkeypatch):
     mechanism = mechanism_of("gaussian", Adjacency.ADD_OR_REMOVE_ONE)
     draw = type(mechanism).draw
     monkeypatch.setattr(type(mechanism), "draw", lambda *args: seen.append(args[3]) or draw(*args))
-    moments = moments_of("rows")
+    moments = moments_of("by_rows")
     release(mechanism, moments)
     gate.look(mechanism, moments, np.random.default_rng(0))
     assert seen == [4, 4]
@@ -221,10 +208,12 @@ def test_what_was_paid_for_another_unit_is_not_drawn():
         gate.draw(moments_of(), generator, payment)
 
 
-@pytest.mark.parametrize(("weight", "target"), [("persons", "average counts once"), ("rows", "rows are pooled")])
+@pytest.mark.parametrize(("unit_weight", "target"), [("equal", "average counts once"), ("by_rows", "rows are pooled")])
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(tmp_path, weight, target, adjacency):
-    drawn = release(mechanism_of("gaussian", adjacency), moments_of(weight))
+def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
+    tmp_path, unit_weight, target, adjacency
+):
+    drawn = release(mechanism_of("gaussian", adjacency), moments_of(unit_weight))
     again = load_release(drawn.save(tmp_path / "persons.npz"))
     assert again.guarantee == drawn.guarantee
     assert again.origin == drawn.origin
@@ -232,7 +221,7 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(t
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
     fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
     assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
-    assert fields["guarantee"]["unit"] == "privacy_unit"
+    assert fields["guarantee"]["unit"] == "person"
     assert target in page
     assert "Unit of privacy: one person with all of their rows." in page
     assert "nor a person with several rows" not in page

@@ -18,8 +18,8 @@ from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, La
 from statistical.constants import SIGMAS
 
 GRID, D, EPSILON = 2**32, 4, 0.8
-MATRIX = {"replace": EPSILON, "add_or_remove_one": 0.95 * EPSILON}  # a twentieth pays for a private number of rows
-TRIANGLE = {"replace": math.sqrt(D * (D + 3) / 2), "add_or_remove_one": (D + 1) / 2}
+MATRIX = {"replace_one": EPSILON, "add_or_remove_one": 0.95 * EPSILON}  # a twentieth pays for a private number of rows
+TRIANGLE = {"replace_one": math.sqrt(D * (D + 3) / 2), "add_or_remove_one": (D + 1) / 2}
 C = np.diag([7, 5, 3, 1]) * GRID
 
 
@@ -122,7 +122,8 @@ def test_gaussian_entries(scales, name, calibration, adjacency):
 
 
 @pytest.mark.parametrize(("adjacency", "calibration", "strength"), [
-    ("replace", "tight", 0.4), ("add_or_remove_one", "tight", 0.8), ("replace", "paper", 0.4), ("add_or_remove_one", "paper", 0.4),
+    ("replace_one", "tight", 0.4), ("add_or_remove_one", "tight", 0.8),
+    ("replace_one", "paper", 0.4), ("add_or_remove_one", "paper", 0.4),
 ])  # fmt: skip
 def test_subspaces(monkeypatch, adjacency, calibration, strength):
     """PPCA: epsilon/2, or epsilon where a row moves the exponent one way only. No share is paid for a count."""

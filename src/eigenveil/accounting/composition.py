@@ -18,7 +18,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     Parameters
     ----------
     guarantees : iterable of Guarantee
-        Of one relation and one unit. (Where a later release's parameters depend on an earlier output, use a
+        Of one adjacency and one unit. (Where a later release's parameters depend on an earlier output, use a
         `PrivacyLedger`: its rules hold for that too.)
     delta : float, optional
         The delta to state the result at; by default the sum of the deltas.
@@ -44,7 +44,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     adjacencies = {part.adjacency for part in parts}
     if len(adjacencies) > 1:
         raise InvalidParameterError(
-            "Guarantees of different relations do not compose; make all releases under one relation."
+            "Guarantees of different adjacencies do not compose; make all releases under one adjacency."
         )
     units = {part.unit for part in (*parts, *wholes)}
     if len(units) > 1:

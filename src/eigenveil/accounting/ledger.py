@@ -1,4 +1,4 @@
-"""The file of a ledger: SQLite, written once, appended to, and chained by hash.
+"""`PrivacyLedger`: a privacy budget in a file of SQLite, appended to and chained by hash.
 
 The head binds the limits, the adjacency, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
@@ -26,13 +26,11 @@ from typing import Self
 from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import linked_into_place, sync_folder
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 
 _FORMAT = 3
-_ROW_FORMAT = 2  # before there was a unit: all of it is about one row
-_UNCHAINED_FORMAT = 1  # of version 0.1
 _APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
 _WAIT_SECONDS = 60.0
 # A commit is the removal of the rollback journal: EXTRA brings that removal to the disk too before anything is drawn.
@@ -74,10 +72,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class LedgerHead:
-    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart.
-
-    A ledger of format 2 names no unit, and is one of rows.
-    """
+    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart."""
 
     epsilon: str
     delta: str
@@ -86,13 +81,12 @@ class LedgerHead:
     data_set: str
     created: str
     nonce: str
-    unit: str | None = None
+    unit: str
 
     @property
     def written(self) -> list[object]:
         """The number of the format, and what that format writes."""
-        values = [getattr(self, one.name) for one in fields(self)]
-        return [_ROW_FORMAT, *values[:-1]] if self.unit is None else [_FORMAT, *values]
+        return [_FORMAT, *(getattr(self, one.name) for one in fields(self))]
 
     @property
     def hash(self) -> str:
@@ -231,15 +225,10 @@ class LedgerFile:
         rows = _rows(connection, "SELECT * FROM ledger")
         row = rows[0] if len(rows) == 1 else None
         found = None if row is None or "format" not in row.keys() else row["format"]  # noqa: SIM118
-        if found == _UNCHAINED_FORMAT:
-            raise LedgerError(
-                f"The ledger {self.path} is of version 0.1 and has no chain; make a new one with what is left of it."
-            )
-        if row is None or found not in (_ROW_FORMAT, _FORMAT):
+        if row is None or found != _FORMAT:
             raise LedgerError(f"The ledger {self.path} has a format that this version does not read.")
-        names = [one.name for one in fields(LedgerHead) if one.name != "unit" or found == _FORMAT]
         try:
-            head = LedgerHead(**{name: row[name] for name in names})
+            head = LedgerHead(**{one.name: row[one.name] for one in fields(LedgerHead)})
             intact = row["hash"] == head.hash
         except (LookupError, TypeError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
@@ -353,7 +342,7 @@ class PrivacyLedger:
             self.epsilon = positive_number("epsilon", float(head.epsilon))
             self.delta = probability_below_one("delta", float(head.delta))
             self.adjacency = Adjacency.parse(head.adjacency)
-            self.unit = Unit.ROW if head.unit is None else Unit.parse(head.unit)
+            self.unit = Unit.parse(head.unit)
             self.composition = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set = _name(head.data_set)
             self._limits = self._counted_limits()

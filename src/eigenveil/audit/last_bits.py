@@ -1,4 +1,4 @@
-"""What one of the integers that leave is worth: asked here, and nowhere else in an audit."""
+"""Attacks on the last bits of what is released: parities, representable floats, fingerprints of eigenvectors."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,8 +1,8 @@
 """A lower bound on epsilon from two samples of one number: the statistics of an audit, and nothing else.
 
-If a mechanism is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are the
-distributions of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is at
-least log((p - delta)/q). The event is chosen on one half of the draws; the other half, which knows nothing of the
+If a mechanism is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are
+the distributions of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is
+at least log((p - delta)/q). The event is chosen on one half of the draws; the other half, which knows nothing of the
 choice, gives p and q. docs/how_to/audit.md has the proof.
 """
 
@@ -208,7 +208,7 @@ Data = tuple[FloatArray, int]
 
 
 def log_likelihood_ratio(mechanism: CentralMechanism, values: Values, first: Data, second: Data) -> FloatArray | None:
-    """Return log p(values | first) - log p(values | second), up to a constant; None where the mechanism does not know it."""
+    """Return log p(values | first) - log p(values | second), up to a constant; None where it is not known."""
     densities = [mechanism.log_likelihood(values, *data) for data in (first, second)]
     if densities[0] is None or densities[1] is None:
         return None

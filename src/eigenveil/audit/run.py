@@ -1,4 +1,4 @@
-"""Scores kept in a file block by block, so that an audit that was stopped goes on where it was."""
+"""`audit`: draws block by block on several cores, and goes on where an earlier run was stopped."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The epsilons that are stated at a delta, by who states them: what an audit compares with."""
+"""What can be audited: mechanisms, local protocols, estimators and privacy units, each with the epsilon it states."""
 
 import math
 import warnings
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
 from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 from ..local.protocol import LocalProtocol, mechanism_of
 from ..local.wire import ID_BYTES
 from ..mechanisms.additive import AdditiveMechanism
@@ -365,7 +365,7 @@ def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_o
     Examples
     --------
     >>> pair = unit_neighbours(2, Adjacency.REPLACE_ONE)[0]
-    >>> pair.name, [np.unique(one).size for one in pair.persons]
+    >>> pair.name, [np.unique(one).size for one in pair.privacy_units]
     ('a person of 50 rows turned', [4, 4])
     """
     others, one, last = np.zeros((n_others, d)), np.eye(d)[:1], np.eye(d)[-1:]

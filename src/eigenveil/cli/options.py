@@ -1,4 +1,4 @@
-"""What the commands share: where output goes, JSON, files written whole, one sentence for an error."""
+"""What the commands share: options, output as text, tables and JSON, files written whole, one sentence for an error."""
 
 import functools
 import inspect
@@ -440,8 +440,8 @@ class FitOptions:
     unit_weight: Annotated[
         Weight | None,
         typer.Option(
-            help="With persons: every person's average counts once (persons, the default), or rows are pooled, so that "
-            "persons with many rows count more (rows)."
+            help="With persons: every person's average counts once (equal, the default), or rows are pooled, so that "
+            "persons with many rows count more (by_rows)."
         ),
     ] = None
     schema: Annotated[

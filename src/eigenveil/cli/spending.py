@@ -1,47 +1,27 @@
-"""The ledger of a command that fits; loaded when a command opens one."""
+"""What a command that fits will spend: shown, confirmed, and charged to the ledger that was named."""
 
 import sys
 from fractions import Fraction
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
 
-from ..accounting.ledger import LedgerEntry, PrivacyLedger
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from .options import REFUSED, FitOptions, note_console
-from .terminal import HeldSignals
 
 if TYPE_CHECKING:
+    from ..accounting.ledger import PrivacyLedger
     from ..estimators.plan import SpendPlan
-
-
-class ChargedLedger(PrivacyLedger):
-    """A ledger at whose charge `signals` begin to wait; see `HeldSignals`."""
-
-    def __init__(self, path: str | PathLike[str]) -> None:
-        super().__init__(path)
-        self.signals = HeldSignals()
-
-    def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
-        """Record a spend, with signals held from before it on."""
-        self.signals.hold()
-        try:
-            made = super().spend(guarantee, what)
-        except Exception:
-            self.signals.let_go()  # nothing was spent
-            raise
-        self.signals.entry = made.entry
-        return made
+    from .charging import ChargedLedger
 
 
 # Those of `row_rule`, which loads NumPy.
 _COMPARED = ("spatial_sign", "kendall")
 _INSTEAD = {
-    "unit": "rows are brought to length 1 in place of that, which is free",
+    "normalized": "rows are brought to length 1 in place of that, which is free",
     **dict.fromkeys(_COMPARED, "rows are compared with one another in place of that, which is free"),
     "clipped": "there are no ranges, and the norm bound alone is chosen",
 }
@@ -51,6 +31,7 @@ def open_ledger(path: Path | None) -> "ChargedLedger | None":
     """Open the ledger that was named; it must be there."""
     if path is None:
         return None
+    from .charging import ChargedLedger
 
     if not path.exists():
         raise InvalidParameterError(
@@ -102,7 +83,7 @@ def confirm_spend(
         "guarantee": guarantee_fields(plan.guarantee),
         "mechanisms": list(guarantees),
         "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
-        "unit_rows_below": few if instead == "unit" else None,
+        "unit_rows_below": few if instead == "normalized" else None,
         "compared_rows_below": few if instead in _COMPARED else None,
         "n_features": plan.n_features,
         "ledger": accounts,

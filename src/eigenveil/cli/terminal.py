@@ -225,7 +225,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
     Examples
     --------
-    >>> options = {"norm_bound": "--norm-bound", "relation": "--adjacency", "accept_inexact": "--accept-inexact"}
+    >>> options = {"norm_bound": "--norm-bound", "adjacency": "--adjacency", "accept_inexact": "--accept-inexact"}
     >>> in_options("norm_bound must be above 0; or give adjacency='replace_one'.", options)
     '--norm-bound must be above 0; or give --adjacency replace_one.'
     >>> in_options("It needs accept_inexact=True, and a seeded_generator.", options)

@@ -159,12 +159,12 @@ class CollectsInParts:
         return self
 
     def _forget_collected(self) -> None:
-        for name in ("_ring", "_collected", "_collected_schema"):
+        for name in ("_differences_buffer", "_collected", "_collected_schema"):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> Any:
         # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
-        if "_collected" in self.__dict__ or "_ring" in self.__dict__:
+        if "_collected" in self.__dict__ or "_differences_buffer" in self.__dict__:
             raise InvalidDataError(
                 f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
                 "fit_moments first, or fit."

@@ -82,7 +82,9 @@ def _opened(estimator: Any, data: Any, schema: Any, privacy_unit: Any) -> Source
                 "The table was opened without the schema of the estimator; give it to one of them."
             )
         if privacy_unit is not None and not getattr(data, "by_unit", False):
-            raise InvalidParameterError("The table was opened without its persons; give person to open_table.")
+            raise InvalidParameterError(
+                "The table was opened without its privacy units; give privacy_unit to open_table."
+            )
         return open_table(data)
     try:
         return open_table(data, schema=schema, privacy_unit=privacy_unit)
@@ -106,7 +108,9 @@ def unit_column(estimator: Any) -> Any:
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit)
     # A parameter is printed, copied and pickled; identifiers of persons must not be.
-    raise InvalidParameterError("person is the column that tells persons apart; give a list of identifiers to fit.")
+    raise InvalidParameterError(
+        "privacy_unit is the column that tells persons apart; give a list of identifiers to fit."
+    )
 
 
 def _privacy_unit(estimator: Any, of_fit: Any) -> Any:

@@ -58,7 +58,7 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     schema : Schema, optional
         What is publicly known of the columns, in place of `bounds`: raw tables are encoded by it, and its ranges are
         used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes, and components are
-        those of the divided features. Where it has a column of kind person, persons are the unit. Columns of an array
+        those of the divided features. Where it has a column of kind privacy_unit, persons are the unit. Columns of an array
         are those of the schema in the same order, unless it names them by their positions.
     privacy_unit : str or int, optional
         The column that tells persons apart, where a person may have many rows: the promise is then made to one person

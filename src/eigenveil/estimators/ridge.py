@@ -47,7 +47,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
     center : bool
         Fit an intercept.
-    epsilon, delta, mechanism, mechanism_options, relation, stages, ledger, random_state
+    epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
         As in `PrivatePCA`.
 
     Attributes

@@ -28,7 +28,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
 
     Parameters
     ----------
-    epsilon, delta, mechanism, mechanism_options, relation, ledger, random_state
+    epsilon, delta, mechanism, mechanism_options, adjacency, ledger, random_state
         As in `PrivatePCA`. What follows in a pipeline spends its own budget, which adds up.
     bounds : (low, high) or dict
         Public ranges of the features; or

@@ -11,7 +11,7 @@ import numpy as np
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..gate import release_scores
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms.choices import AUTO, CountMechanism, count_mechanism
 from ..moments.counts import ScoreCounts
 from ..releases.record import Release
@@ -173,7 +173,9 @@ def opened_rows(
     if None not in (source.feature_names, release.feature_names) and source.feature_names != release.feature_names:
         raise InvalidDataError("The features of X are not those of the release, in the same order.")
     if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_unit", False):
-        raise InvalidParameterError("The release protects persons with all of their rows; name the column by person.")
+        raise InvalidParameterError(
+            "The release protects persons with all of their rows; name the column by privacy_unit."
+        )
     return source
 
 

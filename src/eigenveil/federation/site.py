@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the terms of a round: what a fit would do at one site, for several."""
+"""What runs at a site: `invite` makes terms from an estimator, `contribute` makes a masked share from rows."""
 
 import os
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def invite(
 
 
 def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+    """Return the mechanism that was asked for, or the one of least off-diagonal noise, and the delta that it uses."""
     delta = probability_below_one("delta", estimator.delta)
     if estimator.mechanism != "auto":
         if estimator.mechanism not in FEDERATED_MECHANISMS:
@@ -151,7 +151,8 @@ def contribute(
     keys : path
         The private keys that joined.
     data : array, data frame, path, ... or SecondMoments
-        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the round.
+        The rows of this site, as `eigenveil.tables.open.open_table` takes them, or their moments by the rule of the
+        round.
     output : path
         The contribution file.
     ledger : PrivacyLedger or path, optional

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.federated import FEDERATED_MECHANISMS, FederatedMechanism
 from ..moments.row_rule import RowRule
 from ..releases.origin import REQUESTS, ComponentsRequest, Request
@@ -38,7 +38,8 @@ class Terms:
     row_rule : RowRule
         How rows become integers; nothing of it is found privately.
     mechanism : str
-        Name of the central mechanism whose noise the sites share: a key of `eigenveil.mechanisms.federated.FEDERATED_MECHANISMS`.
+        Name of the central mechanism whose noise the sites share: a key of
+        `eigenveil.mechanisms.federated.FEDERATED_MECHANISMS`.
     epsilon, delta : float
         What the release costs everybody in the data.
     adjacency : {"replace_one", "add_or_remove_one"}

@@ -1,8 +1,8 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
 `LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
-mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only encodes
-never loads the server.
+mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only
+encodes never loads the server.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +11,8 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
-    from .protocol import LocalProtocol, mechanism_of
+    from .protocol import LocalProtocol, mechanism_of, shuffled_guarantee
     from .server import Aggregator, Tally
-    from .shuffler import shuffled_guarantee
     from .simulation import simulate
     from .store import CollectionError
     from .wire import Refusal
@@ -42,7 +41,7 @@ _HOMES = {
     "encode": "client",
     "encode_many": "client",
     "mechanism_of": "protocol",
-    "shuffled_guarantee": "shuffler",
+    "shuffled_guarantee": "protocol",
     "simulate": "simulation",
 }
 

@@ -23,8 +23,8 @@ def simulate(
 ) -> Release:
     """Return the release that the reports of all `rows` would lead to, without making every report.
 
-    For the Gaussian distributions the noise of all clients is drawn as one sum, of the same distribution; `double_cap` and `one_bit`
-    play every client, many at once.
+    For the Gaussian mechanisms the noise of all clients is drawn as one sum, of the same distribution; `double_cap` and
+    `one_bit` play every client, many at once.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def simulate(
 
 
 def simulated_totals(protocol: LocalProtocol, rows: FloatArray, generator: np.random.Generator) -> Totals:
-    """Return totals of the mechanism that the clients' reports give."""
+    """Return totals of the distribution that the clients' reports give."""
     mechanism, n_rows = mechanism_of(protocol), len(rows)
     mechanism.check_capacity(n_rows)
     seeded = not is_secure(generator)

@@ -1,8 +1,8 @@
 """Mechanisms: what is drawn, under which promise. Public, functions of parameters, and free of data.
 
-`MECHANISMS` is the one table. A new mechanism is its file, one line in `table.py`, its test and one docs line; estimators, command
-line, plan, audit and report take it from the table and from the facts that it declares. Names are loaded when they are
-asked for: a client that makes one local report does not load the central mechanisms.
+`MECHANISMS` is the one table. A new mechanism is its file, one line in `table.py`, its test and one docs line;
+estimators, command line, plan, audit and report take it from the table and from the facts that it declares. Names are
+loaded when they are asked for: a client that makes one local report does not load the central mechanisms.
 """
 
 from typing import TYPE_CHECKING
@@ -11,8 +11,7 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .additive import AdditiveMechanism, RealNoiseMechanism
-    from .base import CentralMechanism, Mechanism
-    from .sampled import SamplingMechanism
+    from .base import CentralMechanism, Mechanism, SamplingMechanism
     from .table import MECHANISMS, choose_mechanism, mechanism_from, mechanism_with
 
 
@@ -34,7 +33,7 @@ _HOMES = {
     "CentralMechanism": "base",
     "Mechanism": "base",
     "RealNoiseMechanism": "additive",
-    "SamplingMechanism": "sampled",
+    "SamplingMechanism": "base",
     "choose_mechanism": "table",
     "mechanism_from": "table",
     "mechanism_with": "table",

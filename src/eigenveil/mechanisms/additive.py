@@ -1,4 +1,4 @@
-"""What is known in closed form of noise that has the same distribution in every basis: few numbers tell its second moments."""
+"""Mechanisms that add noise to a matrix, and what is known of the noise in closed form: second moments and tails."""
 
 import math
 from abc import abstractmethod
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..guarantee import Numerics, Adjacency
+from ..guarantee import Adjacency, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Values
@@ -66,7 +66,7 @@ class NoiseFacts:
         return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return a Gaussian matrix and an error of the count with these second moments: quicker than any mechanism's own.
+        """Return a Gaussian matrix and an error of the count with these second moments, which is quick.
 
         Examples
         --------
@@ -198,8 +198,8 @@ class AdditiveMechanism(CentralMechanism):
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray | IntArray:
         """Return symmetric noise for C, times `grid`, the squared row norm on the grid.
 
-        int64 where the mechanism is discrete: then it is what a release adds. Floats are a quick draw of the same distribution for
-        simulation and post-processing, and never meet data.
+        int64 where the noise is discrete: then it is what a release adds. Floats are a quick draw of the same
+        distribution for simulation and post-processing, and never meet data.
         """
 
     @property

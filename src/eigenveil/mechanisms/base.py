@@ -12,6 +12,7 @@ import numpy as np
 from ..accounting.calibration import exact, float_above, guaranteed_epsilon
 from ..errors import (
     MOST_FEATURES,
+    CapacityError,
     InvalidParameterError,
     budget_delta,
     budget_epsilon,
@@ -19,8 +20,9 @@ from ..errors import (
     one_of,
     truth_value,
 )
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
+from ..sampling.bingham import certifiable
 from ..sampling.discrete import discrete_laplace
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ class Mechanism(ABC):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
+        """Whether its noise is known to have the same distribution in every basis, as proofs on eigenvalues need."""
         return False
 
     @property
@@ -181,11 +183,12 @@ class CentralMechanism(Mechanism):
     adjacency : Adjacency or str
         The adjacency.
     calibration : {"tight", "paper"}, optional
-        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has, ours where
-        there are two.
+        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has,
+        ours where there are two.
     accept_inexact : bool
         Says that whoever releases knows that the mechanism, with these parameters, is not exact in its bits. Nothing is
-        released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need it.
+        released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need
+        it.
 
     Attributes
     ----------
@@ -247,7 +250,7 @@ class CentralMechanism(Mechanism):
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `mechanism_from` makes the same distribution of them."""
+        """Return the public parameters in JSON types; `mechanism_from` makes the same mechanism of them."""
         accepted = {"accept_inexact": True} if self.accept_inexact else {}
         return {
             "epsilon": self.epsilon,
@@ -261,7 +264,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def exact(self) -> bool:
-        """Whether the distribution of the released bits is the mechanism of the proof, with these parameters."""
+        """Whether the distribution of the released bits is that of the proof, with these parameters."""
         return self.guarantee().numerics is Numerics.EXACT
 
     def check_accepted(self) -> None:
@@ -269,7 +272,7 @@ class CentralMechanism(Mechanism):
         if not (self.exact or self.accept_inexact):
             raise InvalidParameterError(
                 f"{self.name} with these parameters is {self.guarantee().numerics.value}, so its bits may tell more "
-                "than its guarantee says; choose an exact distribution, or for research say accept_inexact=True (of an "
+                "than its guarantee says; choose an exact mechanism, or for research say accept_inexact=True (of an "
                 "estimator in mechanism_options)."
             )
 
@@ -285,7 +288,7 @@ class CentralMechanism(Mechanism):
         grid : int
             The largest trace of what a unit adds: for a row the square of its largest norm.
         n_rows : int
-            Number of units, so that of persons where these are; it leaves for free where the relation makes it public,
+            Number of units, so that of persons where these are; it leaves for free where the adjacency makes it public,
             and is paid for elsewhere.
         generator : numpy.random.Generator
         """
@@ -315,7 +318,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares, so that one budget pays for several measurements (`mechanisms.portions`)."""
+        """Whether its cost adds up in squares: one budget pays for several measurements (`mechanisms.budget`)."""
         return False
 
     # Where rows are private to the number.
@@ -335,7 +338,7 @@ class CentralMechanism(Mechanism):
         return 1 / (exact(self.epsilon) - self.matrix_epsilon)
 
     def check_count(self) -> None:
-        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` of mechanisms that draw one."""
+        """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
         if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
@@ -372,7 +375,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def equivalent_sd(self) -> float:
-        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this mechanism.
+        """Standard deviation of off-diagonal noise on C that would blur directions about as much as this mechanism.
 
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
@@ -407,5 +410,59 @@ class CentralMechanism(Mechanism):
 
 @lru_cache(maxsize=256, typed=True)
 def made_once(kind: type[CentralMechanism], **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of these public parameters, which cannot be changed: of a fit and of the next one the same."""
+    """Return the mechanism of these public parameters, which cannot be changed; one object for all fits."""
     return kind(**parameters)
+
+
+class SamplingMechanism(CentralMechanism):
+    """Draws directions with density that grows with the variance along them."""
+
+    @property
+    @abstractmethod
+    def strength(self) -> float:
+        """The factor of C in the exponent of the density."""
+
+    @property
+    def equivalent_sd(self) -> float:
+        """sqrt(d/2)/s: that of noise as large as the mechanism's own where a direction is just found.
+
+        The gap g of C turns a direction by a mean square of 1/(2 s g) in each of the others, where noise of standard
+        deviation t would turn it by (t/g)^2. A direction is found from g = d/s on, up to a factor, and there both
+        agree for t^2 = d/(2 s^2).
+        """
+        return math.sqrt(self.n_features / 2) / self.strength
+
+    def check_strength(self, strength: Fraction, grid: int) -> None:
+        """Refuse a strength at which some data, of any number of rows that a grid can count, have no sure envelope."""
+        if not certifiable(strength / grid, self.n_features):
+            raise CapacityError(
+                f"{self.name} at this epsilon concentrates directions more than can be certified on this grid; use a "
+                "smaller epsilon, or more bits in the RowBound."
+            )
+
+    def directions(self, values: Values) -> FloatArray:
+        """Return the drawn directions as orthonormal rows."""
+        return orthonormal(values["directions"])
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return k(d - k)/(2 n s), s the factor of C in the exponent."""
+        k, d = self.n_components, eigenvalues.size
+        gap = float(eigenvalues[k - 1] - eigenvalues[k])
+        rate = 2 * n_rows * self.strength
+        return k * (d - k) / rate, d / (rate * gap) if gap > 0 else math.inf
+
+
+def integer_directions(directions: FloatArray) -> IntArray:
+    """Return directions as integers of `DIRECTION_UNIT`, as they leave."""
+    return np.rint(directions / DIRECTION_UNIT).astype(np.int64)
+
+
+def orthonormal(rows: FloatArray) -> FloatArray:
+    """Return rows that were rounded to the grid of directions as orthonormal ones, first come first kept."""
+    factor, triangle = np.linalg.qr(rows.T)
+    return np.asarray((factor * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T)
+
+
+def quadratic_forms(directions: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return u'Mu for every direction of every release of a stack."""
+    return np.asarray(np.einsum("nki,ij,nkj->nk", directions, matrix, directions, optimize=True))

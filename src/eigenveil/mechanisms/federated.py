@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below, exact, summed_gaussians_excess
 from ..errors import CapacityError, integer_between
-from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Guarantee, Adjacency, sites_assumption
+from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Adjacency, Guarantee, sites_assumption
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import public_shift, rounded_sum, symmetric
@@ -20,11 +20,11 @@ from .gaussian import Gaussian
 from .matrix_laplace import MatrixLaplace
 
 UNITS = "units"
-"""The name of the exact number of units among the numbers of a site, where the relation makes it public."""
+"""The name of the exact number of units among the numbers of a site, where the adjacency makes it public."""
 
 
 class FederatedMechanism(AdditiveMechanism):
-    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may tell theirs to whoever adds up.
+    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may reveal theirs.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class FederatedMechanism(AdditiveMechanism):
         """Draw the numbers of the site at this place, its own sums plus its share of the noise, modulo 2^64.
 
         `gram`, `grid` and `n_rows` are those of the site, as for `draw`. The number of units is among them where the
-        relation makes it public: it has no noise, and no neighbour has another one.
+        adjacency makes it public: it has no noise, and no neighbour has another one.
         """
         units = {UNITS: np.array(n_rows)} if UNITS in self.numbers else {}
         return {**self._site_draw(gram, grid, n_rows, place, generator), **units}

@@ -1,4 +1,4 @@
-"""The matrix Laplace distribution: a balanced difference of two random positive matrices, pure epsilon."""
+"""The matrix Laplace mechanism: a balanced difference of two random positive matrices, pure epsilon."""
 
 import math
 from fractions import Fraction
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..accounting.calibration import float_above
 from ..accounting.sensitivity import nuclear
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.matrices import LazyMatrix
 from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart
@@ -26,8 +26,8 @@ class MatrixLaplace(RealNoiseMechanism):
     Pure epsilon-differential privacy. One unit changes C by D with traces of D+ and D- at most 1, under add/remove one
     of them 0. Shifting (W1, W2) by (D+, D-) raises the larger trace, or the sum of the two, by at most 1, and so
     lowers the density by at most exp(epsilon): docs/explanation/matrix_laplace.md has the proof. New in eigenveil.
-    ``calibration="tight"`` is the mechanism of version 0.1, whose files name it so: independent Wisharts under replace too,
-    with c = 1/epsilon.
+    ``calibration="tight"`` is the mechanism of version 0.1, whose files name it so: independent Wisharts under replace
+    too, with c = 1/epsilon.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class MatrixLaplace(RealNoiseMechanism):
     calibrations = ("balanced", "tight")
 
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon for the relation."""
+        """Return pure epsilon for the adjacency."""
         return self._promise
 
     @cached_property

@@ -52,7 +52,7 @@ def mechanism_from(name: str, parameters: Mapping[str, Any]) -> CentralMechanism
 
 
 def mechanism_with(name: str, options: Any, **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of a name with parameters that are known here and options that a user chose, or refuse those.
+    """Return the mechanism of a name with known parameters and options that a user chose, or refuse those.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def mechanism_with(name: str, options: Any, **parameters: Any) -> CentralMechani
     >>> mechanism_with("laplace", {"scale": 2.0}, epsilon=1.0, n_features=3)
     Traceback (most recent call last):
         ...
-    eigenveil.errors.InvalidParameterError: laplace has no option 'scale' in mechanism_options, known are accept_inexact, \
-calibration.
+    eigenveil.errors.InvalidParameterError: laplace has no option 'scale' in mechanism_options, known are \
+accept_inexact, calibration.
     """
     if options is None:
         return MECHANISMS[name](**parameters)

@@ -1,12 +1,13 @@
-"""`Ring`: rows compared with their neighbours on a public ring, which needs neither a bound nor a mean.
+"""`NeighbourDifferences`: rows compared with their neighbours, which needs neither a bound nor a mean.
 
-Rows stand on the ring in order of arrival, a public rule, and each is compared with the h rows after it: so with h on
+Rows stand in a circle in a public order, and each is compared with the h rows after it: so with h on
 either side, k = 2h comparisons a row and n*h in all. One replaced row changes its own k comparisons and no other, and
 docs/explanation/comparisons.md proves what that costs. Of at most h rows, the steps go around again without meeting
 themselves, so that these numbers hold from two rows on.
 
-A comparison is a function of its two rows alone, to the last bit: `pairs` divides a difference by the root of a sum of
-squares of integers, which is exact (in floats it would depend on the batch), and `signs` asks which number is larger.
+A comparison is a function of its two rows alone, to the last bit: `spatial_sign` divides a difference by the root of a
+sum of squares of integers, which is exact (in floats it would depend on the batch), and `kendall` asks which number is
+larger.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ class NeighbourDifferences(HoldsRows):
 
     Examples
     --------
-    >>> ring = Ring(RowRule(1.0, statistic="spatial_sign", comparisons=2))
+    >>> ring = NeighbourDifferences(RowRule(1.0, statistic="spatial_sign", comparisons=2))
     >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
     [[[0.6, 0.8], [0.0, 1.0]]]
     >>> [part.shape for part in ring.closing()]
@@ -217,7 +218,7 @@ class MixedDifferences(NeighbourDifferences):
     --------
     >>> rule = RowRule(1.0, statistic="spatial_sign", comparisons=2)
     >>> rows = np.array([[0.0], [1.0], [4.0]])
-    >>> ring, mixed = Ring(rule), MixedDifferences(rule)
+    >>> ring, mixed = NeighbourDifferences(rule), MixedDifferences(rule)
     >>> plain = [*ring.push(rows[public_order(3)]), *ring.closing()]
     >>> [*mixed.push(rows[:1]), *mixed.push(rows[1:])]
     []

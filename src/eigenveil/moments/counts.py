@@ -1,8 +1,8 @@
-"""`ColumnCounts`: how many numbers of each column lie above each of its public points, in exact integers.
+"""Counts in exact integers: of columns above public points, of norms on the grid of bounds, of cells of a score map.
 
-The statistic behind a range that is found privately. One row adds one to one count of each column, by comparisons
-alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced. Where persons
-are the unit, one row of each is counted.
+`ColumnCounts` is the statistic behind a range that is found privately. One row adds one to one count of each column, by
+comparisons alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced.
+Where persons are the unit, one row of each is counted.
 """
 
 import functools
@@ -149,9 +149,9 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
 
     Examples
     --------
-    >>> NORM_GRID[norm_rungs(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
     [1.0, 1.41, 2.18]
-    >>> NORM_GRID[norm_rungs(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
     margin = doubt(rows.shape[1])

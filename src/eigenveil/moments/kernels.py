@@ -1,4 +1,4 @@
-"""The passes of one_pass.c, where they were compiled, called with arrays: `one_pass` says what they do.
+"""The inner loops over rows: by one_pass.c where it was compiled and agrees, else by `numpy_kernels`, to the same bits.
 
 A call lets other threads run until it ends, however many rows it is given.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from . import numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, NormSums, Candidates
+from .numpy_kernels import EXACT_LIMIT, Candidates, NormSums
 
 # As in one_pass.c.
 _LANES, _TILE = 8, 32
@@ -24,7 +24,7 @@ _WIDEST = 160
 
 
 class CompiledPasses:
-    """The functions of one_pass.c, of arrays. Each returns what its namesake in `one_pass` does.
+    """The functions of one_pass.c, of arrays. Each returns what its namesake in `numpy_kernels` does.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def loaded(path: Path) -> CompiledPasses | None:
 
 __all__ = [
     "EXACT_LIMIT",
-    "NormSums",
     "Candidates",
+    "NormSums",
     "add_by_norm",
     "add_products",
     "integers",

@@ -1,4 +1,4 @@
-"""Integer rows brought to a bound, one by one or all rows of a person together.
+"""The inner loops in NumPy, the reference: rows to integers within a bound, one by one or all of a person together.
 
 The squared norms that decide are sums of integers, the same in any order, batch or layout; and so is every factor, a
 function of them. That a shortened row, or a person's, keeps the bound is a fact about integers.
@@ -68,7 +68,7 @@ def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int,
     Examples
     --------
     >>> grid = np.array([[16.0, 0.0], [0.0, 16.0], [0.0, 12.0]])
-    >>> persons_together(grid, np.array([0, 2]), 4, 8, average=True), grid
+    >>> units_together(grid, np.array([0, 2]), 4, 8, average=True), grid
     (array([5., 5., 8.]), array([[11.,  0.],
            [ 0., 11.],
            [ 0., 12.]]))

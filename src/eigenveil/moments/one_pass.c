@@ -1,4 +1,4 @@
-/* The passes of one_pass.py over rows of float64, compiled: the same roundings in the same order, entry by entry.
+/* The passes of numpy_kernels.py over rows of float64, compiled: the same roundings in the same order, entry by entry.
 
    Built by hatch_build.py where there is a compiler, and never needed. Contraction to fused products is off. */
 

@@ -1,7 +1,7 @@
 """`RowRule`: the public record of how rows become integers; it holds no row and reads none.
 
-`eigenveil.moments.RowBound` is the same rule at work on rows. This half stands by itself, so that a release can tell how
-its rows were made, and whoever reads it can convert units, with no way to a row.
+`eigenveil.moments.RowBound` is the same rule at work on rows. This half stands by itself, so that a release can tell
+how its rows were made, and whoever reads it can convert units, with no way to a row.
 """
 
 import math
@@ -47,9 +47,9 @@ class RowRule:
     constant : float, optional
         A public number appended to every row, in the units of `norm`: the second moment then carries the mean.
     statistic : {"clipped", "normalized", "spatial_sign", "kendall"}
-        What becomes integers: the rows themselves; with ``"normalized"`` their directions, so that rows of every length come
-        to norm 1; normalized differences of scaled rows, of norm 1; or the signs of such differences, of norm sqrt(d).
-        The last two need neither shift nor constant.
+        What becomes integers: the rows themselves; with ``"normalized"`` their directions, so that rows of every length
+        come to norm 1; normalized differences of scaled rows, of norm 1; or the signs of such differences, of norm
+        sqrt(d). The last two need neither shift nor constant.
     comparisons : int
         How many comparisons a row takes part in: an even number where rows stand on a ring. 1 for rows that are not
         compared, and for the disjoint pairs of older files, whose number of rows is that of pairs.
@@ -58,9 +58,9 @@ class RowRule:
         before. Then `norm` is that of mapped rows.
     unit_weight : {None, "equal", "by_rows"}
         None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
-        shortened together (docs/explanation/persons.md). ``"persons"``: every person's average counts once, and `norm`
-        is that of a person, the root of the mean of the squared norms of their rows. ``"rows"``: rows are pooled, and
-        `norm` is the root of the sum of the squared norms of a person's rows.
+        shortened together (docs/explanation/persons.md). ``"equal"``: every person's average counts once, and `norm`
+        is that of a person, the root of the mean of the squared norms of their rows. ``"by_rows"``: rows are pooled,
+        and `norm` is the root of the sum of the squared norms of a person's rows.
     most_weight : float, optional
         Where rows have public weights: the largest that is allowed. A row of weight w is multiplied by
         ``sqrt(w / most_weight)`` after it was bounded.
@@ -132,7 +132,8 @@ class RowRule:
     def _check_pooled(self) -> None:
         if self.compares:
             raise InvalidParameterError(
-                f"statistic='{self.statistic}' compares one row of every person, so that a person takes part in as many "
+                f"statistic='{self.statistic}' compares one row of every person, so that a person takes part in as "
+                "many "
                 "comparisons as any other; use unit_weight='equal'."
             )
         if self.statistic == "normalized":
@@ -185,7 +186,7 @@ class RowRule:
 
     @property
     def limit_squared(self) -> int:
-        """The largest trace that one row has a part in, which is what mechanisms hide: that of all of its comparisons."""
+        """The largest trace that one row has a part in, which mechanisms hide: that of all of its comparisons."""
         return self.comparisons * self.row_limit_squared
 
     @property

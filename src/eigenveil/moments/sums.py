@@ -1,4 +1,4 @@
-"""`ProductSum`: the sum of q q' over integer rows q, exact, of a batch or of many, by one thread.
+"""Exact sums over integer rows: `ProductSum` of q q', `SumsByNorm` of q by their norms.
 
 Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
 `exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether
@@ -21,7 +21,7 @@ from ..numerics import FloatArray, IntArray
 from . import kernels
 from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
-from .kernels import NormSums, Candidates, add_by_norm
+from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .units import Units, side_by_side, units_of
 

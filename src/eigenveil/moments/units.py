@@ -1,4 +1,4 @@
-"""`Units`: a batch of rows that is cut between whole units only, whatever the unit is."""
+"""Batches of rows that are cut between whole units only, with weights, and read by several threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -35,7 +35,8 @@ def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: fl
     -----
     With the R-transform ag/(1 - bg^2), a = size * off_variance, b = excess * a, the spectrum ends where
     z(g) = 1/g + ag/(1 - bg^2) is smallest, and the largest eigenvalue fluctuates about this end on the scale
-    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a) and sqrt(a) size^(-2/3).
+    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a)
+    and sqrt(a) size^(-2/3).
 
     Examples
     --------
@@ -93,7 +94,7 @@ def n_above_few_draws(
     *,
     excess: float = 0.0,
 ) -> int:
-    """Return how many of the largest eigenvalues are above noise of any mechanism, for wide matrices, from few draws of it.
+    """Return how many of the largest eigenvalues are above noise of any distribution, from few draws of it.
 
     Parameters
     ----------
@@ -156,10 +157,10 @@ def n_above_noise(
     Notes
     -----
     On the null space of A, of dimension d - r, M is N: so the eigenvalue r + 1 of M is at most the largest one of N
-    there (Courant and Fischer), which for noise invariant under rotations has the mechanism of the largest one of any block
-    of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such draws for
-    the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own, which has
-    probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.
+    there (Courant and Fischer), which for noise invariant under rotations has the distribution of the largest one of
+    any block of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such
+    draws for the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own,
+    which has probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from .shrinkage import SIMULATION_SEED, NoiseDraw, released_matrix
 TIES_SHOW_BEYOND = 2.0
 # With ties, a diagonal below so many standard deviations is too small to divide by.
 DETERMINED_FROM = 5.0
-# Entries of simulated noise: they are brought to their known size, so they tell the shape of the mechanism alone.
+# Entries of simulated noise: they are brought to their known size, so they tell the shape of the distribution alone.
 _FEWEST_ENTRIES, _MOST_ENTRIES = 500, 20_000
 _FREQUENCIES = 65
 # Where the mean cosine of the noise is below it, the sine of the release tells nothing any more.

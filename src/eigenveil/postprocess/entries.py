@@ -248,7 +248,7 @@ def sampling_variances(tau: FloatArray, comparisons: int, n_rows: int) -> FloatA
     A mean over the nk/2 comparisons of a ring, h = ss' of two rows each, has the variance
     (2/(nk)) (z2 + 2 (k - 1) z1): z2 = 1 - tau^2 is that of one comparison, and z1 the covariance of two that share a
     row. For Gaussian rows z1 = 1/9 - (2/pi arcsin(r/2))^2, r = sin(pi tau/2) (Esscher 1924). It is at most z2/2
-    for rows of any mechanism (Hoeffding 1948), so that the variance is at most 2 (1 - tau^2)/n.
+    for rows of any distribution (Hoeffding 1948), so that the variance is at most 2 (1 - tau^2)/n.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ridge regression of any column on others, from one released second moment."""
+"""Ridge regression of any column on others from one released second moment, with intervals."""
 
 import math
 from collections.abc import Sequence

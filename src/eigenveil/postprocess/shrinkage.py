@@ -1,6 +1,6 @@
 """A released second moment made better with the known distribution of its noise: shrinkage and noise edge.
 
-A release is M = A + N, where A is positive semidefinite and the mechanism of N is public. Functions here see M and a
+A release is M = A + N, where A is positive semidefinite and the distribution of N is public. Functions here see M and a
 sampler of N, never a row, so they cost no privacy. docs/explanation/postprocessing.md derives every formula.
 """
 
@@ -16,7 +16,7 @@ from .spectrum import sorted_eigh
 
 NoiseDraw = Callable[[np.random.Generator], FloatArray]
 
-# Simulations of a public mechanism: with a fixed seed the same release always gives the same answer.
+# Simulations of a public distribution: with a fixed seed the same release always gives the same answer.
 SIMULATION_SEED = 20160711
 # Draws shrink with the size, since the spectrum of a large matrix hardly fluctuates.
 WORK = 2000
@@ -75,7 +75,7 @@ def noise_edge(noise_draw: NoiseDraw) -> float:
     Parameters
     ----------
     noise_draw : callable
-        Maps a generator to one noise matrix, on the scale of the release. The mechanism must be symmetric about 0.
+        Maps a generator to one noise matrix, on the scale of the release. The distribution must be symmetric about 0.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def noise_edge(noise_draw: NoiseDraw) -> float:
     count = int(np.clip(WORK // first.shape[0], 4, 100))
     with one_blas_thread():
         values = np.linalg.eigvalsh(np.stack([first, *(noise_draw(generator) for _ in range(count - 1))]))
-    # The mechanism is symmetric, so the smallest eigenvalues are as good a sample as the largest.
+    # The distribution is symmetric, so the smallest eigenvalues are as good a sample as the largest.
     return float(np.quantile(np.concatenate([values[:, -1], -values[:, 0]]), EDGE_QUANTILE))
 
 
@@ -110,7 +110,7 @@ def shrink(
     matrix : ndarray of shape (d, d)
         The released M = A + N, symmetric.
     noise_draw : callable
-        Maps a generator to one draw of N. The mechanism must be symmetric about 0, and is best invariant under
+        Maps a generator to one draw of N. The distribution must be symmetric about 0, and is best invariant under
         rotations (`gaussian`, `matrix_laplace`, `frobenius`); for others the result is approximate.
     eigensystem : (ndarray, ndarray), optional
         What `sorted_eigh` gave for the matrix, where it is known already.

@@ -1,4 +1,4 @@
-"""Second moments of noise in the basis of released directions: what variances along them need to know of its mechanism.
+"""Second moments of noise in the basis of released directions, and intervals of variances along them.
 
 docs/explanation/uncertainty.md derives every formula.
 """
@@ -15,7 +15,8 @@ from ..numerics import FloatArray
 from .above_noise import edge_quantile
 from .shrinkage import SIMULATION_SEED, decreasing
 
-# Simulated noise is as many numbers in all, within these numbers of draws; a Student mechanism makes up for few of them.
+# Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
+# them.
 _NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
 
 
@@ -138,7 +139,7 @@ def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generato
         noise = rows[:k] @ draw(generator) @ rows.T
         own[number] = np.diag(noise)
         cross += noise**2 / draws
-    # The mechanism is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
+    # The distribution is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
     return NoiseAlong(cross, own.T @ own / draws, np.zeros(k), draws)
 
 
@@ -264,7 +265,7 @@ def variances_along(
     total, total_sd : float
         What the trace of A is estimated by, and its standard deviation: no variance is above it.
     excess : float
-        Of the mechanism of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
+        Of the distribution of N, as in `NoiseFacts`; above 0 the noise reaches farther than a semicircle does.
     exact : bool
         Whether N is Gaussian and the moments are exact.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import AdditiveMechanism
-from ..mechanisms.sampled import orthonormal
+from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
 from ..postprocess.fantope import SparseComponents, screened_components
@@ -510,7 +510,7 @@ class SpectrumView:
         """Return what noise passes with probability alpha along its largest direction beside some rows.
 
         0 where it is as large along all.
-        A direction that has most of the noise is one number, whose mechanism is wider than that of an edge.
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
         matrix = self.matrix
         mechanism, products = matrix.mechanism, self._noise_products

@@ -1,4 +1,4 @@
-"""What a reader should know about the numbers of a release, from the facts of mechanism, rows and request."""
+"""What a report shows of a release, and what a reader should know about these numbers."""
 
 import math
 import re
@@ -205,7 +205,7 @@ def read(release: Release) -> Shown:
     >>> from eigenveil.guarantee import Guarantee
     >>> from eigenveil.releases.origin import Origin
     >>> from eigenveil.moments.row_rule import RowRule
-    >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, rows=RowRule(1.0), n_rows=4)
+    >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, row_rule=RowRule(1.0), n_rows=4)
     >>> release = Release({"matrix": np.diag([6, 2])}, {"matrix": 1.0}, Guarantee(1.0), origin)
     >>> shown = read(release)
     >>> shown.names, shown.variances.tolist(), shown.level

@@ -1,4 +1,4 @@
-"""Markup that escapes by itself: whatever is not `Html` already is text."""
+"""The parts of a page: markup that escapes by itself, axes and labels of charts, cards, tables, the guarantee in words."""
 
 import html
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..guarantee import Guarantee, Adjacency, Unit, chance, odds_factor
+from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
 
 _VOID = {"meta", "br"}
 

@@ -1,4 +1,4 @@
-"""Sections on where a release comes from: how it was made, how to cite and to verify it."""
+"""How a release was made, how to cite and verify it, and the questions of a data-protection officer."""
 
 import math
 from collections.abc import Iterator

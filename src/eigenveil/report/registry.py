@@ -12,7 +12,7 @@ from typing import Any
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..files import whole_file
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
 
@@ -41,7 +41,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
             "data_curators": [_blank("the entity that publishes it")],
             "intended_use": _blank("what the release is for"),
             "data_product_type": "Summary statistics",
-            "data_product_region": _blank("which region the data describe, or whose mechanisms apply"),
+            "data_product_region": _blank("which region the data describe, or whose laws apply"),
             "description": f"{_what_left(release)} Columns: {names}. {_about(release)}",
             "publication_date": origin.created[:10] or _blank("YYYY-MM-DD"),
         },

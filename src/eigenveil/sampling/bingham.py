@@ -1,4 +1,4 @@
-"""Certified envelopes of the Bingham distribution, for every concentration.
+"""The Bingham distribution: draws in floats, and certified envelopes for exact draws at every concentration.
 
 For the density exp(uᵀBu) proposals are u = y/|y| with y = Ag, g normal. A is found in floats and then *taken as exact*:
 its entries are integers times a power of two for each column. What remains is to certify η with

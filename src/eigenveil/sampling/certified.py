@@ -1,4 +1,4 @@
-"""Intervals that surely hold a number, and the rounding errors that floats may make.
+"""Certified arithmetic: intervals that hold a number, error bounds of sums, exact products, a self-test of BLAS.
 
 Exact samplers decide in floats where a proved error bound leaves no doubt, and in these intervals elsewhere, with as
 many digits as it takes. Decimal's exp and ln are correctly rounded, which is what their bounds rest on.

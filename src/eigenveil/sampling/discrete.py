@@ -1,4 +1,4 @@
-"""Coins that fall with exactly their probability, as far as the words of the generator are uniform.
+"""Exact discrete draws: coins, geometric, discrete Laplace and discrete Gaussian numbers.
 
 A 53-bit uniform number compared with a float has a probability that is wrong in its last bits, and where a lie has the
 probability e^-30, wrong in its first ones. Here the probability is known as an interval of any width, and a uniform
@@ -224,7 +224,7 @@ class _GaussianCells:
 
 
 def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw from the discrete Laplace distribution: a magnitude and a coin for its sign, and minus zero is drawn again."""
+    """Draw from the discrete Laplace distribution: a magnitude and a coin for its sign; minus zero is drawn again."""
     accepted: list[IntArray] = []
     missing = size
     while missing > 0:

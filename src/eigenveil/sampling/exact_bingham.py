@@ -1,8 +1,9 @@
-"""The complement of released directions, by reflections that are exactly orthogonal.
+"""Directions drawn exactly, one after another, each in the complement of those before.
 
-A Householder reflection H = I − 2vvᵀ/vᵀv with an integer vector v is orthogonal as a rational matrix, whatever v is. So
-nothing about orthogonality is to be certified. How far the complement is from being orthogonal to a direction depends
-on the rounding of v alone, and that is bounded by public numbers (`complement_tilt`).
+The complement is made by reflections. A Householder reflection H = I − 2vvᵀ/vᵀv with an integer vector v is orthogonal
+as a rational matrix, whatever v is. So nothing about orthogonality is to be certified. How far the complement is from
+being orthogonal to a direction depends on the rounding of v alone, and that is bounded by public numbers
+(`complement_tilt`).
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Cells under a normal density: proposals by a table of 16 bits, and bounds on the coins that thin them out.
+"""Lazy reals: uniform and normal numbers whose further bits are drawn when they are asked for, and kept.
 
 Lazy normals and discrete Gaussian numbers are both proposed here, in units of their standard deviation. Cell k begins
 at k/16 and is proposed with probability m_k/2¹⁶, m_k = ⌈c·exp(−(k/16)²/2)⌉; a number z within it is kept with

@@ -1,4 +1,4 @@
-"""Symmetric matrices of independent numbers, drawn block by block on all cores."""
+"""Symmetric matrices of noise: of independent integers, and of lazy reals that are rounded with a certificate."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The Gibbs kernels of the matrix Bingham distribution, on several chains at once.
+"""The matrix Bingham distribution by Gibbs sampling on several chains, with diagnostics.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
 exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/explanation/samplers.md has the derivations.
@@ -10,7 +10,7 @@ has to be positive definite on the complement only, and a negative β follows A'
 
 `PlaneKernel` turns V in the plane of two eigenvectors of B by an angle drawn exactly, for every pair of them.
 
-`BlockKernel` does both in one update. The sampler of Hoff (2009) is in `hoff.py`.
+`BlockKernel` does both in one update. `HoffKernel` is the sampler of Hoff (2009).
 """
 
 import math
@@ -234,7 +234,7 @@ _SMALL_REST = 1e-3
 
 
 class HoffKernel:
-    """Hoff's sampler: a pass over all columns, in each over its coordinates in the eigenbasis of its conditional distribution.
+    """Hoff's sampler: a pass over all columns, and in each over its coordinates in the eigenbasis.
 
     The coordinates of a column are redrawn as masses without a common scale, as only their shares matter: then one of
     them costs a few operations on numbers, whatever d is.
@@ -286,8 +286,8 @@ class HoffKernel:
 def _odds(pull: float, dimension: int, proposals: Iterator[tuple[float, float, float]]) -> float:
     """Draw t/(1 - t), t with the density t^{-1/2} (1 - t)^{(m-3)/2} exp(c t), c the pull and m the dimension.
 
-    It is the distribution of u_1^2 under exp(c u_1^2) on the sphere of R^m: Bingham with two distinct eigenvalues, so b of its
-    proposal (`bingham.py`) solves a quadratic equation.
+    It is the distribution of u_1^2 under exp(c u_1^2) on the sphere of R^m: Bingham with two distinct eigenvalues, so b
+    of its proposal (`bingham.py`) solves a quadratic equation.
     """
     gap = abs(pull)
     linear = dimension - 2.0 * gap
@@ -446,7 +446,8 @@ def default_updates(d: int, k: int, method: str = "block") -> int:
     """Return the number of updates run by default, a function of d and k alone.
 
     For the block method it is 20 + ⌈16·log₂(1 + min(k, d − k))⌉: at least 1.8 times what chains from the
-    uniform distribution needed to settle at any spectrum tried, up to a concentration of 1e12 (docs/explanation/samplers.md).
+    uniform distribution needed to settle at any spectrum tried, up to a concentration of 1e12
+    (docs/explanation/samplers.md).
 
     Examples
     --------

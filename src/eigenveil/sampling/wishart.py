@@ -1,4 +1,4 @@
-"""Wishart matrices by Bartlett's decomposition."""
+"""Wishart matrices by Bartlett's decomposition: in floats, and as lazy triangles for exact noise."""
 
 import math
 from collections.abc import Iterable

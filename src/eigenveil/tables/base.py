@@ -1,4 +1,4 @@
-"""PyArrow is an extra: whatever needs it asks here, before it is imported."""
+"""What all tables share: sources and readers, the format of text files, standard input; PyArrow is asked for here."""
 
 import bz2
 import codecs

@@ -1,4 +1,4 @@
-"""The table of engines: whose collections are taken as data, and which read files."""
+"""`open_table`: whatever the user has becomes a source of rows. `ENGINES` is the table of engines."""
 
 import glob
 import os
@@ -13,9 +13,8 @@ from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from .base import Columns, Source, choose_columns, text_format, tracked_batches
 from .dask import DASK
-from .declared import Declared
 from .delimited import check_header
-from .encoder import Categories
+from .encoder import Categories, Declared
 from .engines import Engine, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held

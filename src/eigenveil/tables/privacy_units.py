@@ -1,8 +1,8 @@
-"""`Spill`: rows of persons that come in any order, kept within a stated memory, and beyond it on disk.
+"""Rows in any order brought together by privacy unit, within a stated memory and beyond it on disk (`Spill`).
 
-The file has no name: nobody else can open it, and it is gone when it is closed and when the process ends, however that
-ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole persons; parts that
-are too large for memory are parted again by further bits.
+The file on disk has no name: nobody else can open it, and it is gone when it is closed and when the process ends,
+however that ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole
+persons; parts that are too large for memory are parted again by further bits.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..moments.counts import SeenKeys
 from ..moments.units import Blocks
 from .base import FileReader, Reader, batch_rows, choose_columns
-from .declared import Declared
+from .encoder import Declared
 from .frames import TableSource
 from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of, run_starts
 from .schema import Schema
@@ -429,7 +429,7 @@ def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit), None
     if isinstance(schema, Schema) and schema.privacy_unit is not None:
-        raise InvalidParameterError("The schema names the column that tells persons apart; leave out person.")
+        raise InvalidParameterError("The schema names the column that tells persons apart; leave out privacy_unit.")
     return False, _as_identifiers(privacy_unit)
 
 
@@ -447,7 +447,7 @@ def _as_identifiers(given: Any) -> Any:
         return series
     array = np.asarray(given)
     if array.ndim != 1 or isinstance(series, nw.DataFrame | nw.LazyFrame) or isinstance(given, np.ma.MaskedArray):
-        raise InvalidParameterError("person must be a column of the table, or a list of identifiers, one a row.")
+        raise InvalidParameterError("privacy_unit must be a column of the table, or a list of identifiers, one a row.")
     return array
 
 

@@ -1,4 +1,4 @@
-"""`Column`: what is publicly known of one column, and which features it becomes."""
+"""`Schema` and `Column`: what is publicly known of a table; its YAML, and drafts from names and types."""
 
 import math
 import re
@@ -334,8 +334,8 @@ _IDENTIFIES = "an identifier by its name; if a person has several rows and it te
 _UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
 _HEAD = """\
 # What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
-# such as the questionnaire, the instrument or the mechanism. A blank says that nothing is known.
-# Kinds: number, category, boolean, date, ignored (not read), person (tells persons apart, never a feature).
+# such as the questionnaire, the instrument or the law. A blank says that nothing is known.
+# Kinds: number, category, boolean, date, ignored (not read), privacy_unit (tells persons apart, never a feature).
 # A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
 """
 
@@ -476,9 +476,10 @@ class Schema:
     period: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Iterable) or not all(isinstance(one, Column) for one in self.columns):
+        columns = tuple(self.columns) if isinstance(self.columns, Iterable) else (None,)
+        if not all(isinstance(one, Column) for one in columns):
             raise InvalidParameterError("columns must be a list of Column; Schema.from_dict takes a mapping.")
-        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", columns)
         for name, count in Counter(column.name for column in self.columns).items():
             if count > 1:
                 raise InvalidParameterError(f"The schema declares the column {name!r} more than once; leave one out.")
@@ -487,7 +488,7 @@ class Schema:
                 raise InvalidParameterError(f"Two features would have the name {name!r}; rename a column or category.")
         privacy_units = [column.name for column in self.columns if column.kind == "privacy_unit"]
         if len(privacy_units) > 1:
-            raise InvalidParameterError("The schema has more than one column of kind person; leave one.")
+            raise InvalidParameterError("The schema has more than one column of kind privacy_unit; leave one.")
         for key in ("declared_by", "table", "period"):
             object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
         object.__setattr__(self, "declared_on", _day(self.declared_on))

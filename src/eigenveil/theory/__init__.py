@@ -1,9 +1,8 @@
 """Know before you spend: bounds, and plans from public numbers."""
 
 from . import bounds
-from .bounds import *
-from .forecast import Forecast
+from .bounds import *  # noqa: F403  # the names are those of `bounds.__all__`
+from .forecast import Forecast, power_law
 from .plan import Plan
-from .spectra import power_law
 
 __all__ = ["Forecast", "Plan", "power_law", *bounds.__all__]

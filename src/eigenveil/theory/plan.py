@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
 from ..guarantee import Adjacency
-from .forecast import Forecast
-from .plan_words import face, parts
+from .forecast import Forecast, face, parts
 
 T = TypeVar("T")
 _WIDTH = 120
@@ -130,8 +129,8 @@ class Plan:
     def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
         """Return about how many rows the mechanism needs for the target loss at this epsilon.
 
-        The recommended mechanism by default; to two digits, by a search over fits on made-up rows. None where 10^12 rows are
-        not enough.
+        The recommended mechanism by default; to two digits, by a search over fits on made-up rows. None where 10^12
+        rows are not enough.
         """
         name = self._named(mechanism)
         return self.scenario.rows_for(name, self.epsilon, checked_target(target_loss), self.n_rows)
@@ -172,7 +171,7 @@ class Plan:
         return [(value, self.at(int(value), self.epsilon)) for value in chosen if 2 <= value <= MOST_ROWS]
 
     def at(self, n_rows: int, epsilon: float, mechanism: str | None = None) -> Forecast | str:
-        """Return the forecast of the mechanism that the fit takes, or of another, at other numbers; or why there is none."""
+        """Return the forecast of the mechanism that the fit takes, or of another, at other numbers; or why not."""
         name = self.taken.mechanism if mechanism is None else mechanism
         try:
             if (n_rows, epsilon) == (self.n_rows, self.epsilon):

@@ -1,7 +1,8 @@
 """Local mechanisms: what one client reports, and what a server reads off the sums of reports.
 
-`LOCAL_MECHANISMS` is the one table. A local mechanism is a function of plain parameters: it knows of no protocol, no file and no
-row but the integer rows that a client hands to `LocalMechanism.perturb`. Names are loaded when they are asked for.
+`LOCAL_MECHANISMS` is the one table. A local mechanism is a function of plain parameters: it knows of no protocol, no
+file and no row but the integer rows that a client hands to `LocalMechanism.perturb`. Names are loaded when they are
+asked for.
 """
 
 from typing import TYPE_CHECKING

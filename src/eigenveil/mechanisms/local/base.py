@@ -83,12 +83,12 @@ class LocalMechanism(Mechanism):
     delta : float
         0 is pure differential privacy.
     row_norms : {"any", "unit"}
-        ``"normalized"`` says that every row but zero has the largest norm, so the trace is known.
+        ``"unit"`` says that every row but zero has the largest norm, so the trace is known.
     trace_share : float
         The share of epsilon that pays for the trace, for mechanisms of directions where it is not known.
     rank : int or None
-        The dimension of the public subspace that a report is about, for `one_bit`; other mechanisms have rank 1. None is the
-        best. Left out it is 1, which is what records of version 0.1 mean.
+        The dimension of the public subspace that a report is about, for `one_bit`; other mechanisms have rank 1. None
+        is the best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
     releases = "matrix"
@@ -140,7 +140,7 @@ class LocalMechanism(Mechanism):
         return 1
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters in JSON types; `local_mechanism_from` makes the same distribution of them."""
+        """Return the public parameters in JSON types; `local_mechanism_from` makes the same mechanism of them."""
         return {"mechanism": self.name, **{name: getattr(self, name) for name in PARAMETERS}}
 
     # What a client does.

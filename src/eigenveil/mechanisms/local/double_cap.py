@@ -1,7 +1,7 @@
 """`double_cap`: a direction drawn near the client's own, or near its opposite, a little more often than not.
 
 docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
-(d-1)/2) mechanism. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
+(d-1)/2) distribution. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
 """
 
 import math
@@ -28,7 +28,7 @@ _ASSUMPTION = (
 
 @dataclass(frozen=True)
 class CapMechanism:
-    """The mechanism of a double-cap report for a unit row; every number is public.
+    """The distribution of a double-cap report for a unit row; every number is public.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class CapMechanism:
 
     @classmethod
     def at(cls, n_features: int, epsilon: float, threshold: float) -> Self:
-        """Return the mechanism with a given threshold."""
+        """Return the distribution with a given threshold."""
         d, gain = n_features, math.expm1(epsilon)
         mass = float(special.betaincc(0.5, (d - 1) / 2, threshold))
         # E[t; t > threshold] = weighted/d, because t times the Beta(1/2) density is a Beta(3/2) density over d.
@@ -69,7 +69,7 @@ class CapMechanism:
 
     @classmethod
     def best(cls, n_features: int, epsilon: float) -> Self:
-        """Return the mechanism whose threshold makes alpha largest.
+        """Return the distribution whose threshold makes alpha largest.
 
         There the threshold is E[t] itself: (d threshold - 1)(1 + c q) - c (w - q), c = e^epsilon - 1, is zero. It
         increases in the threshold (its derivative is d (1 + c q)), so bisection finds the one root.

@@ -244,7 +244,7 @@ class PaperGaussian(UpperTriangleNoise):
         return min(curve, concentrated) if paid else concentrated
 
     def guarantee(self) -> Guarantee:
-        """Return what is true; the paper's claim is a assumption."""
+        """Return what is true; the paper's claim is a note beside it."""
         claimed, true = (self.epsilon, self.delta), self.true_epsilon
         verdict = "which it does not give" if true > self.epsilon else "which holds and is not tight"
         assumption = (

@@ -16,7 +16,7 @@ LOCAL_MECHANISMS: dict[str, type[LocalMechanism]] = {
 
 
 def local_mechanism_from(parameters: Mapping[str, Any]) -> LocalMechanism:
-    """Return the mechanism that the key "mechanism" names, with its parameters; what else a protocol holds is not its business.
+    """Return the mechanism that the key "mechanism" names, with its parameters; other keys are ignored.
 
     Examples
     --------
@@ -33,7 +33,8 @@ def best_local_mechanism(parameters: Mapping[str, Any], accept_inexact: bool = F
     Parameters
     ----------
     parameters : mapping
-        As of `local_mechanism_from`, without a mechanism. A pure mechanism keeps every promise of its epsilon, whatever the delta.
+        As of `local_mechanism_from`, without a mechanism. A pure mechanism keeps every promise of its epsilon, whatever
+        the delta.
     accept_inexact : bool
         Whether a mechanism may be taken that is proved for real arithmetic only.
 

@@ -59,7 +59,7 @@ def nips_theorem_3(
     """NIPS Theorem 3, and Theorem 8 of Jiang et al. (2016): JMLR Theorem 7 with smaller constants, which is **false**.
 
     d/(epsilon gap (1 - rho)) (ln(1/eta)/d + ln(4 lambda_1/((1 - rho^2) gap))). At d = 20, gap = lambda_1 = 1,
-    rho = 0.1, eta = 1e-10 PPCA fails 450,000 times as often as it says: its mechanism has epsilon/2 in the exponent.
+    rho = 0.1, eta = 1e-10 PPCA fails 450,000 times as often as it says: its distribution has epsilon/2 in the exponent.
     Use `jmlr_theorem_7`.
     """
     d, epsilon = integer_between("n_features", n_features, 2), positive_number("epsilon", epsilon)
@@ -281,7 +281,7 @@ def jmlr_theorem_13(*, distance: float, divergence: float, n_densities: int) -> 
 
 
 def jmlr_lemma_14(a: ArrayLike, b: ArrayLike, covariance: ArrayLike) -> float:
-    """Lemma 14: the Kullback-Leibler divergence of two normal mechanisms with means a, b and one covariance.
+    """Lemma 14: the Kullback-Leibler divergence of two normal distributions with means a, b and one covariance.
 
     (a - b)' Sigma^-1 (a - b)/2.
 
@@ -363,10 +363,10 @@ def jmlr_table_1_ratio(*, captured: float, n_components: int) -> float:
 
 
 def total_variation_delta(*, epsilon: float, distance: float) -> float:
-    """Return the delta of a sampler whose mechanism is within `distance` in total variation of an epsilon-private one.
+    """Return the delta of a sampler within `distance` in total variation of an epsilon-private one.
 
     (1 + e^epsilon) distance: both neighbours may be off, P'(S) <= P(S) + t <= e^epsilon Q(S) + t
-    <= e^epsilon (Q'(S) + t) + t, and two-point mechanisms reach it. Section 7 of JMLR 2013 prints `distance` alone.
+    <= e^epsilon (Q'(S) + t) + t, and two-point distributions reach it. Section 7 of JMLR 2013 prints `distance` alone.
 
     Examples
     --------

@@ -144,7 +144,7 @@ def sample_size(
     ----------
     mechanism : {"matrix_laplace", "gaussian", "mod_sulq"}
         Pure, or with a `delta`.
-    n_features, epsilon, delta, relation
+    n_features, epsilon, delta, adjacency
         As for the mechanism.
     gap : float
         Eigenvalue k less eigenvalue k + 1 of A.
@@ -237,7 +237,7 @@ def expected_loss(
         A mechanism that adds noise or samples directions; baselines have no formula.
     eigenvalues : sequence of float
         All of A = C/n.
-    n_components, n_rows, epsilon, delta, relation
+    n_components, n_rows, epsilon, delta, adjacency
         As for a release.
 
     Examples

@@ -30,7 +30,7 @@ def wang_xu_theorem_1(
     next_eigenvalue: float,
     constant: float = 1.0,
 ) -> float:
-    """Theorem 1: no epsilon-local estimator has a smaller risk, for the worst mechanism with these eigenvalues.
+    """Theorem 1: no epsilon-local estimator has a smaller risk, for the worst distribution with these eigenvalues.
 
     Omega(lambda_1 lambda_(k+1)/gap^2 kp/(n epsilon^2)) for p/4 <= k <= 3p/4 and epsilon <= 1/2, and n large enough;
     0 outside of those, where it says nothing. The proof is in a supplement that we have not seen.

@@ -1,0 +1,26 @@
+"""The ledger of a command that fits; by itself, since it loads NumPy, which help does not wait for."""
+
+from os import PathLike
+
+from ..accounting.ledger import LedgerEntry, PrivacyLedger
+from ..guarantee import Guarantee
+from .terminal import HeldSignals
+
+
+class ChargedLedger(PrivacyLedger):
+    """A ledger at whose charge `signals` begin to wait; see `HeldSignals`."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(path)
+        self.signals = HeldSignals()
+
+    def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
+        """Record a spend, with signals held from before it on."""
+        self.signals.hold()
+        try:
+            made = super().spend(guarantee, what)
+        except Exception:
+            self.signals.let_go()  # nothing was spent
+            raise
+        self.signals.entry = made.entry
+        return made
