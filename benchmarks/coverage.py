@@ -68,13 +68,13 @@ def cell(releases: Iterator[Release], truth: np.ndarray) -> dict[str, list[float
     """Return coverages of the intervals of components and their total, of the naive one, and the width of the first."""
     held, naive, width = [], [], []
     for release in releases:
-        found = release.variances_by_distribution(K).first(K)
-        directions = release._leading[1][:K]
+        found = release.spectrum.variances_by_distribution(K).first(K)
+        directions = release.spectrum.leading[1][:K]
         along = np.einsum("ki,ij,kj->k", directions, truth, directions)
         ends = np.vstack([found.interval, found.total_interval[-1:]])
         told = np.append(along, along.sum())
         held.append((ends[:, 0] - 1e-9 <= told) & (told <= ends[:, 1] + 1e-9))
-        naive.append(abs(release._leading[0][0] - along[0]) <= 1.96 * np.sqrt(2) * release.noise_sd)
+        naive.append(abs(release.spectrum.leading[0][0] - along[0]) <= 1.96 * np.sqrt(2) * release.noise_sd)
         width.append((ends[0, 1] - ends[0, 0]) / np.trace(truth))
     return {"held": np.mean(held, axis=0).tolist(), "naive": float(np.mean(naive)), "width": float(np.median(width))}
 

@@ -62,9 +62,9 @@ def disjoint_components(kind: str, X: np.ndarray, n_components: int, epsilon: fl
     moments = SecondMoments(RowBound(scale), X.shape[1]).update(compared)
     mechanism = MECHANISMS["matrix_laplace"](epsilon=epsilon, n_features=X.shape[1])
     drawn = release(mechanism, moments, generator=seeded_generator(seed))
-    matrix = drawn.scaled_matrix
+    matrix = drawn.matrix.scaled_matrix
     if kind == "kendall":
-        matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0, drawn.noise_draw).matrix
+        matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0, drawn.matrix.noise_draw).matrix
     return top_components(matrix, n_components)
 
 

@@ -81,7 +81,7 @@ def measured(model: PrivatePCA, X: np.ndarray, truth: np.ndarray, repeats: int) 
         release = model.set_params(random_state=seed).fit(X).release_
         V = release.components
         loss = 1 - np.trace(V @ truth @ V.T) / best
-        error = np.linalg.norm(release.scaled_matrix - truth) / np.linalg.norm(truth)
+        error = np.linalg.norm(release.matrix.scaled_matrix - truth) / np.linalg.norm(truth)
         values.append((loss, error, "map" in release.integers))
     return tuple(np.mean(values, axis=0))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import Guarantee, Release, RowBound, SecondMoments
-from eigenveil.gate import check, draw, pay
+from eigenveil.gate import check, draw, expected_origin, pay
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import DIRECTION_UNIT, Mechanism
 from eigenveil.moments.row_rule import RowRule
@@ -49,8 +49,17 @@ def drawn(
     made = MECHANISMS[mechanism](**{**budget, **parameters, "n_features": moments.width, "accept_inexact": True})
     check(made, moments)
     generator = secure_generator() if seed is None else np.random.default_rng(seed)
-    payment = pay(made, made.guarantee() if guarantee is None else guarantee, generator, ledger, f"{mechanism} release")
-    return draw(moments, generator, payment, request=request, estimator=estimator, chosen_privately=chosen_privately)
+    promise = made.guarantee() if guarantee is None else guarantee
+    origin = expected_origin(
+        made,
+        moments.bound.rule,
+        moments.n_features,
+        moments.feature_names,
+        request=request,
+        estimator=estimator,
+        chosen_privately=chosen_privately,
+    )
+    return draw(moments, generator, pay(made, promise, generator, ledger, f"{mechanism} release", origin))
 
 
 def with_origin(release: Release, **changes: Any) -> Release:

@@ -64,7 +64,7 @@ def main() -> None:
     true = PCA(1).fit(table / known["sizes"]).components_[0]
     order = np.argsort(-np.abs(released))
     signs = np.sign(released.sum()), np.sign(true @ released) * np.sign(released.sum())
-    errors = model.release_.loading_errors().standard_errors[0]
+    errors = model.release_.spectrum.loading_errors().standard_errors[0]
     # Neither a date nor random names: the file changes only where the picture does.
     with rc_context({"svg.hashsalt": "home"}):
         figure = draw(

@@ -48,7 +48,7 @@ model = PrivateCovariance(epsilon=1.0, schema=schema, random_state=SEED).fit(peo
 print(model.guarantee_)
 
 first, second = (schema.feature_names.index(name) for name in ("age", "smoker"))
-low, high = model.release_.correlation_interval()[first, second]
+low, high = model.release_.intervals.correlation()[first, second]
 print(f"age and smoking correlate by {low:.3f} to {high:.3f} (95 % interval)")
 truth = np.corrcoef(age, smoker)[0, 1]  # the rows are made up
 print(f"without privacy: {truth:.3f}")

@@ -62,7 +62,7 @@ found = {
 }
 for colour, (name, release) in zip(("C6", "C0"), found.items(), strict=True):
     private = release.components[0] * np.sign(release.components[0] @ truth)
-    error = 1.96 * release.loading_errors().standard_errors[0]
+    error = 1.96 * release.spectrum.loading_errors().standard_errors[0]
     print(f"{name}: cosine to the component of all patients {private @ truth:.3f}")
     dots = {"fmt": "o", "capsize": 3, "color": colour, "label": name}
     axes.errorbar(private, places, xerr=error, **dots)

@@ -44,7 +44,7 @@ print(f"cosine to the component without privacy: {truth @ pca.components_[0]:.3f
 
 plt.style.use(plots.STYLE)
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.8))
-error = 1.96 * pca.release_.loading_errors().standard_errors[0]
+error = 1.96 * pca.release_.spectrum.loading_errors().standard_errors[0]
 dots = {"fmt": "o", "capsize": 3, "label": "private, epsilon 1"}
 rings = {"mfc": "white", "ms": 7, "zorder": 0, "label": "without privacy"}
 left.errorbar(range(4), pca.components_[0], error, **dots)

@@ -36,7 +36,7 @@ truth *= np.sign(truth @ private)
 print(f"cosine to PCA without privacy: {truth @ private:.3f}")
 
 largest = np.argsort(-np.abs(private))[:8][::-1]
-error = 1.96 * pca.release_.loading_errors().standard_errors[0, largest]
+error = 1.96 * pca.release_.spectrum.loading_errors().standard_errors[0, largest]
 places = range(8)
 plt.style.use(plots.STYLE)
 figure, axes = plt.subplots()

@@ -123,7 +123,7 @@ def released(cell: Cell, moments: SecondMoments, generator: np.random.Generator)
         estimator = PrivateCovariance(epsilon=cell["epsilon"], norm_bound=1.0, center=False, random_state=generator)
         return estimator.fit_moments(moments).covariance_
     drawn = mechanism(cell["contestant"], cell["epsilon"], moments.width)
-    return release(drawn, moments, generator=generator).scaled_matrix
+    return release(drawn, moments, generator=generator).matrix.scaled_matrix
 
 
 def ridge_error(truth: np.ndarray, estimate: np.ndarray) -> float:

@@ -56,6 +56,10 @@ class NoiseWarning(UserWarning):
     """The released values are mostly noise; known from released values alone."""
 
 
+class ReleaseFileWarning(UserWarning):
+    """A release file says more than this version knows of; what it says beyond that is ignored."""
+
+
 class PrivacyWarning(UserWarning):
     """What was asked for promises less than it seems to; known from public facts alone."""
 

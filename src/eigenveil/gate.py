@@ -5,7 +5,7 @@ in the ledger in a committed transaction, and only then is anything drawn. Units
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -36,10 +36,14 @@ from .tables.schema import Schema
 
 @dataclass(frozen=True)
 class Payment:
-    """What was paid for: the mechanism that will draw, the whole guarantee, and the entry of the ledger, if any."""
+    """What was paid for, and what the release will say of its origin as far as that is public before the draw.
+
+    The mechanism is the one that will draw, the guarantee that of the whole fit; the entry is None without a ledger.
+    """
 
     mechanism: CentralMechanism
     guarantee: Guarantee
+    origin: Origin
     entry: int | None = None
 
 
@@ -78,7 +82,8 @@ def release(
     promise = mechanism.guarantee().for_unit(moments.bound.unit)
     if moments.bound.compares:
         promise = promise.of_compared_units()
-    payment = pay(mechanism, promise, generator, ledger, f"{mechanism.name} release")
+    origin = expected_origin(mechanism, moments.bound.rule, moments.n_features, moments.feature_names)
+    payment = pay(mechanism, promise, generator, ledger, f"{mechanism.name} release", origin)
     return draw(moments, generator, payment)
 
 
@@ -130,19 +135,50 @@ def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
     mechanism.check_grid(rule.limit_squared)
 
 
+def expected_origin(
+    mechanism: CentralMechanism,
+    rule: RowRule,
+    n_features: int,
+    feature_names: tuple[str, ...] | None,
+    *,
+    request: Request | None = None,
+    estimator: str | None = None,
+    chosen_privately: tuple[str, ...] = (),
+    schema: Schema | None = None,
+) -> Origin:
+    """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
+
+    The mechanism and the rule of the rows may still change by what is found privately; `draw` puts in those it used.
+    """
+    origin = Origin(
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        row_rule=rule,
+        feature_names=feature_names,
+        estimator=estimator,
+        request=ComponentsRequest(min(mechanism.n_components, n_features)) if request is None else request,
+        chosen_privately=chosen_privately,
+        schema=schema,
+        package_version=__version__,
+    )
+    origin.check_writable(n_features)
+    return origin
+
+
 def pay(
     mechanism: CentralMechanism,
     guarantee: Guarantee,
     generator: np.random.Generator,
     ledger: LedgerOrPath | None,
     what: str,
+    origin: Origin,
 ) -> Payment:
     """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe.
 
-    `guarantee` is that of the whole fit, in which this mechanism draws the release.
+    `guarantee` is that of the whole fit, in which this mechanism draws the release; `origin` is by `expected_origin`.
     """
     promise, book = guarantee if is_secure(generator) else guarantee.marked_reproducible(), opened_ledger(ledger)
-    return Payment(mechanism, promise, None if book is None else book.spend(promise, what).entry)
+    return Payment(mechanism, promise, origin, None if book is None else book.spend(promise, what).entry)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +217,6 @@ def draw(
     generator: np.random.Generator,
     payment: Payment,
     *,
-    request: Request | None = None,
-    estimator: str | None = None,
-    chosen_privately: tuple[str, ...] = (),
-    schema: Schema | None = None,
     without_range: tuple[int, ...] = (),
     budget: Budget | None = None,
     drawn: Drawn = NOTHING,
@@ -204,27 +236,21 @@ def draw(
         units = {name: one / divisor for name, one in units.items()}
     integers = {**integers, **{name: value for name, (value, _) in drawn.also.items()}}
     units |= {name: one for name, (_, one) in drawn.also.items()}
-    if request is None:
-        request = ComponentsRequest(min(mechanism.n_components, moments.n_features))
-    origin = Origin(
+    origin = replace(
+        payment.origin,
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
         row_rule=rule,
         n_rows=moments.n_samples if mechanism.adjacency is Adjacency.REPLACE_ONE else None,
         feature_names=moments.feature_names,
-        estimator=estimator,
-        request=request,
-        chosen_privately=chosen_privately,
-        schema=schema,
         without_range=without_range,
         total_weight=moments.total_weight,
         mean_sd=drawn.mean_sd,
         ledger_entry=payment.entry,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        package_version=__version__,
     )
     made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
-    vars(made)["mechanism"] = mechanism  # which a file would make again from the origin
+    vars(made.matrix)["mechanism"] = mechanism  # which a file would make again from the origin
     return made
 
 
@@ -379,7 +405,8 @@ def pay_for_share(
 ) -> Payment:
     """Refuse what cannot be released, and record what is about to be spent in the ledger of the site."""
     check_site(mechanism, moments)
-    return pay(mechanism, mechanism.guarantee().for_unit(moments.bound.unit), generator, ledger, what)
+    origin = expected_origin(mechanism, moments.bound.rule, moments.n_features, moments.feature_names)
+    return pay(mechanism, mechanism.guarantee().for_unit(moments.bound.unit), generator, ledger, what, origin)
 
 
 def site_share(moments: SecondMoments, place: int, generator: np.random.Generator, payment: Payment) -> Integers:

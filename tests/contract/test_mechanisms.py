@@ -97,7 +97,7 @@ def test_shapes_symmetry_and_orthonormality(name, calibration, adjacency, d, k, 
     assert np.allclose(drawn.components @ drawn.components.T, np.eye(k), atol=1e-10)
     assert drawn.mean.shape == drawn.scale.shape == (features,)
     if mechanism.releases != "subspace":
-        for matrix in (drawn.covariance, drawn.correlation, drawn.scaled_matrix):
+        for matrix in (drawn.covariance, drawn.correlation, drawn.matrix.scaled_matrix):
             assert matrix.shape == (features, features)
             assert np.array_equal(matrix, matrix.T)
             assert np.isfinite(matrix).all()

@@ -3,12 +3,25 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA
-from eigenveil.errors import EigenveilError
+from eigenveil import (
+    PrivacyLedger,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateSparsePCA,
+    RowBound,
+    Schema,
+    SecondMoments,
+    load_release,
+    release,
+)
+from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from helpers import scales
+from eigenveil.tables.schema import Column
+from helpers import assert_one_sentence, scales
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning"),
@@ -124,3 +137,39 @@ def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, mon
         monkeypatch.setattr(Portion, "first_at_most", lambda self, counts, *_, found=found: found(counts))
         for options in ({}, {"statistic": "clipped"}) if estimator != "ridge" else ({},):
             assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)
+
+
+LONG = "x" * 10_001
+UNSAVABLE = {
+    "a feature name": (pd.DataFrame({LONG: [0.2, 0.4], "b": [0.2, 0.4]}), None),
+    "a name in the schema": (pd.DataFrame({LONG: [0.2, 0.4]}), Schema([Column(LONG, range=(0, 1))])),
+    "a header of more than 4 MB": (pd.DataFrame({f"{LONG[:9000]}{i}": [0.2, 0.4] for i in range(470)}), None),
+}
+
+
+@pytest.mark.parametrize("table", UNSAVABLE)
+@pytest.mark.parametrize("bounds", [{"norm_bound": 1.0}, {}], ids=["public bound", "private bound"])
+def test_what_could_not_be_saved_is_refused_before_the_spend(table, bounds, tmp_path):
+    rows, schema = UNSAVABLE[table]
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
+    model = PrivatePCA(1, ledger=ledger, schema=schema, **({} if schema else bounds))
+    with pytest.raises(InvalidParameterError, match="nothing was spent") as caught:
+        model.fit(rows)
+    assert_one_sentence(caught.value)
+    with pytest.raises(InvalidParameterError, match="nothing was spent"):
+        model.partial_fit(rows).fit_moments()
+    assert ledger.entries() == []
+    assert not hasattr(model, "release_")
+
+
+def test_the_gate_refuses_what_could_not_be_saved_before_the_spend(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
+    mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=2)
+    for name in (LONG, "\ud800"):
+        moments = SecondMoments(RowBound(1.0), 2, (name, "b")).update(np.ones((3, 2)))
+        with pytest.raises(InvalidParameterError, match="nothing was spent"):
+            release(mechanism, moments, ledger=ledger)
+    assert ledger.entries() == []
+    moments = SecondMoments(RowBound(1.0), 2, (LONG[1:], "b")).update(np.ones((3, 2)))  # the longest there may be
+    drawn = release(mechanism, moments, ledger=ledger)
+    assert load_release(drawn.save(tmp_path / "r.npz")).feature_names == (LONG[1:], "b")

@@ -43,7 +43,7 @@ USES = {
     "repr": lambda path, release: (repr(release), release._repr_html_()),
     "matrix": lambda path, release: (release.covariance, release.correlation, release.mean, release.scale),
     "variances": lambda path, release: (release.explained_variance_interval, release.above_noise),
-    "intervals": lambda path, release: (release.entry_interval(), release.correlation_interval()),
+    "intervals": lambda path, release: (release.intervals.covariance(), release.intervals.correlation()),
     "plot": lambda path, release: scree(release),  # without matplotlib one sentence
     "save": lambda path, release: load_release(release.save(path)),
 }

@@ -96,10 +96,10 @@ def check(monkeypatch, way, mechanism, n_rows, epsilon=1.0, d=5, k=2, fits=200):
     control = 6.0 if "private" in way else 1.5
     assert not agree(answer.at(n_rows, control * epsilon, mechanism), losses)
     assert told.low < losses.mean() < told.high
-    if releases[0].has_known_noise:
-        width = np.median([np.diff(one.explained_variance_ratio_interval[0]) for one in releases]) / 2
+    if releases[0].matrix.has_known_noise:
+        width = np.median([np.diff(one.spectrum.explained_variance_ratio_interval[0]) for one in releases]) / 2
         assert 1 / 1.5 < told.components[0].half_width / width < 1.5
-        assert abs(told.above_noise - np.mean([one.n_above_noise for one in releases])) <= 1
+        assert abs(told.above_noise - np.mean([one.spectrum.n_above_noise for one in releases])) <= 1
 
 
 @pytest.mark.parametrize(

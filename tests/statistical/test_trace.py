@@ -188,7 +188,7 @@ def test_the_trace_is_what_shares_refer_to(tmp_path):
     trace = np.trace(values["matrix"])
     best = trace + (values["trace"] - trace) * FREE / (FREE + 1)
     unit = moments.bound.rule.unit_squared / 500
-    assert loaded.total_variance == one.total_variance == pytest.approx(best * unit)
+    assert loaded.spectrum.total_variance == one.spectrum.total_variance == pytest.approx(best * unit)
     assert np.trace(one.covariance) == pytest.approx(best * unit)
     assert one.explained_variance_ratio.sum() == pytest.approx(1.0)
 
@@ -215,11 +215,11 @@ def alike(mechanism):
 def test_intervals_know_that_the_number_of_rows_is_noisy():
     mechanism, generator = made(3, "add_or_remove_one"), seeded_generator(2)
     one = alike(mechanism)(generator)
-    simulated = np.array([one.error_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000
+    simulated = np.array([one.matrix.error_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000
     assert_variance(simulated, 3 * mechanism.noise_scale() ** 2)  # 1 - 2v + (d + 1)v^2 at v = 1
     # The control: without it an interval would be too short.
     assert_variance(
-        np.array([one.noise_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000, mechanism.noise_scale() ** 2
+        np.array([one.matrix.noise_draw(generator)[0, 0] for _ in range(DRAWS)]) * 2000, mechanism.noise_scale() ** 2
     )
 
 
@@ -230,8 +230,8 @@ def test_errors_of_releases_are_as_simulated(name):
     mechanism = MECHANISMS[name](**options, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0)
     generator = seeded_generator(2)
     found = [alike(mechanism)(generator) for _ in range(10_000)]
-    errors = np.array([one.scaled_matrix[0, 0] - 1 for one in found])
-    simulated = np.array([found[0].error_draw(generator)[0, 0] for _ in range(10_000)])
+    errors = np.array([one.matrix.scaled_matrix[0, 0] - 1 for one in found])
+    simulated = np.array([found[0].matrix.error_draw(generator)[0, 0] for _ in range(10_000)])
     assert 0.8 < errors.var() / simulated.var() < 1.25  # six standard errors, for Laplace numbers too
 
 

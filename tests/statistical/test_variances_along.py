@@ -54,13 +54,13 @@ def found(name, shape, d, size, repeats):
     told = []
     for _ in range(repeats):
         release = released(mechanism, truth, mechanism.simulated_noise(rng), n)
-        directions = release._leading[1][:K]
+        directions = release.spectrum.leading[1][:K]
         along = np.einsum("ki,ij,kj->k", directions, truth, directions)
-        read = release.variances_by_distribution(K).first(K)
+        read = release.spectrum.variances_by_distribution(K).first(K)
         true = np.append(along, along.sum())
         ends = np.vstack([read.interval, read.total_interval[-1:]])
         estimate = ends.mean(axis=1)  # of intervals that end neither at 0 nor at the total
-        naive = np.abs(release._leading[0][:K] - along) <= 1.96 * math.sqrt(2) * release.noise_sd
+        naive = np.abs(release.spectrum.leading[0][:K] - along) <= 1.96 * math.sqrt(2) * release.noise_sd
         told.append(
             [estimate - true, (ends[:, 1] - ends[:, 0]) / 2, (ends[:, 0] <= true) & (true <= ends[:, 1]), [*naive, 0]]
         )
@@ -118,8 +118,8 @@ def test_noise_that_is_another_in_every_basis_is_simulated_along_directions():
         mechanism = mechanism_of(name, 3, **options)
         release = released(mechanism, np.eye(3) / 3, np.zeros((3, 3)), 1000)
         assert mechanism.noise_facts().diagonal_extra != 0
-        assert release.noise_facts is None
-        assert release.explained_variance_interval_kind == ("approximate",) * K
+        assert release.matrix.noise_facts is None
+        assert release.spectrum.explained_variance_interval_kind == ("approximate",) * K
 
 
 def centred_and_scaled():
@@ -139,9 +139,9 @@ def centred_and_scaled():
 
 def test_noise_that_is_mapped_has_the_moments_of_its_draws():
     release, rng = centred_and_scaled(), np.random.default_rng(4)
-    values, rows = release._eigensystem
-    told = release._noise_along(rows[:K], rows[K:], values[:K])
-    draws = np.array([rows[:K] @ release.error_draw(rng) @ rows.T for _ in range(4000)])
+    values, rows = release.matrix.eigensystem
+    told = release.spectrum._noise_along(rows[:K], rows[K:], values[:K])
+    draws = np.array([rows[:K] @ release.matrix.error_draw(rng) @ rows.T for _ in range(4000)])
     own = draws[:, np.arange(K), np.arange(K)]
     told_to = np.sqrt(np.diag(told.own) / len(draws))
     assert (np.abs(own.mean(axis=0) - told.drift) < 4 * told_to).all()
@@ -150,7 +150,7 @@ def test_noise_that_is_mapped_has_the_moments_of_its_draws():
     np.testing.assert_allclose(np.cov(own.T), told.own, atol=0.1 * told.own.max())
     beside = ~np.eye(K, 4, dtype=bool)
     np.testing.assert_allclose((draws**2).mean(axis=0)[beside], told.cross[beside], rtol=0.15)
-    assert release._drift(np.eye(4)).sum() == pytest.approx(release._drift(rows).sum())  # the same in any basis
+    assert release.spectrum._drift(np.eye(4)).sum() == pytest.approx(release.spectrum._drift(rows).sum())  # the same in any basis
 
 
 UNLIKE = np.array([1.0, 1.0, 1.0, 100.0])
@@ -170,11 +170,11 @@ def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(mechanis
     }
     release = PrivatePCA(1, **options).fit(np.zeros((400, d))).release_
     rng = np.random.default_rng(7)
-    draws = np.stack([release.noise_draw(rng) for _ in range(1500)])
+    draws = np.stack([release.matrix.noise_draw(rng) for _ in range(1500)])
     traces, tops = np.trace(draws, axis1=1, axis2=2), np.linalg.eigvalsh(draws)[:, -1]
-    assert release._total_sd == pytest.approx(traces.std(), rel=0.2)
-    assert np.mean(tops > release.noise_level()) <= 0.005  # it was 3 to 30 % where a warning passes 0.1 %
-    assert np.mean(tops > release.noise_level() / 4) > 0.01  # the control
+    assert release.spectrum._total_sd == pytest.approx(traces.std(), rel=0.2)
+    assert np.mean(tops > release.spectrum.noise_level()) <= 0.005  # it was 3 to 30 % where a warning passes 0.1 %
+    assert np.mean(tops > release.spectrum.noise_level() / 4) > 0.01  # the control
 
 
 # Estimates and intervals.
@@ -207,7 +207,7 @@ def test_intervals_of_correlations_hold_where_the_noise_hides_how_much_features_
         ends = np.vstack([pca.explained_variance_interval_, pca.captured_variance_interval_])
         along = np.append(along, along.sum())
         held.append((ends[:, 0] <= along) & (along <= ends[:, 1]))
-        hidden += bool(pca.release_._standardized.undetermined)
+        hidden += bool(pca.release_.matrix.standardized.undetermined)
     assert hidden > 30
     assert np.mean(held, axis=0).min() > 0.9
 
@@ -218,15 +218,15 @@ def test_nothing_is_told_of_errors_where_the_number_of_rows_is_hidden():
     X, privacy_units = rng.normal(size=(270, 3)) * 0.3, np.repeat(np.arange(90), 3)
     pooled = PrivatePCA(2, epsilon=0.3, norm_bound=3.0, unit_weight="by_rows", random_state=0)
     release = pooled.fit(X, privacy_unit=privacy_units).release_
-    assert release.rows_hidden
-    assert release.explained_variance_interval is release.entry_interval() is release.location_interval() is None
+    assert release.matrix.rows_hidden
+    assert release.explained_variance_interval is release.intervals.covariance() is release.intervals.mean() is None
     assert np.isinf(release.regress(0).coef_interval).all()
     with pytest.raises(AttributeError, match="number of rows"):
         pooled.explained_variance_interval_  # noqa: B018
     told = PrivatePCA(2, epsilon=30.0, norm_bound=3.0, unit_weight="by_rows", random_state=0).fit(
         X, privacy_unit=privacy_units
     )
-    assert not told.release_.rows_hidden
+    assert not told.release_.matrix.rows_hidden
     assert np.isfinite(told.explained_variance_interval_).all()
 
 
@@ -264,7 +264,7 @@ def test_near_ties_are_told_together_as_well_as_far_ones():
     mechanism = mechanism_of("gaussian", 4)
     n, sd = 1000, mechanism.noise_scale() / 1000
     release = released(mechanism, np.diag([1.0, 1.0 - 1e-6 * sd, 0.1, 0.0]), np.zeros((4, 4)), n)
-    read = release.leading_variances(2)
+    read = release.spectrum.leading_variances(2)
     assert np.abs(read.estimate - 1.0).max() < sd  # not pushed apart by 1/gap
     assert np.diff(read.total_interval[-1])[0] < 8 * sd
     assert read.estimate.sum() == pytest.approx(read.totals[-1])
@@ -297,7 +297,7 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
             pca = PrivatePCA(2, delta=delta, norm_bound=1.0, center=False, random_state=seed).fit(nothing)
         unnoticed += not any(issubclass(one.category, NoiseWarning) for one in heard)
         release = pca.release_
-        old += release._leading[0][0] >= 2.4 * release.noise_sd * 2
+        old += release.spectrum.leading[0][0] >= 2.4 * release.noise_sd * 2
     assert unnoticed <= 2
     assert old > unnoticed + 4 or delta > 0  # the control: one constant for all mechanisms let more pass
 
@@ -306,15 +306,15 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_wide_noise_that_is_not_alike_is_known_from_few_draws(monkeypatch):
     """39 draws by the mechanism took a minute and a half at 3,000 features."""
-    from eigenveil.releases import spectrum as noise_reading
+    from eigenveil.releases import spectrum
 
-    monkeypatch.setattr(noise_reading, "_SIMULATED", 10)
+    monkeypatch.setattr(spectrum, "_SIMULATED", 10)
     ranges, rng, fits = np.where(np.arange(60) < 3, 30.0, 1.0), np.random.default_rng(11), 30
     signal = rng.uniform(-1, 1, size=(20_000, 60)) * np.where(np.arange(60) < 2, 30.0, 0.0)
     nothing = [PrivatePCA(1, bounds=(-ranges, ranges), random_state=seed).fit(0 * signal[:500]) for seed in range(fits)]
-    assert sum(pca.release_.n_above_noise > 0 for pca in nothing) <= 5  # 1.5 on average
+    assert sum(pca.release_.spectrum.n_above_noise > 0 for pca in nothing) <= 5  # 1.5 on average
     found = PrivatePCA(1, epsilon=5.0, bounds=(-ranges, ranges), random_state=0).fit(signal)
-    assert found.release_.n_above_noise == 2
+    assert found.release_.spectrum.n_above_noise == 2
 
 
 def test_directions_that_stand_for_all_do_not_ask_for_more_draws():
@@ -336,8 +336,8 @@ def test_of_noise_that_is_not_alike_hardly_anything_is_found(standardize):
     for seed in range(fits):
         options = {"bounds": (-1.0, 1.0)} if not standardize else {"bounds": (-0.01, 0.01), "standardize": True}
         pca = PrivatePCA("above_noise", epsilon=0.05, random_state=seed, **options).fit(X)
-        found_more += pca.release_.n_above_noise > 0
-        assert not pca.above_noise_.any() or pca.release_.n_above_noise > 0
+        found_more += pca.release_.spectrum.n_above_noise > 0
+        assert not pca.above_noise_.any() or pca.release_.spectrum.n_above_noise > 0
     assert found_more <= 4  # 0.5 on average
 
 
@@ -347,9 +347,9 @@ def test_of_noise_that_is_not_alike_hardly_anything_is_found(standardize):
 def test_points_that_stand_for_a_spectrum_tell_the_same(monkeypatch):
     mechanism, rng = mechanism_of("gaussian", 120), np.random.default_rng(7)
     release = released(mechanism, np.diag(spectrum("steep", 120)), mechanism.simulated_noise(rng), 1200)
-    whole = release.variances_by_distribution(2).first(2)
+    whole = release.spectrum.variances_by_distribution(2).first(2)
     monkeypatch.setattr("eigenveil.releases.spectrum._WIDE", 100)
-    few = release.variances_by_distribution(2)
+    few = release.spectrum.variances_by_distribution(2)
     np.testing.assert_allclose(few.interval, whole.interval, rtol=0.02)
     np.testing.assert_allclose(few.total_interval, whole.total_interval[:2], rtol=0.02)
 

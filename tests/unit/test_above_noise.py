@@ -69,7 +69,7 @@ def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
     found = {}
     for name, rows in {"apart": apart, "shared": shared}.items():
         fits = [PrivatePCA("above_noise", random_state=seed, **options).fit(rows) for seed in range(12)]
-        found[name] = np.array([pca.release_.n_above_noise for pca in fits])
+        found[name] = np.array([pca.release_.spectrum.n_above_noise for pca in fits])
         assert all(pca.n_components_ == max(1, n) for pca, n in zip(fits, found[name], strict=True))
     # Each too many with probability 0.05 at most: more than five of twelve once in 100,000 times.
     assert np.sum(found["apart"] > 0) <= 5

@@ -191,7 +191,7 @@ def test_compare_tells_noise_from_difference(folder):
 def test_sparse_pca_finds_few_features(folder):
     told = json.loads(invoke("sparse-pca", *FIT, "-k", 1, "--penalty", 0.05, "--json").stdout)
     assert np.flatnonzero(told["components"][0]).tolist() == [0]
-    assert load_release("release.npz").sparse.support.tolist() == [0]
+    assert load_release("release.npz").spectrum.sparse.support.tolist() == [0]
 
 
 def test_errors_name_options_that_the_command_has(folder):

@@ -357,7 +357,7 @@ def test_the_covariance_is_psd_and_closer_than_the_raw_release():
     for seed in range(20):
         model = PrivateCovariance(epsilon=1.0, norm_bound=5.0, random_state=seed).fit(X)
         assert np.linalg.eigvalsh(model.covariance_)[0] > -1e-9
-        raw.append(frobenius_error(truth, model.release_.scaled_matrix))
+        raw.append(frobenius_error(truth, model.release_.matrix.scaled_matrix))
         shrunk.append(frobenius_error(truth, model.covariance_))
     assert np.mean(shrunk) < 0.8 * np.mean(raw)
 

@@ -24,7 +24,7 @@ from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum
 from eigenveil.postprocess.preconditioning import PROMISE, best_map, first_look, map_after
 from eigenveil.postprocess.spectrum import surely_below
-from eigenveil.releases.spectrum import NoiseReading
+from eigenveil.releases.matrix import MatrixView
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 BUDGETS = {"pure": {"center": False}, "gaussian": {"delta": 1e-6}}
@@ -78,14 +78,14 @@ def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others
 
 def test_the_noise_is_asked_for_once_for_all_components(monkeypatch):
     release = PrivatePCA(10, norm_bound=9.0, center=False).fit(rows(3000, 20)).release_
-    levels = [release.noise_level(leading) for leading in range(10)]
+    levels = [release.spectrum.noise_level(leading) for leading in range(10)]
     assert all(low < high for high, low in pairwise(levels))
-    assert release._noise_levels(0, 10) == levels
+    assert release.spectrum._noise_levels(0, 10) == levels
     asked = []
-    sd = NoiseReading.noise_sd
-    monkeypatch.setattr(NoiseReading, "noise_sd", property(lambda self: asked.append(1) or sd.fget(self)))
+    sd = MatrixView.noise_sd
+    monkeypatch.setattr(MatrixView, "noise_sd", property(lambda self: asked.append(1) or sd.fget(self)))
     with pytest.warns(NoiseWarning):
-        release._warn_of_noise([0.0] * 10)
+        release.spectrum._warn_of_noise([0.0] * 10)
     assert len(asked) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_wide_fit_takes_one_partial_decomposition(monkeypatch, budget, tmp_pat
     assert not eigenvalues  # no map pays, which takes no spectrum to see
     loaded = load_release(pca.release_.save(tmp_path / "wide.npz"))
     assert np.array_equal(loaded.components, pca.components_)  # one release has one reading
-    whole = scipy.linalg.eigh(pca.release_.scaled_matrix)[1].T[::-1][:10]
+    whole = scipy.linalg.eigh(pca.release_.matrix.scaled_matrix)[1].T[::-1][:10]
     assert np.allclose(np.abs(np.sum(whole * pca.components_, axis=1)), 1, atol=1e-12)
 
 

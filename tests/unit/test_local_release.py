@@ -48,7 +48,11 @@ def test_a_file_says_what_the_sparse_estimator_said(tmp_path):
     assert back.origin.request == SparseRequest(1, penalty=0.01, screen=4, max_iter=2000)
     assert np.array_equal(back.components, sparse.components_)
     assert np.array_equal(back.explained_variance, sparse.explained_variance_)
-    assert (back.sparse.penalty, back.sparse.n_iter) == (sparse.penalty_, sparse.n_iter_) == (0.01, sparse.n_iter_)
+    assert (
+        (back.spectrum.sparse.penalty, back.spectrum.sparse.n_iter)
+        == (sparse.penalty_, sparse.n_iter_)
+        == (0.01, sparse.n_iter_)
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,8 @@ def test_shift_and_scale_of_the_protocol_are_part_of_the_units():
     plain = simulate(LocalProtocol(6, 8.0, norm_bound=1.5), rows, np.random.default_rng(1), 2)
     protocol = LocalProtocol(6, 8.0, norm_bound=1.5, shift=shift, scale=scale)
     other = simulate(protocol, rows / scale + shift, np.random.default_rng(1), 2)
-    np.testing.assert_allclose(other.scaled_covariance, plain.covariance, atol=1e-3)
-    np.testing.assert_allclose(other.covariance, other.scaled_covariance / np.outer(scale, scale))
+    np.testing.assert_allclose(other.matrix.scaled_covariance, plain.covariance, atol=1e-3)
+    np.testing.assert_allclose(other.covariance, other.matrix.scaled_covariance / np.outer(scale, scale))
     assert np.array_equal(other.mean, shift)
     assert np.array_equal(plain.mean, np.zeros(6))
     np.testing.assert_allclose(

@@ -253,7 +253,7 @@ def test_intervals_of_a_population_count_weighted_rows_by_their_weights():
     found = []
     for _ in range(40):
         moments = SecondMoments(bound, 5).update(Weighted(generator.normal(size=(4000, 5)), weights))
-        ends = release(mechanism, moments).location_interval(of="population")
+        ends = release(mechanism, moments).intervals.mean(of="population")
         found += list((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
     assert np.mean(found) > 0.9  # by the number of rows it would be .5
 

@@ -54,35 +54,35 @@ def test_averages_of_persons_are_read_per_person():
     mean = np.mean([rows.mean(axis=0) for rows in PRIVACY_UNITS], axis=0)
     moment = np.mean([rows.T @ rows / len(rows) for rows in PRIVACY_UNITS], axis=0)
     assert np.allclose(told.mean, mean, atol=1e-4)
-    assert np.allclose(told.row_matrix, moment - np.outer(mean, mean), atol=1e-3)
+    assert np.allclose(told.matrix.row_matrix, moment - np.outer(mean, mean), atol=1e-3)
     assert told.n_rows == len(PRIVACY_UNITS)
 
 
 def test_pooled_rows_are_read_per_row_with_a_constant_and_per_person_without():
     told = exact(collected(blocks_of(PRIVACY_UNITS), norm=40.0, constant=8.0, unit_weight="by_rows"))
     assert np.allclose(told.mean, ROWS.mean(axis=0), atol=1e-4)
-    assert np.allclose(told.row_matrix, np.cov(ROWS.T, bias=True), atol=1e-3)
+    assert np.allclose(told.matrix.row_matrix, np.cov(ROWS.T, bias=True), atol=1e-3)
     assert told.n_rows == len(PRIVACY_UNITS)  # and the number of rows is read off the corner alone
     told = exact(collected(blocks_of(PRIVACY_UNITS), norm=40.0, unit_weight="by_rows"))
-    assert np.allclose(told.row_matrix, ROWS.T @ ROWS / len(PRIVACY_UNITS), atol=1e-3)
+    assert np.allclose(told.matrix.row_matrix, ROWS.T @ ROWS / len(PRIVACY_UNITS), atol=1e-3)
 
 
 def test_pooled_persons_who_are_shortened_count_less_and_bias_neither_mean_nor_scale():
     same = [np.tile([[1.0, 2.0, 3.0]], (m, 1)) for m in (1, 3, 50)]
     told = exact(collected(blocks_of(same), norm=4.0, constant=2.0, unit_weight="by_rows"))
     assert np.allclose(told.mean, [1.0, 2.0, 3.0], atol=1e-4)
-    assert np.abs(told.row_matrix).max() < 1e-4
+    assert np.abs(told.matrix.row_matrix).max() < 1e-4
 
 
 @pytest.mark.parametrize(("weight", "norm", "constant"), [("equal", 6.0, 3.0), ("by_rows", 16.0, 0.7)])
 def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, monkeypatch):
     moments = collected(blocks_of(8 * PRIVACY_UNITS), norm=norm, constant=constant, unit_weight=weight)
-    truth = exact(moments).row_matrix
+    truth = exact(moments).matrix.row_matrix
     told = [gaussian(moments, seed, epsilon=8.0) for seed in range(200)]
-    found = np.std([one.row_matrix - truth for one in told], axis=0)
+    found = np.std([one.matrix.row_matrix - truth for one in told], axis=0)
 
     def simulated():
-        return np.std([one.row_noise_draw(np.random.default_rng(seed)) for seed, one in enumerate(told)], axis=0)
+        return np.std([one.matrix.row_noise_draw(np.random.default_rng(seed)) for seed, one in enumerate(told)], axis=0)
 
     assert np.all(np.abs(found / simulated() - 1) < 0.3)  # the ratio of two such sds has an sd of .07
     if weight == "by_rows":  # control: what the error of the number of rows adds is seen
@@ -93,7 +93,7 @@ def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant, mon
 def test_a_number_of_rows_that_the_noise_hides_is_said():
     moments = collected(blocks_of(PRIVACY_UNITS[:4]), norm=40.0, constant=0.5, unit_weight="by_rows")
     with pytest.warns(NoiseWarning, match="hides the number of rows"):
-        told = gaussian(moments, 3, epsilon=0.1).row_matrix
+        told = gaussian(moments, 3, epsilon=0.1).matrix.row_matrix
     assert np.isfinite(told).all()
 
 
@@ -121,7 +121,7 @@ def test_weighted_rows_are_read_as_weighted_averages(constant):
     target = (ROWS.T * WEIGHTS) @ ROWS / WEIGHTS.sum()
     assert math.isclose(told.origin.total_weight, WEIGHTS.sum() / 3.0, rel_tol=1e-8)
     assert np.allclose(
-        told.row_matrix, target if constant is None else np.cov(ROWS.T, aweights=WEIGHTS, ddof=0), atol=1e-3
+        told.matrix.row_matrix, target if constant is None else np.cov(ROWS.T, aweights=WEIGHTS, ddof=0), atol=1e-3
     )
     if constant is not None:
         assert np.allclose(told.mean, mean, atol=1e-4)
@@ -149,7 +149,7 @@ def test_rows_of_the_largest_weight_are_rows_and_none_is_longer():
 def test_noise_of_weighted_rows_is_told_for_their_average():
     moments = weighted(norm=8.0, constant=4.0)
     told, plain = gaussian(moments, 4), gaussian(collected(ROWS, norm=8.0, constant=4.0), 4)
-    assert math.isclose(told.row_noise_sd, plain.row_noise_sd * len(ROWS) / moments.total_weight)
+    assert math.isclose(told.matrix.row_noise_sd, plain.matrix.row_noise_sd * len(ROWS) / moments.total_weight)
 
 
 def test_a_release_file_keeps_units_and_weights(tmp_path):
@@ -161,7 +161,7 @@ def test_a_release_file_keeps_units_and_weights(tmp_path):
         told.save(tmp_path / "told.json")
         read = load_release(tmp_path / "told.json")
         assert read.origin.row_rule == told.origin.row_rule
-        assert np.array_equal(read.row_matrix, told.row_matrix)
+        assert np.array_equal(read.matrix.row_matrix, told.matrix.row_matrix)
 
 
 def test_counts_of_weighted_rows_are_of_rows():

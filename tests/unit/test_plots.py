@@ -42,11 +42,11 @@ def test_scree_shows_variances_intervals_and_the_noise_level(release):
     np.testing.assert_allclose(lines["variance along it"].get_ydata(), release.explained_variance)
     released = np.maximum(shown.released_eigenvalues[:3], 0)
     np.testing.assert_allclose(lines["eigenvalue as released"].get_ydata(), released)
-    assert lines["noise level"].get_ydata()[0] == shown.level == release.noise_level()
+    assert lines["noise level"].get_ydata()[0] == shown.level == release.spectrum.noise_level()
     segments = np.array(axes.collections[0].get_segments())
     np.testing.assert_allclose(segments[:, :, 1], release.explained_variance_interval)
     assert axes.get_ylim()[1] > release.explained_variance_interval.max()
-    assert ("may be noise" in lines) == bool(release.may_be_noise.any())
+    assert ("may be noise" in lines) == bool(release.spectrum.may_be_noise.any())
 
 
 def test_explained_variance_shows_the_shares_with_intervals(release):
@@ -54,7 +54,7 @@ def test_explained_variance_shows_the_shares_with_intervals(release):
     heights = [bar.get_height() for bar in axes.patches]
     np.testing.assert_allclose(heights, release.explained_variance_ratio)
     bars = np.array(axes.containers[-1].lines[2][0].get_segments())[:, :, 1]
-    np.testing.assert_allclose(bars, release.explained_variance_ratio_interval)
+    np.testing.assert_allclose(bars, release.spectrum.explained_variance_ratio_interval)
 
 
 def test_what_may_be_zero_has_no_colour():
@@ -63,13 +63,13 @@ def test_what_may_be_zero_has_no_colour():
     wanted = drawn("gaussian", rows, epsilon=4.0, bound=RowBound(4.0), names=["a", "b", "c"], request=Request())
     figure = plots.correlations(wanted)
     figure._repr_png_()
-    low, high = np.moveaxis(wanted.correlation_interval(), -1, 0)
+    low, high = np.moveaxis(wanted.intervals.correlation(), -1, 0)
     shown = figure.axes[0].images[0].get_array()
     np.testing.assert_array_equal(np.ma.getmaskarray(shown), (low <= 0) & (high >= 0))
     assert not np.ma.getmaskarray(shown)[0, 1]
     noise = drawn("gaussian", rows, epsilon=1e-3, bound=RowBound(4.0), names=["a", "b", "c"], request=Request())
     assert np.ma.getmaskarray(plots.correlations(noise).axes[0].images[0].get_array())[0, 1]
-    errors = wanted.loading_errors()
+    errors = wanted.spectrum.loading_errors()
     axes = plots.loading_errors(wanted).axes[0]
     order = np.argsort(-np.abs(wanted.components[0]), kind="stable")[::-1]
     ends = np.array(axes.containers[0].lines[2][0].get_segments())[:, :, 0]

@@ -79,7 +79,7 @@ def test_the_median_fit_of_a_small_hard_table_is_no_worse_than_the_mean(recwarn)
     for seed in range(9):
         release = model.set_params(random_state=seed).fit_moments(moments).release_
         scores.append(model.score(X, Y))
-        matrix = release.scaled_matrix / np.outer(scale, scale)
+        matrix = release.matrix.scaled_matrix / np.outer(scale, scale)
         coef = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
         errors = Y - release.mean[-1] - (X - release.mean[:-1]) @ coef
         naive.append(1 - np.mean(errors**2) / Y.var())

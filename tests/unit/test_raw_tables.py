@@ -167,13 +167,13 @@ def test_ranges_are_evened_half_way():
     half, mechanism = np.array([45_000.0, 0.7]), {"mechanism": "matrix_laplace", "random_state": 1}
     release = PrivatePCA(1, bounds=bounds, **mechanism).fit(X).release_
     assert release.origin.row_rule.norm**2 == pytest.approx(half.sum() + half.mean() / 16, rel=1e-4)
-    assert np.allclose(release.row_scale, [half[0] ** -0.5, (half.mean() / 16) ** 0.5 / half[1]])
+    assert np.allclose(release.matrix.row_scale, [half[0] ** -0.5, (half.mean() / 16) ** 0.5 / half[1]])
     unscaled = PrivatePCA(1, norm_bound=float(np.linalg.norm(half)), **mechanism).fit(X - X.mean(axis=0)).release_
     mapped = PrivatePCA(1, bounds=bounds, norm_bound=2**0.5, **mechanism).fit(X).release_
-    assert np.allclose(mapped.row_scale, 1 / half)
+    assert np.allclose(mapped.matrix.row_scale, 1 / half)
 
     def noise(one):
-        return one.row_noise_sd * np.linalg.norm(np.outer(1 / one.row_scale, 1 / one.row_scale))
+        return one.matrix.row_noise_sd * np.linalg.norm(np.outer(1 / one.matrix.row_scale, 1 / one.matrix.row_scale))
 
     assert noise(release) < 0.6 * noise(mapped)
     assert noise(release) < 0.6 * noise(unscaled)

@@ -94,7 +94,7 @@ def test_the_file_has_everything_that_fit_knew(name, tmp_path):
     if isinstance(model, PrivateRidge):
         told = {f"{part}_": f"regression.{part}" for part in ("coef", "intercept", "r2", "alpha")}
     if isinstance(model, PrivateSparsePCA):
-        told |= {"support_": "sparse.support", "n_iter_": "sparse.n_iter"}
+        told |= {"support_": "spectrum.sparse.support", "n_iter_": "spectrum.sparse.n_iter"}
     for attribute, word in told.items():
         if hasattr(model, attribute):
             here = getattr(model, attribute)
@@ -226,8 +226,8 @@ def test_an_unknown_distribution_still_shows_its_matrix(tmp_path):
     odd = Release(drawn.integers, drawn.unit, drawn.guarantee, replace(drawn.origin, mechanism="of_tomorrow"))
     loaded = load_release(odd.save(tmp_path / "r.npz"))
     assert loaded.mechanism is None
-    assert not loaded.has_known_noise
-    assert np.array_equal(loaded.scaled_matrix, drawn.scaled_matrix)
+    assert not loaded.matrix.has_known_noise
+    assert np.array_equal(loaded.matrix.scaled_matrix, drawn.matrix.scaled_matrix)
     assert loaded.components.shape == (4, 4)
 
 

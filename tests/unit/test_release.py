@@ -5,13 +5,14 @@ import json
 import math
 import os
 import pickle
+import warnings
 import zipfile
 
 import numpy as np
 import pytest
 
 from eigenveil import Adjacency, Guarantee, PrivatePCA, Release, load_release
-from eigenveil.errors import InvalidParameterError, ReleaseFileError
+from eigenveil.errors import InvalidParameterError, ReleaseFileError, ReleaseFileWarning
 from eigenveil.guarantee import Numerics
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.releases.file import release_bytes
@@ -129,7 +130,7 @@ def test_control_a_header_rewritten_without_a_change_is_read(release, tmp_path):
         (lambda header: header["unit"].pop("matrix"), "follow the format"),
         (lambda header: header["guarantee"].update(epsilon="-1"), "follow the format"),
         (lambda header: header["guarantee"].update(adjacency="sideways"), "follow the format"),
-        (lambda header: header["origin"].update(rows={"norm": -1.0}), "follow the format"),
+        (lambda header: header["origin"].update(row_rule={"norm": -1.0}), "follow the format"),
         (lambda header: header["origin"].update(request={"kind": "wish"}), "follow the format"),
         (lambda header: header["origin"].update(request=7), "follow the format"),
         (lambda header: header.update(format=1), "format 1"),
@@ -140,6 +141,28 @@ def test_a_foreign_header_is_refused(release, tmp_path, change, says):
     path.write_bytes(rewritten(release, change))
     with pytest.raises(ReleaseFileError, match=says):
         load_release(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda origin: origin.update(later="A SECRET"), "1 field of a later version"),
+        (lambda origin: origin["request"].update(later=1), "1 field of a later version"),
+        (lambda origin: origin["row_rule"].update(later=[1]), "1 field of a later version"),
+        (lambda origin: (origin.update(a={}, b=None), origin["request"].update(c=1)), "3 fields of a later version"),
+    ],
+)
+def test_fields_of_a_later_version_are_ignored_with_a_sentence(release, tmp_path, change, says):
+    path = tmp_path / "r.npz"
+    path.write_bytes(rewritten(release, lambda header: change(header["origin"])))
+    with pytest.warns(ReleaseFileWarning, match=says) as heard:
+        again = load_release(path)
+    assert [one.filename for one in heard] == [__file__]
+    assert "SECRET" not in str(heard[0].message)
+    assert again.origin == release.origin
+    with warnings.catch_warnings():  # what is written again is all known
+        warnings.simplefilter("error")
+        load_release(again.save(tmp_path / "again.npz"))
 
 
 def test_missing_files_and_folders_are_one_sentence(release, tmp_path):

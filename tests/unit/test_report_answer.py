@@ -46,7 +46,9 @@ def swamped(**request) -> Release:
 
 def test_the_headline_tells_the_first_component_with_its_error_and_its_features():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(2))
-    share = with_error(release.explained_variance_ratio[0], release.explained_variance_ratio_interval[0], percent=True)
+    share = with_error(
+        release.explained_variance_ratio[0], release.spectrum.explained_variance_ratio_interval[0], percent=True
+    )
     assert headline_of(release) == (
         f"Two components rise above the noise; the first holds {share} of the variance, mostly age."
     )
@@ -82,7 +84,7 @@ def test_headlines_of_directions_without_variances():
 
 def test_headlines_of_a_matrix():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
-    shown, ends = read(release), release.correlation_interval()
+    shown, ends = read(release), release.intervals.correlation()
     told = [(i, j) for i in range(6) for j in range(i) if not ends[i, j, 0] <= 0 <= ends[i, j, 1]]
     i, j = max(told, key=lambda pair: abs(release.correlation[pair]))
     value = for_readers(with_error(release.correlation[i, j], ends[i, j]))
@@ -93,7 +95,7 @@ def test_headlines_of_a_matrix():
     two = drawn("gaussian", table()[:, :2], epsilon=8.0, bound=CENTRED, names=NAMES[:2], request=Request())
     assert headline_of(two).startswith("The correlation of age with income is 0.")
     one = drawn("gaussian", table()[:, :1], epsilon=8.0, bound=CENTRED, names=NAMES[:1], request=Request())
-    variance = for_readers(with_error(one.covariance[0, 0], one.entry_interval()[0, 0]))
+    variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0]))
     assert headline_of(one) == f"The variance of age is {variance}."
     assert noise_banner(read(one)) is None
     lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
@@ -217,11 +219,11 @@ def test_an_interval_beyond_the_axis_ends_in_an_arrow():
 
 def test_means_and_standard_deviations_have_their_intervals():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
-    page, ends = render_report(release), release.location_interval()
+    page, ends = render_report(release), release.intervals.mean()
     for j, name in enumerate(NAMES):
         told = for_readers(with_error(release.mean[j], ends[j]))
         assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", page)
-        spread = np.sqrt(np.maximum([release.covariance[j, j], *release.entry_interval()[j, j]], 0.0))
+        spread = np.sqrt(np.maximum([release.covariance[j, j], *release.intervals.covariance()[j, j]], 0.0))
         assert f">{for_readers(with_error(spread[0], spread[1:]))}</span>" in page
     assert 'id="means"' not in render_report(drawn("gaussian", request=Request()))
 

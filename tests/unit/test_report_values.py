@@ -46,29 +46,29 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     components = quietly(lambda: release.components)
     k = len(components)
     np.testing.assert_array_equal(shown.components, components)
-    errors = release.loading_errors()
+    errors = release.spectrum.loading_errors()
     for j in shown.leading_features():
         for i in range(min(k, 6)):
             value, told = float(components[i, j]), errors is not None and not errors.may_be_noise[i]
             reach = 1.96 * errors.standard_errors[i, j] if told else None
             assert (fixed(value) if reach is None else in_words(value, (value - reach, value + reach))) in page
-    assert (shown.variances is not None) == release.has_matrix
-    if not release.has_matrix:
+    assert (shown.variances is not None) == release.matrix.has_matrix
+    if not release.matrix.has_matrix:
         assert release.explained_variance is None
         assert 'id="scree-title"' not in page
         return
     for name, attribute in SAME.items():
-        np.testing.assert_equal(getattr(shown, name), getattr(release, attribute))
-    shares, share_ends = release.explained_variance_ratio, release.explained_variance_ratio_interval
+        np.testing.assert_equal(getattr(shown, name), getattr(release.spectrum, attribute))
+    shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     ends = release.explained_variance_interval
     for i in range(k):
         assert in_words(release.explained_variance[i], None if ends is None else ends[i]) in page
         assert in_words(shares[i], None if share_ends is None else share_ends[i], percent=True) in page
     assert (LEGEND in page) == (ends is not None)
-    lost = release.may_be_noise
+    lost = release.spectrum.may_be_noise
     assert (f"({MAY_BE_NOISE})" in page) == (lost is not None and bool(lost.any()))
-    if release.has_known_noise:
-        assert shown.level == release.noise_level() + release.without_signal
+    if release.matrix.has_known_noise:
+        assert shown.level == release.spectrum.noise_level() + release.matrix.without_signal
         assert number(shown.level) in page
 
 
@@ -102,9 +102,11 @@ def test_every_mechanism_is_shown_by_what_its_release_tells(name, adjacency, bou
     assert render_report(from_file) == page
     told = "count" in release.integers or "slack" in release.integers
     assert ("(noisy)" in page) == (told and name != "none")
-    kinds = release.explained_variance_interval_kind
+    kinds = release.spectrum.explained_variance_interval_kind
     assert any("experiment, not by proof" in note for note in shown.notes) == ("approximate" in (kinds or ()))
-    assert any("about the origin" in note for note in shown.notes) == (release.has_matrix and bound.constant is None)
+    assert any("about the origin" in note for note in shown.notes) == (
+        release.matrix.has_matrix and bound.constant is None
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if "paper" in mechanism.calibrations])
@@ -229,7 +231,7 @@ def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
         assert shown.correlations is None
     else:
         np.testing.assert_array_equal(shown.correlations, release.correlation)
-        ends = release.correlation_interval()
+        ends = release.intervals.correlation()
         np.testing.assert_array_equal(shown.correlation_intervals, ends)
         assert in_words(release.correlation[0, 1], ends[0, 1]) in render_report(release)
 
@@ -237,13 +239,13 @@ def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
 def test_sparse_components_are_the_loadings():
     release = drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5))
     shown, page = read(release), text_of(render_report(release))
-    np.testing.assert_array_equal(shown.components, release.sparse.components)
+    np.testing.assert_array_equal(shown.components, release.spectrum.sparse.components)
     np.testing.assert_array_equal(shown.shares, release.explained_variance_ratio)
     np.testing.assert_array_equal(shown.intervals, release.explained_variance_interval)
-    used = (release.sparse.components != 0).sum(axis=1)
+    used = (release.spectrum.sparse.components != 0).sum(axis=1)
     assert used.tolist() == [3]  # the first group of the table; the noise is far below the penalty
     for line, share in enumerate(release.explained_variance_ratio):
-        told = in_words(share, release.explained_variance_ratio_interval[line], percent=True)
+        told = in_words(share, release.spectrum.explained_variance_ratio_interval[line], percent=True)
         assert f"Component {line + 1}: {told} of variance, {used[line]} of 6 features" in page
     assert "The components are sparse" in page
     assert "not part of the release" not in page

@@ -73,9 +73,9 @@ def covered(mechanism, moments, repeats, with_total=True):
     for _ in range(repeats):
         one = release(mechanism, moments)
         along = np.einsum("ki,ij,kj->k", one.components, truth, one.components)
-        ends = [one.explained_variance_ratio_interval[0], one.captured_variance_ratio_interval]
+        ends = [one.spectrum.explained_variance_ratio_interval[0], one.spectrum.captured_variance_ratio_interval]
         if not with_total:
-            ends = [one.explained_variance_interval[0] / one.total_variance]
+            ends = [one.explained_variance_interval[0] / one.spectrum.total_variance]
         held[: len(ends)] += [low <= share <= high for (low, high), share in zip(ends, np.cumsum(along), strict=False)]
     return held / repeats
 
@@ -111,7 +111,7 @@ def test_control_a_share_of_a_total_without_error_is_not_held():
 def test_noise_is_marked_and_a_small_share_is_not():
     moments = SecondMoments(RowBound(1.0), 4).update(np.zeros((500, 4)))
     mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=4, n_components=2)
-    marked = sum(quietly(lambda: release(mechanism, moments).may_be_noise).all() for _ in range(30))
+    marked = sum(quietly(lambda: release(mechanism, moments).spectrum.may_be_noise).all() for _ in range(30))
     assert marked >= 20  # nearly all of 30: one in twenty may seem to be more than noise
     iris = PrivatePCA(4, epsilon=1e4, norm_bound=12.0).fit(load_iris().data)
     assert not iris.may_be_noise_.any()
@@ -168,10 +168,10 @@ def test_json_of_components_has_the_attributes_of_the_release(folder, command):
     names = [name for name in told if name.startswith(("explained", "captured")) or name.endswith("noise")]
     assert len(names) == 11
     for name in names:
-        assert told[name] == as_told(getattr(of_file, name)), name
+        assert told[name] == as_told(getattr(of_file.spectrum, name)), name
     assert told["no_interval"] is None
-    assert told["location_interval"] == as_told(of_file.location_interval())
-    errors = of_file.loading_errors()
+    assert told["location_interval"] == as_told(of_file.intervals.mean())
+    errors = of_file.spectrum.loading_errors()
     assert (told["loading_errors"] is None) == (errors is None)
     if errors is not None:
         assert told["loading_errors"]["angle_bound"] == as_told(errors.angle_bound)
@@ -180,10 +180,10 @@ def test_json_of_components_has_the_attributes_of_the_release(folder, command):
 def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
     told = json.loads(invoke("covariance", *FIT, "--json"))
     of_file = load_release("release.npz")
-    for name in ("entry_interval", "correlation_interval", "location_interval"):
-        assert told[name] == as_told(getattr(of_file, name)())
-    assert told["drowned_features"] == list(of_file.drowned_features)
-    assert told["interval_of"] == of_file.interval_of
+    for name, interval in (("entry", "covariance"), ("correlation", "correlation"), ("location", "mean")):
+        assert told[f"{name}_interval"] == as_told(getattr(of_file.intervals, interval)())
+    assert told["drowned_features"] == list(of_file.spectrum.drowned_features)
+    assert told["interval_of"] == of_file.intervals.about
     told = json.loads(invoke("ridge", "release.npz", "--target", "b", "--json"))
     fit = of_file.regress("b")
     assert list(told["coef_interval"].values()) == as_told(fit.coef_interval)
@@ -198,20 +198,24 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
 def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
     table = invoke("pca", *FIT, "-k", 3)
     of_file = load_release("release.npz")
-    share = with_error(of_file.explained_variance_ratio[0], of_file.explained_variance_ratio_interval[0], percent=True)
+    share = with_error(
+        of_file.explained_variance_ratio[0], of_file.spectrum.explained_variance_ratio_interval[0], percent=True
+    )
     assert share in table
-    for number, lost in enumerate(of_file.may_be_noise, start=1):
+    for number, lost in enumerate(of_file.spectrum.may_be_noise, start=1):
         assert (f"{number} ({MAY_BE_NOISE})" in table) == lost
-    together = with_error(of_file.captured_variance_ratio, of_file.captured_variance_ratio_interval, percent=True)
+    together = with_error(
+        of_file.spectrum.captured_variance_ratio, of_file.spectrum.captured_variance_ratio_interval, percent=True
+    )
     assert f"Together: {together} of the variance" in table
     shown = invoke("show", "release.npz")
     assert share in shown
     assert together in shown
     table = invoke("covariance", *FIT)
     of_file = load_release("release.npz")
-    assert with_error(of_file.correlation[0, 1], of_file.correlation_interval()[0, 1]) in table
+    assert with_error(of_file.correlation[0, 1], of_file.intervals.correlation()[0, 1]) in table
     for position, name in enumerate("abc"):
-        assert (f"│ {name} ({MAY_BE_NOISE})" in table) == (position in of_file.drowned_features)
+        assert (f"│ {name} ({MAY_BE_NOISE})" in table) == (position in of_file.spectrum.drowned_features)
     table = invoke("ridge", "release.npz", "--target", "b")
     assert (NOT_DETERMINED in table) == (not of_file.regress("b").determined)
     for text in (shown, table, invoke("show", "release.npz")):

@@ -270,5 +270,5 @@ def test_a_new_mechanism_is_planned_and_fitted_by_its_facts(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
     model = PrivatePCA(2, norm_bound=1.0, mechanism="newcomer").fit(ROWS)
     assert model.mechanism_ == "newcomer"
-    assert model.release_.has_known_noise
+    assert model.release_.matrix.has_known_noise
     assert model.guarantee_.adjacency is Adjacency.REPLACE_ONE

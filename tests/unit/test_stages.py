@@ -298,7 +298,7 @@ def test_a_release_reads_itself_from_its_file_too(name, releases, tmp_path):
 @pytest.mark.parametrize("name", ["mean first", "both", "ridge", "scaled"])
 def test_the_mean_is_found_and_taken_off(name, releases):
     release = releases[name]
-    assert release.centred
+    assert release.matrix.centred
     assert not release.origin.centred
     assert release.integers["mean"].shape == (D,)
     assert np.abs(release.mean - MOVED.mean(axis=0)).max() < 0.2
@@ -315,18 +315,20 @@ def test_a_mapped_release_is_mapped_back_and_so_is_its_noise(releases):
     factors, basis = np.linalg.eigh(P)
     assert factors.max() == pytest.approx(1.0, abs=1e-5)
     assert factors.min() > 0.01
-    mapped = release.mechanism.second_moment(release._values, release.n_rows) * release.origin.row_rule.reach_squared
-    assert pytest.approx(mapped, abs=1e-9) == P @ release.scaled_matrix @ P
+    mapped = (
+        release.mechanism.second_moment(release.matrix.values, release.n_rows) * release.origin.row_rule.reach_squared
+    )
+    assert pytest.approx(mapped, abs=1e-9) == P @ release.matrix.scaled_matrix @ P
     generator = np.random.default_rng(1)
-    draws = np.stack([basis.T @ release.noise_draw(generator) @ basis for _ in range(400)])
+    draws = np.stack([basis.T @ release.matrix.noise_draw(generator) @ basis for _ in range(400)])
     tau = release.mechanism.noise_sd(release.n_rows) * release.origin.row_rule.reach_squared
     upper = np.triu_indices(D, 1)
     ratio = draws.std(axis=0)[upper] / (tau / np.outer(factors, factors)[upper])
     assert 0.97 < ratio.mean() < 1.03
     assert 0.7 < ratio.min() < ratio.max() < 1.3
-    spread = np.stack([release.noise_draw(generator) for _ in range(200)])[:, *upper]
+    spread = np.stack([release.matrix.noise_draw(generator) for _ in range(200)])[:, *upper]
     assert np.sqrt(np.mean(spread**2)) == pytest.approx(release.noise_sd, rel=0.1)
-    assert not release.isotropic
+    assert not release.matrix.isotropic
 
 
 def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
@@ -336,7 +338,7 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
     assert two.unit["matrix"] == one.unit["matrix"] / 10
     assert two.noise_sd == pytest.approx(one.noise_sd, rel=1e-9)
     assert two.origin.parameters == one.origin.parameters
-    assert two.isotropic
+    assert two.matrix.isotropic
 
 
 def test_the_report_and_the_command_tell_the_stages(releases):

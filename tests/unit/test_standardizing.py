@@ -81,9 +81,11 @@ def test_the_noise_of_a_release_is_that_of_its_correlations():
     rng = np.random.default_rng(1)
     X = np.clip(rng.normal(size=(4_000, 3)) @ np.array([[1, 0.8, 0], [0, 0.6, 0.3], [0, 0, 0.5]]) / 4, -1, 1)
     model = PrivatePCA(1, epsilon=3.0, bounds=(-1, 1), standardize=True, mechanism="matrix_laplace")
-    entries = np.array([model.set_params(random_state=seed).fit(X).release_.scaled_matrix for seed in range(100)])
+    entries = np.array(
+        [model.set_params(random_state=seed).fit(X).release_.matrix.scaled_matrix for seed in range(100)]
+    )
     generator = np.random.default_rng(2)
-    draws = np.array([model.release_.noise_draw(generator) for _ in range(300)])
+    draws = np.array([model.release_.matrix.noise_draw(generator) for _ in range(300)])
     beside = np.triu_indices(3, 1)
     measured, told = (np.std([one[beside] for one in many], axis=0) for many in (entries, draws))
     assert told == pytest.approx(measured, rel=0.4)  # more than five standard deviations of that of 100 numbers

@@ -10,6 +10,7 @@ from eigenveil.postprocess.entries import correlation_intervals, covariance_inte
 from eigenveil.postprocess.loadings import Rest, loading_errors
 from eigenveil.postprocess.regression import regression_intervals
 from eigenveil.releases.origin import ComponentsRequest
+from eigenveil.releases.regression import _regression_intervals
 from made_releases import drawn, with_origin
 
 SMALL = 1e-6
@@ -55,7 +56,7 @@ def released(mechanism, *, center=True, scale=SCALE, mapped=False, **parameters)
     def moved(noise):
         other = Release(integers, unit, release.guarantee, release.origin)
         # What is left in `second_moment` is asked about: the number more is as it was.
-        other.__dict__["_bordered"] = release._bordered + release._mapped_back(
+        vars(other.matrix)["_bordered"] = release.matrix._bordered + release.matrix._mapped_back(
             noise * release.origin.row_rule.reach_squared / release.n_rows
         )
         return other
@@ -76,11 +77,11 @@ CASES = [
 def test_variances_are_those_of_every_source_of_noise(mechanism, options):
     """Centring by a constant, maps of rows, entrywise noise and a shared diagonal: entries, residuals, correlations."""
     release, moved = released(mechanism, epsilon=5.0, **options)
-    error = release._matrix_error(0.05)  # so short that no correlation comes near to 1
+    error = release.intervals.row_matrix_error(0.05)  # so short that no correlation comes near to 1
     weights = np.array([0.5, -1.0, 2.0, 1.0])
 
     def answer(noise):
-        matrix = moved(noise).row_matrix
+        matrix = moved(noise).matrix.row_matrix
         sizes = np.sqrt(np.diag(matrix))
         return np.concatenate([matrix.ravel(), matrix @ weights, (matrix / np.outer(sizes, sizes)).ravel()])
 
@@ -90,7 +91,7 @@ def test_variances_are_those_of_every_source_of_noise(mechanism, options):
     assert covariance[16:20, 16:20] == pytest.approx(error.residual_covariance(weights), rel=1e-3)
     chosen = np.outer(weights, weights)
     assert chosen.ravel() @ covariance[:16, :16] @ chosen.ravel() == pytest.approx(error.variance(chosen), rel=1e-3)
-    ends = correlation_intervals(release.row_matrix + np.diag(error.mean_bias), error, error)
+    ends = correlation_intervals(release.matrix.row_matrix + np.diag(error.mean_bias), error, error)
     widths = (ends[..., 1] - ends[..., 0]) / 2 / error.quantiles[0]
     assert widths[~np.eye(4, dtype=bool)] ** 2 == pytest.approx(
         np.diag(covariance)[20:].reshape(4, 4)[~np.eye(4, dtype=bool)], rel=1e-3
@@ -100,16 +101,16 @@ def test_variances_are_those_of_every_source_of_noise(mechanism, options):
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 20.0), ("matrix_laplace", 500.0)])
 def test_a_regression_has_the_error_of_every_source_of_noise(mechanism, epsilon):
     release, moved = released(mechanism, epsilon=epsilon)
-    error = release._matrix_error(0.95)
+    error = release.intervals.row_matrix_error(0.95)
 
     def answer(noise):
         other = moved(noise)
-        matrix, mean = other.row_matrix - np.diag(error.mean_bias), other.mean * SCALE
+        matrix, mean = other.matrix.row_matrix - np.diag(error.mean_bias), other.mean * SCALE
         coef = np.linalg.solve(matrix[:3, :3], matrix[:3, 3])
         return np.array([*coef, mean[3] - coef @ mean[:3], coef @ matrix[:3, 3] / matrix[3, 3]])
 
     deviations = np.sqrt(np.diag(linear_covariance(release.mechanism, answer, SMALL)))
-    found = release._regression_intervals(3, [0, 1, 2], 0.95, 0.0)
+    found = _regression_intervals(release, 3, [0, 1, 2], 0.95, 0.0)
     assert found.determined
     halves = np.diff(found.coef_interval).ravel() / 2 / max(error.quantiles)
     assert halves == pytest.approx(deviations[:3] * SCALE[:3] / SCALE[3], rel=1e-3)
@@ -150,10 +151,10 @@ def test_an_error_of_the_number_of_rows_is_part_of_the_intervals():
         "gaussian", ROWS, bound=RowBound(9.0), names=None, seed=1, adjacency="add_or_remove_one", epsilon=0.1
     )
     generator = np.random.default_rng(0)
-    errors = np.stack([release.row_error_draw(generator) for _ in range(600)])
-    expected = release._matrix_error(0.95).entry_variances()
+    errors = np.stack([release.matrix.row_error_draw(generator) for _ in range(600)])
+    expected = release.intervals.row_matrix_error(0.95).entry_variances()
     assert np.square(errors).mean(axis=0) == pytest.approx(expected, rel=0.35)  # six deviations
-    assert release._matrix_error(0.95).count > 0
+    assert release.intervals.row_matrix_error(0.95).count > 0
 
 
 def test_intervals_are_in_the_units_of_the_features():
@@ -163,32 +164,32 @@ def test_intervals_are_in_the_units_of_the_features():
     plain = with_origin(release, row_rule=type(rows)(**(rows.to_dict() | {"scale": None})))
     for of in ("data", "population"):
         ratio = np.outer(SCALE, SCALE)[..., None]
-        assert release.entry_interval(of=of) * ratio == pytest.approx(plain.entry_interval(of=of))
-        assert release.location_interval(of=of) * SCALE[:, None] == pytest.approx(plain.location_interval(of=of))
-        assert release.correlation_interval(of=of) == pytest.approx(plain.correlation_interval(of=of))
-    assert np.all(np.diff(release.entry_interval(of="population")) > np.diff(release.entry_interval()))
+        assert release.intervals.covariance(of=of) * ratio == pytest.approx(plain.intervals.covariance(of=of))
+        assert release.intervals.mean(of=of) * SCALE[:, None] == pytest.approx(plain.intervals.mean(of=of))
+        assert release.intervals.correlation(of=of) == pytest.approx(plain.intervals.correlation(of=of))
+    assert np.all(np.diff(release.intervals.covariance(of="population")) > np.diff(release.intervals.covariance()))
 
 
 def test_what_cannot_be_told_is_said():
     sampled = drawn("eigenvector_sampling", ROWS, bound=RowBound(9.0), names=None)
     for release in (drawn("none", ROWS, bound=RowBound(9.0), names=None), sampled):
-        assert release.no_interval.endswith(".")
-        assert release.entry_interval() is release.correlation_interval() is release.location_interval() is None
-        assert release.loading_errors() is None
+        assert release.intervals.unavailable.endswith(".")
+        assert release.intervals.covariance() is release.intervals.correlation() is release.intervals.mean() is None
+        assert release.spectrum.loading_errors() is None
     released_, _ = released("gaussian")
-    assert released_.no_interval is None
-    assert "clipped" in released_.interval_of
+    assert released_.intervals.unavailable is None
+    assert "clipped" in released_.intervals.about
     with pytest.raises(InvalidParameterError, match="level"):
-        released_.entry_interval(level=1.0)
+        released_.intervals.covariance(level=1.0)
     with pytest.raises(InvalidParameterError, match="of"):
-        released_.entry_interval(of="sample")
+        released_.intervals.covariance(of="sample")
     without = with_origin(released_, without_range=(1,))
-    assert np.isinf(without.entry_interval()[1]).all()
-    assert np.isfinite(without.entry_interval()[0, [0, 2, 3]]).all()
-    assert without.correlation_interval()[1, 0].tolist() == [-1, 1]
-    found = without._regression_intervals(3, [0, 1, 2], 0.95, 0.0)
+    assert np.isinf(without.intervals.covariance()[1]).all()
+    assert np.isfinite(without.intervals.covariance()[0, [0, 2, 3]]).all()
+    assert without.intervals.correlation()[1, 0].tolist() == [-1, 1]
+    found = _regression_intervals(without, 3, [0, 1, 2], 0.95, 0.0)
     assert np.isinf(found.coef_interval[1]).all()
-    assert without._regression_intervals(1, [0, 2], 0.95, 0.0) is not None
+    assert _regression_intervals(without, 1, [0, 2], 0.95, 0.0) is not None
 
 
 def test_a_variance_that_drowns_leaves_its_correlations_open():
@@ -246,8 +247,8 @@ def test_estimators_tell_the_same():
     X = generator.uniform(-1, 1, size=(20_000, 3))
     X[:, 2] += X[:, 0]
     model = PrivateCovariance(epsilon=2.0, norm_bound=2.5, random_state=0).fit(X)
-    assert np.array_equal(model.entry_interval_, model.release_.entry_interval())
-    assert np.array_equal(model.correlation_interval_, model.release_.correlation_interval())
+    assert np.array_equal(model.entry_interval_, model.release_.intervals.covariance())
+    assert np.array_equal(model.correlation_interval_, model.release_.intervals.correlation())
     assert model.location_interval_.shape == (3, 2)
     told, population = model.regress(2), model.regress(2, of="population", level=0.99)
     assert told.determined
@@ -263,7 +264,7 @@ def test_estimators_tell_the_same():
 
 def test_components_have_errors_of_their_loadings():
     release = drawn("gaussian", seed=2, request=ComponentsRequest(2), epsilon=5.0)
-    found = release.loading_errors()
+    found = release.spectrum.loading_errors()
     assert found.standard_errors.shape == (2, 6)
     assert found.angle.shape == (2,)
     assert not found.may_be_noise[0]
@@ -288,18 +289,18 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
     rng = np.random.default_rng(0)
     comparisons = np.sign(rng.standard_normal((4000, 1)) + rng.standard_normal((4000, 4)))
     release = drawn("matrix_laplace", comparisons, bound=signs, names=None, seed=1)
-    data, population = release.correlation_interval(), release.correlation_interval(of="population")
-    assert np.array_equal(release.entry_interval(), data)
-    assert "Kendall" in release.interval_of
+    data, population = release.intervals.correlation(), release.intervals.correlation(of="population")
+    assert np.array_equal(release.intervals.covariance(), data)
+    assert "Kendall" in release.intervals.about
     assert np.all(np.diff(population)[~np.eye(4, dtype=bool)] > np.diff(data)[~np.eye(4, dtype=bool)])
-    assert release.location_interval() is None
+    assert release.intervals.mean() is None
     pairs = drawn(
         "gaussian", comparisons, bound=RowBound(1.0, statistic="spatial_sign", comparisons=8), names=None, seed=1
     )
-    assert "spatial-sign" in pairs.interval_of
+    assert "spatial-sign" in pairs.intervals.about
     directions = drawn("gaussian", comparisons, bound=RowBound(1.0, statistic="normalized"), names=None, seed=1)
-    assert "directions of the rows" in directions.interval_of
-    assert pairs.entry_interval().shape == (4, 4, 2)
+    assert "directions of the rows" in directions.intervals.about
+    assert pairs.intervals.covariance().shape == (4, 4, 2)
 
 
 def test_an_interval_of_one_entry_is_what_it_says():

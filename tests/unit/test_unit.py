@@ -202,7 +202,8 @@ def test_a_release_for_persons_is_paid_for_by_a_ledger_of_persons(path):
 
 def test_what_was_paid_for_another_unit_is_not_drawn():
     mechanism, generator = mechanism_of("matrix_laplace"), np.random.default_rng(0)
-    payment = gate.pay(mechanism, mechanism.guarantee(), generator, None, "rows")
+    origin = gate.expected_origin(mechanism, RowBound(1.0).rule, mechanism.n_features, None)
+    payment = gate.pay(mechanism, mechanism.guarantee(), generator, None, "rows", origin)
     with refused(InvalidParameterError):
         gate.draw(moments_of(), generator, payment)
 

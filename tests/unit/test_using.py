@@ -390,7 +390,7 @@ def test_the_angle_between_subspaces_is_inside_of_its_interval(degrees):
         found = first.compare(second)
         assert found.angle_interval[0] <= found.angle <= found.angle_interval[1]
         inside += found.angle_interval[0] <= degrees + 1e-9 and degrees <= found.angle_interval[1]
-        off = sum(one.loading_errors(0.975).subspace_bound for one in (first, second))
+        off = sum(one.spectrum.loading_errors(0.975).subspace_bound for one in (first, second))
         quarter += abs(found.angle - degrees) <= off / 4
         width.append(np.ptp(found.angle_interval))
     assert inside >= 35  # of 40: the triangle inequality makes it 399 of 400

@@ -70,8 +70,8 @@ def demo(
                 "guarantee": guarantee_fields(pca.guarantee_),
                 "mechanism": pca.mechanism_,
                 "captured_variance": {"private": plain(truth["held"]), "not_private": plain(truth["best"])},
-                "running_ratio": plain(pca.release_.running_ratio),
-                "running_ratio_interval": plain(pca.release_.running_ratio_interval),
+                "running_ratio": plain(pca.release_.spectrum.running_ratio),
+                "running_ratio_interval": plain(pca.release_.spectrum.running_ratio_interval),
                 "warnings": notes,
                 "next": commands,
             }
@@ -135,7 +135,7 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(f"Guarantee: {pca.guarantee_}")
     for assumption in pca.guarantee_.assumptions:
         console.print(f"Assumption: {assumption}")
-    told, ends, lost = release.running_ratio, release.running_ratio_interval, pca.may_be_noise_
+    told, ends, lost = release.spectrum.running_ratio, release.spectrum.running_ratio_interval, pca.may_be_noise_
     grid = Table(title="Share of the variance that the components hold")
     for heading in ("components", "told by the release", "in truth", "scikit-learn's PCA"):
         grid.add_column(heading, justify="right")
@@ -152,7 +152,7 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
 
 
 def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) -> None:
-    errors = pca.release_.loading_errors()
+    errors = pca.release_.spectrum.loading_errors()
     shown = range(min(_SHOWN_COMPONENTS, len(best)))
     grid = Table(title="Loadings")
     grid.add_column("measurement")

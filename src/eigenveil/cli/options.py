@@ -178,25 +178,25 @@ _SHOWN_LOADINGS = 3
 
 def component_fields(release: "Release") -> dict[str, Any]:
     """Return components with their variances, and the intervals of these; null where there are none."""
-    errors = release.loading_errors()
+    errors = release.spectrum.loading_errors()
     told = {
         "components": release.components,
         "explained_variance": release.explained_variance,
         "explained_variance_interval": release.explained_variance_interval,
-        "explained_variance_interval_kind": release.explained_variance_interval_kind,
+        "explained_variance_interval_kind": release.spectrum.explained_variance_interval_kind,
         "explained_variance_ratio": release.explained_variance_ratio,
-        "explained_variance_ratio_interval": release.explained_variance_ratio_interval,
-        "captured_variance": release.captured_variance,
-        "captured_variance_interval": release.captured_variance_interval,
-        "captured_variance_ratio": release.captured_variance_ratio,
-        "captured_variance_ratio_interval": release.captured_variance_ratio_interval,
+        "explained_variance_ratio_interval": release.spectrum.explained_variance_ratio_interval,
+        "captured_variance": release.spectrum.captured_variance,
+        "captured_variance_interval": release.spectrum.captured_variance_interval,
+        "captured_variance_ratio": release.spectrum.captured_variance_ratio,
+        "captured_variance_ratio_interval": release.spectrum.captured_variance_ratio_interval,
         "above_noise": release.above_noise,
-        "may_be_noise": release.may_be_noise,
-        "noise_level": release.noise_level(),
+        "may_be_noise": release.spectrum.may_be_noise,
+        "noise_level": release.spectrum.noise_level(),
         "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
         "mean": release.mean,
-        "location_interval": release.location_interval(),
-        "no_interval": release.no_interval,
+        "location_interval": release.intervals.mean(),
+        "no_interval": release.intervals.unavailable,
     }
     return {name: plain(value) for name, value in told.items()}
 
@@ -205,14 +205,14 @@ def covariance_fields(release: "Release") -> dict[str, Any]:
     """Return the matrix and the location with the intervals of all entries; null where there are none."""
     told = {
         "covariance": release.covariance,
-        "entry_interval": release.entry_interval(),
+        "entry_interval": release.intervals.covariance(),
         "correlation": release.correlation,
-        "correlation_interval": release.correlation_interval(),
+        "correlation_interval": release.intervals.correlation(),
         "location": release.mean,
-        "location_interval": release.location_interval(),
-        "drowned_features": release.drowned_features,
-        "interval_of": None if release.no_interval else release.interval_of,
-        "no_interval": release.no_interval,
+        "location_interval": release.intervals.mean(),
+        "drowned_features": release.spectrum.drowned_features,
+        "interval_of": None if release.intervals.unavailable else release.intervals.about,
+        "no_interval": release.intervals.unavailable,
     }
     return {name: plain(value) for name, value in told.items()}
 
@@ -247,11 +247,11 @@ def plain(value: Any) -> Any:
 
 def print_components(console: "Console", release: "Release", names: Sequence[str], most: int | None = None) -> None:
     """Print a table of components, and what they capture together."""
-    components, lost = release.components, release.may_be_noise
+    components, lost = release.components, release.spectrum.may_be_noise
     count = len(components)
-    shares, share_ends = release.explained_variance_ratio, release.explained_variance_ratio_interval
+    shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     variances, ends = release.explained_variance, release.explained_variance_interval
-    errors = release.loading_errors()
+    errors = release.spectrum.loading_errors()
     grid = Grid(title=f"Principal components of {len(names)} features")
     grid.add_column("component", justify="right", no_wrap=True)
     if shares is not None:  # a sampled subspace comes without variances
@@ -272,7 +272,7 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
     if most is not None and count > most:
         grid.add_row(f"{count - most} more")
     console.print(grid)
-    together, interval = release.captured_variance_ratio, release.captured_variance_ratio_interval
+    together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
     if together is not None and count > 1:
         console.print(f"Together: {with_error(together, interval, percent=True)} of the variance.", soft_wrap=True)
 
@@ -282,8 +282,8 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
     covariance, correlation = release.covariance, release.correlation
     assert covariance is not None
     assert correlation is not None
-    where, ends, drowned = release.location_interval(), release.entry_interval(), release.drowned_features
-    grid = Grid(title="Released covariance" if release.centred else "Released second moment")
+    where, ends, drowned = release.intervals.mean(), release.intervals.covariance(), release.spectrum.drowned_features
+    grid = Grid(title="Released covariance" if release.matrix.centred else "Released second moment")
     for heading in ("feature", "location", "root of the diagonal"):
         grid.add_column(heading, justify="left" if heading == "feature" else "right")
     for i, name in enumerate(names[:_SHOWN_FEATURES]):
@@ -293,7 +293,7 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
     if len(names) > _SHOWN_FEATURES:
         grid.add_row(f"and {len(names) - _SHOWN_FEATURES} more", "", "")
     console.print(grid)
-    reach = release.correlation_interval()
+    reach = release.intervals.correlation()
     pairs = sorted(combinations(range(len(names)), 2), key=lambda pair: -abs(correlation[pair]))
     if pairs:
         grid = Grid(
@@ -331,8 +331,11 @@ def print_regression(console: "Console", fit: Any, names: Sequence[str], most: i
 
 def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
     """Print once what all these intervals are, or why there are none."""
-    varied = release.has_matrix and release.explained_variance_interval is not None
-    console.print(LEGEND if varied or release.no_interval is None else release.no_interval, soft_wrap=soft_wrap)
+    varied = release.matrix.has_matrix and release.explained_variance_interval is not None
+    console.print(
+        LEGEND if varied or release.intervals.unavailable is None else release.intervals.unavailable,
+        soft_wrap=soft_wrap,
+    )
 
 
 def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:

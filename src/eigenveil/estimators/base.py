@@ -265,13 +265,21 @@ class PrivateEstimator(ReleaseDisplay, BaseEstimator):
         # Directions that a mechanism draws are those of the rows as they were scaled; about the mean there is a matrix.
         own_units = rule.needs_matrix and has_own_units(parameters, needs, schema or self.schema)
         request = replace(request, own_units=own_units)
-        payment = pay(route, needs, n_rows, generator, self.ledger)
+        payment = pay(
+            route,
+            needs,
+            n_rows,
+            generator,
+            self.ledger,
+            n_features=moments.n_features,
+            feature_names=moments.feature_names,
+            request=request,
+            schema=schema,
+        )
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
         with noting_payment(payment):
-            release = gate.draw(
-                moments, generator, payment, request=request, estimator=needs.estimator, schema=schema
-            )
+            release = gate.draw(moments, generator, payment)
         return self._fitted_by(release)
 
     def _forget_collected(self) -> None:

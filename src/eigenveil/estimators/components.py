@@ -51,32 +51,32 @@ class ComponentsMixin(ReleaseDisplay, ClassNamePrefixFeaturesOutMixin, Transform
     @property
     def explained_variance_interval_kind_(self) -> tuple[str, ...]:
         """What each of these intervals rests on: "exact distribution", or "approximate"."""
-        return self._told(self.release_.explained_variance_interval_kind)
+        return self._told(self.release_.spectrum.explained_variance_interval_kind)
 
     @property
     def captured_variance_(self) -> float | None:
         """Variance along all components together; None where no variances were released."""
-        return self.release_.captured_variance
+        return self.release_.spectrum.captured_variance
 
     @property
     def captured_variance_ratio_(self) -> float | None:
         """Its share of the total; None where no variances were released."""
-        return self.release_.captured_variance_ratio
+        return self.release_.spectrum.captured_variance_ratio
 
     @property
     def captured_variance_interval_(self) -> FloatArray:
         """95 % interval for the variance along all components together."""
-        return self._told(self.release_.captured_variance_interval)
+        return self._told(self.release_.spectrum.captured_variance_interval)
 
     @property
     def explained_variance_ratio_interval_(self) -> FloatArray:
         """95 % intervals for the shares of the components, with the error of the total."""
-        return self._told(self.release_.explained_variance_ratio_interval)
+        return self._told(self.release_.spectrum.explained_variance_ratio_interval)
 
     @property
     def captured_variance_ratio_interval_(self) -> FloatArray:
         """95 % interval for the share of all components together."""
-        return self._told(self.release_.captured_variance_ratio_interval)
+        return self._told(self.release_.spectrum.captured_variance_ratio_interval)
 
     @property
     def above_noise_(self) -> NDArray[np.bool_]:
@@ -86,14 +86,14 @@ class ComponentsMixin(ReleaseDisplay, ClassNamePrefixFeaturesOutMixin, Transform
     @property
     def may_be_noise_(self) -> NDArray[np.bool_]:
         """Which components may be noise alone: not `above_noise_`, and of no known direction."""
-        return self._told(self.release_.may_be_noise)
+        return self._told(self.release_.spectrum.may_be_noise)
 
     def _told(self, value: _Told | None) -> _Told:
         if value is None:
             mechanism = self.release_.origin.mechanism
             raise AttributeError(
                 HIDDEN_ROWS
-                if self.release_.rows_hidden
+                if self.release_.matrix.rows_hidden
                 else f"{mechanism} releases no variances with noise of a known distribution, so nothing tells their error."
             )
         return value

@@ -29,7 +29,7 @@ class PrivateCovariance(PrivateEstimator):
         The released mean with ``center=True``, else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
         95 % intervals for every covariance and correlation of the rows as they were used, from the raw release and the
-        known noise. `release_.entry_interval(level, of="population")` asks for others; None without a noise distribution.
+        known noise. `release_.intervals.covariance(level, of="population")` asks for others; None without a noise distribution.
     location_interval_ : ndarray of shape (n_features, 2) or None
         The same for the mean; None where none was released.
     scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
@@ -46,7 +46,7 @@ class PrivateCovariance(PrivateEstimator):
     def _interpret(self, release: Release) -> None:
         self.location_ = release.mean
         self.covariance_ = np.asarray(release.covariance)
-        release.warn_of_features()
+        release.spectrum.warn_of_features()
 
     @property
     def correlation_(self) -> FloatArray | None:
@@ -56,17 +56,17 @@ class PrivateCovariance(PrivateEstimator):
     @property
     def entry_interval_(self) -> FloatArray | None:
         """95 % intervals for the entries of the covariance of this data set."""
-        return self.release_.entry_interval()
+        return self.release_.intervals.covariance()
 
     @property
     def correlation_interval_(self) -> FloatArray | None:
         """95 % intervals for the correlations of this data set."""
-        return self.release_.correlation_interval()
+        return self.release_.intervals.correlation()
 
     @property
     def location_interval_(self) -> FloatArray | None:
         """95 % intervals for the means of this data set."""
-        return self.release_.location_interval()
+        return self.release_.intervals.mean()
 
     def regress(
         self,

@@ -35,6 +35,7 @@ from ..releases.origin import Request
 from ..releases.record import Release
 from ..tables.base import tracked_batches
 from ..tables.open import Source, collect
+from ..tables.schema import Schema
 from .inputs import check_delta
 from .plan import SEARCHES, Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
@@ -59,11 +60,30 @@ _NO_RANGE = 2.0**300
 
 
 def pay(
-    route: Route, needs: Needs, n_rows: int, generator: np.random.Generator, ledger: LedgerOrPath | None
+    route: Route,
+    needs: Needs,
+    n_rows: int,
+    generator: np.random.Generator,
+    ledger: LedgerOrPath | None,
+    *,
+    n_features: int,
+    feature_names: tuple[str, ...] | None,
+    request: Request,
+    schema: Schema | None,
 ) -> gate.Payment:
-    """Record a whole fit in the ledger, once, before the first draw."""
+    """Record a whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
     check_delta(route.guarantee, n_rows)
-    return gate.pay(route.mechanism, route.guarantee, generator, ledger, f"{needs.estimator}.fit")
+    origin = gate.expected_origin(
+        route.mechanism,
+        route.rule,
+        n_features,
+        feature_names,
+        request=request,
+        estimator=needs.estimator,
+        chosen_privately=tuple(sorted(route.choices)),
+        schema=schema,
+    )
+    return gate.pay(route.mechanism, route.guarantee, generator, ledger, f"{needs.estimator}.fit", origin)
 
 
 @contextmanager
@@ -116,8 +136,8 @@ class Fit:
     def run(self) -> Release:
         """Return the release; everything that can be refused is refused before the spend."""
         source, plan = self.source, self.plan
-        features, preparation = Features.of(source), plan.preparation_for(source.n_features)
-        plan.check_passes(features)
+        preparation = plan.preparation_for(source.n_features)
+        plan.check_passes(Features.of(source))
         counts: RowSizes | ColumnCounts | None = None
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
@@ -130,7 +150,7 @@ class Fit:
             self._pay()
             with noting_payment(self.payment):
                 preparation = self._found_privately(preparation, counts)
-                return self._draw(whole_moments(source, preparation), preparation, features)
+                return self._draw(whole_moments(source, preparation), preparation)
         moments = whole_moments(source, preparation)
         if counts is None:  # all routes prepare the rows in this way
             self._take_route(moments.n_samples)
@@ -138,7 +158,7 @@ class Fit:
         gate.check(self.route.mechanism, moments)
         self._pay()
         with noting_payment(self.payment):
-            return self._draw(moments, preparation, features)
+            return self._draw(moments, preparation)
 
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
@@ -157,7 +177,18 @@ class Fit:
 
     def _pay(self) -> None:
         mechanism = self.route.mechanism
-        self.payment = pay(self.route, self.needs, self.n_rows, self.generator, self.ledger)
+        assert self.route.preparation is not None
+        self.payment = pay(
+            self.route,
+            self.needs,
+            self.n_rows,
+            self.generator,
+            self.ledger,
+            n_features=self.source.n_features,
+            feature_names=self.source.feature_names,
+            request=replace(self.request, own_units=self.route.preparation.own_units),
+            schema=Features.of(self.source).schema,
+        )
         if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
             self.budget = Budget(mechanism)
 
@@ -262,17 +293,13 @@ class Fit:
         again: SecondMoments = collect(self.source, make, False, "adding up preconditioned rows")
         return again
 
-    def _draw(self, moments: SecondMoments, preparation: RowPreparation, features: Features) -> Release:
+    def _draw(self, moments: SecondMoments, preparation: RowPreparation) -> Release:
         if self.budget is not None and self.route.split.pilot:
             moments = self._preconditioned(self.budget, moments)
         return gate.draw(
             moments,
             self.generator,
             self.payment,
-            request=replace(self.request, own_units=preparation.own_units),
-            estimator=self.needs.estimator,
-            chosen_privately=tuple(sorted(self.route.choices)),
-            schema=features.schema,
             budget=self.budget,
             drawn=self.drawn,
             without_range=preparation.without_range,
@@ -280,7 +307,9 @@ class Fit:
 
 
 @own_words
-def collected_moments(source: Source, preparation: RowPreparation, differences_buffer: MixedDifferences) -> SecondMoments:
+def collected_moments(
+    source: Source, preparation: RowPreparation, differences_buffer: MixedDifferences
+) -> SecondMoments:
     """Return the exact moments of all rows of a source; `differences_buffer` keeps those that are not yet compared with all."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
     if preparation.bound.compares:

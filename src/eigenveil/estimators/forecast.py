@@ -178,9 +178,7 @@ class MadeUpFits:
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
 
-    def _numbers(
-        self, name: str, plan: FitPlan, n_rows: int, epsilon: float, read: int
-    ) -> tuple[dict[str, Any], str]:
+    def _numbers(self, name: str, plan: FitPlan, n_rows: int, epsilon: float, read: int) -> tuple[dict[str, Any], str]:
         """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
         mechanism = plan.route(n_rows).mechanism
         if self.spectrum.size > WIDEST:
@@ -254,13 +252,13 @@ def _outcome(model: PrivatePCA, release: Release, rows: FloatArray, read: bool) 
     shares = release.explained_variance_ratio if read else None
     if shares is None:
         return Outcome.of(release.components, true)
-    ends, whole = release.explained_variance_ratio_interval, release.captured_variance_ratio_interval
+    ends, whole = release.spectrum.explained_variance_ratio_interval, release.spectrum.captured_variance_ratio_interval
     reported = Reported(
         shares=shares,
         half_widths=None if ends is None else np.diff(ends)[:, 0] / 2,
-        total=release.captured_variance_ratio or 0.0,
+        total=release.spectrum.captured_variance_ratio or 0.0,
         total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
-        above_noise=release.n_above_noise if release.has_known_noise else None,
+        above_noise=release.spectrum.n_above_noise if release.matrix.has_known_noise else None,
     )
     return Outcome.of(release.components, true, reported)
 

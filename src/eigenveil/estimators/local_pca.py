@@ -212,7 +212,7 @@ class LocalSparsePCA(LocalPCA):
     def fit(self, X: Any, y: None = None) -> Self:
         """Encode every row of `X` as its own client would, add the reports up, and solve on the estimate."""
         super().fit(X, y)
-        self.penalty_, self.n_iter_ = self.release_.sparse.penalty, self.release_.sparse.n_iter
+        self.penalty_, self.n_iter_ = self.release_.spectrum.sparse.penalty, self.release_.spectrum.sparse.n_iter
         return self
 
     def _request(self, n_features: int) -> SparseRequest:

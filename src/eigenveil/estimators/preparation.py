@@ -26,7 +26,7 @@ from ..moments.comparisons import COMPARISONS
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
-from ..releases.reading import NO_UNITS
+from ..releases.matrix import NO_UNITS
 from ..tables.open import Source
 from ..tables.schema import Schema
 from .inputs import checked_schema, checked_unit_column

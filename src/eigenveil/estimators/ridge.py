@@ -196,7 +196,7 @@ def _within_reach(release: Release, X: Any) -> Any:
     rule, fit = release.origin.row_rule, release.regression
     if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
         return X
-    reach = rule.norm / release.row_scale[list(fit.features)]
+    reach = rule.norm / release.matrix.row_scale[list(fit.features)]
     if rule.shift is None and scipy.sparse.issparse(X):
         X = X.copy()
         X.data = np.clip(X.data, -reach[X.indices], reach[X.indices])

@@ -134,7 +134,7 @@ def plan_scores(
     wanted = release.guarantee.adjacency if adjacency is None else Adjacency.parse(adjacency)
     noise = count_mechanism(epsilon, delta, wanted, mechanism)
     ends = _frame(release, list(chosen)) if frame is None else _given_frame(frame)
-    release.check_units()
+    release.matrix.check_units()
     by = _groups(release, groups)
     cells = adaptive_bins(release.n_rows or 1, noise.noise_sd, max(1, len(by)))
     sides = (cells, cells) if bins is None else (bins, bins) if isinstance(bins, int) else tuple(bins)
@@ -208,7 +208,7 @@ def _groups(release: Release, groups: Any) -> Groups:
     """Return the groups by the values that features have in them."""
     if groups is None:
         return ()
-    positions = release.positions(groups)
+    positions = release.matrix.positions(groups)
     names = [release.feature_names[one] if release.feature_names else f"x{one}" for one in positions]
     if len(positions) == 1:
         at = positions[0]

@@ -58,4 +58,4 @@ class PrivateSparsePCA(PrivatePCA):
 
     def _interpret(self, release: Release) -> None:
         super()._interpret(release)
-        self.support_, self.n_iter_ = release.sparse.support, release.sparse.n_iter
+        self.support_, self.n_iter_ = release.spectrum.sparse.support, release.spectrum.sparse.n_iter

@@ -105,13 +105,15 @@ def compare(first: "Release", second: "Release") -> Comparison:
     notes = []
     affinity = cosines = least = angle = ends = None
     # Features that are brought to variance 1 are the same, whatever each release tells of their sizes.
-    correlations = first.of_correlation and second.of_correlation
-    if correlations or (first.of_correlation == second.of_correlation and np.allclose(first.scale, second.scale)):
+    correlations = first.matrix.of_correlation and second.matrix.of_correlation
+    if correlations or (
+        first.matrix.of_correlation == second.matrix.of_correlation and np.allclose(first.scale, second.scale)
+    ):
         overlaps = first.components @ second.components.T
         k = min(overlaps.shape)
         affinity = float(np.sum(overlaps**2) / k)
         angle, ends = _largest_angle(first, second, overlaps)
-        if first.ordered and second.ordered:
+        if first.spectrum.ordered and second.spectrum.ordered:
             cosines, least = np.abs(np.diag(overlaps))[:k], _cosines_by_noise(first, second, k)
     else:
         notes.append("The features were scaled differently, so components are not compared.")
@@ -133,7 +135,7 @@ def _largest_angle(
 ) -> tuple[float, NDArray[np.float64] | None]:
     least = float(np.linalg.svd(overlaps, compute_uv=False)[-1])
     angle = float(np.degrees(np.arccos(min(1.0, least))))
-    errors = [release.loading_errors(_BOTH) for release in (first, second)]
+    errors = [release.spectrum.loading_errors(_BOTH) for release in (first, second)]
     if errors[0] is None or errors[1] is None:
         return angle, None
     # Each span is within its bound in 97.5 of 100 releases, and largest angles obey the triangle inequality.
@@ -143,7 +145,7 @@ def _largest_angle(
 
 def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np.float64] | None:
     # Each angle to the truth stays below its bound in 97.5 of 100 releases, and the angle between both below the sum.
-    errors = [release.loading_errors(_BOTH) for release in (first, second)]
+    errors = [release.spectrum.loading_errors(_BOTH) for release in (first, second)]
     if errors[0] is None or errors[1] is None:
         return None
     farthest = np.minimum(errors[0].angle_bound[:k] + errors[1].angle_bound[:k], 90.0)
@@ -151,21 +153,22 @@ def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np
 
 
 def _distance(first: "Release", second: "Release") -> float | None:
-    one, other = first.row_noise_sd, second.row_noise_sd
+    one, other = first.matrix.row_noise_sd, second.matrix.row_noise_sd
     kinds = [
-        (release.centred, release.origin.row_rule.statistic, release.has_known_noise) for release in (first, second)
+        (release.matrix.centred, release.origin.row_rule.statistic, release.matrix.has_known_noise)
+        for release in (first, second)
     ]
     if kinds[0] != kinds[1] or not kinds[0][2] or one is None or other is None:
         return None
-    if not first.origin.row_rule.keeps_lengths and not np.allclose(first.row_scale, second.row_scale):
+    if not first.origin.row_rule.keeps_lengths and not np.allclose(first.matrix.row_scale, second.matrix.row_scale):
         return None  # directions have no units to go back to
     still = {*first.origin.without_range, *second.origin.without_range}
     told = [feature for feature in range(first.n_features) if feature not in still]
     if len(told) < 2:
         return None
     # In the user's units, where both mean the same; correlations are made of the same matrix.
-    units = [np.outer(release.row_scale, release.row_scale) for release in (first, second)]
-    difference = first.row_matrix / units[0] - second.row_matrix / units[1]
+    units = [np.outer(release.matrix.row_scale, release.matrix.row_scale) for release in (first, second)]
+    difference = first.matrix.row_matrix / units[0] - second.matrix.row_matrix / units[1]
     sd = np.hypot(one / units[0], other / units[1])
     beside = np.triu_indices(len(told), 1)
     return float(np.sqrt(np.mean((difference / sd)[np.ix_(told, told)][beside] ** 2)))

@@ -1,15 +1,16 @@
-"""`Exporting`: a release for other tools: scikit-learn, JSON, ONNX. Nothing but released values leaves, at no cost."""
+"""A release for other tools: scikit-learn, JSON, ONNX. Nothing but released values leaves, at no cost."""
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InvalidParameterError
-from ..guarantee import Guarantee
 from ..numerics import FloatArray, IntArray
-from .reading import Reading
+
+if TYPE_CHECKING:
+    from .record import Release
 
 JSON_FORMAT = 1
 """Of `to_json`. A key may be added; none ever changes its meaning under the same number."""
@@ -17,103 +18,102 @@ _EXACT = 2**53
 _OPSET, _IR = 17, 8
 
 
-class Exporting(Reading):
-    """A release in other forms. Base of `Release`, not used by itself."""
+def to_sklearn(release: "Release") -> Any:
+    """Return a fitted scikit-learn ``PCA`` that projects as the release does.
 
-    guarantee: Guarantee
+    Where features are scaled before they are projected it is a fitted pipeline of a ``StandardScaler`` and a
+    ``PCA``. Variances are those along the released components; NaN where none were released.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    def to_sklearn(self) -> Any:
-        """Return a fitted scikit-learn ``PCA`` that projects as the release does.
+    release.matrix.check_units()
+    scale, mean, components = release.scale, release.mean, release.components
+    scaled, k = not np.all(scale == 1), len(components)
+    unknown = np.full(k, np.nan)
+    pca = PCA(n_components=k)
+    variances = unknown if release.explained_variance is None else release.explained_variance
+    left = release.n_features - k
+    rest = release.spectrum.total_variance - float(variances.sum()) if release.matrix.has_matrix else math.nan
+    fitted: dict[str, Any] = {
+        "components_": components.copy(),
+        "explained_variance_": variances.copy(),
+        "explained_variance_ratio_": unknown if not release.matrix.has_matrix else release.explained_variance_ratio,
+        "singular_values_": np.sqrt(variances * max(1, (release.n_rows or 1) - 1)),
+        "mean_": np.zeros(release.n_features) if scaled else mean.copy(),
+        "n_components_": k,
+        "n_samples_": release.n_rows,
+        "noise_variance_": max(0.0, rest) / left if left else 0.0,
+        "n_features_in_": release.n_features,
+    }
+    scaler = StandardScaler()
+    named = (
+        {} if release.feature_names is None else {"feature_names_in_": np.array(release.feature_names, dtype=object)}
+    )
+    vars(pca).update(fitted | ({} if scaled else named))
+    if not scaled:
+        return pca
+    told = {"mean_": mean.copy(), "scale_": 1 / scale, "var_": scale**-2.0, "n_samples_seen_": release.n_rows or 1}
+    vars(scaler).update(told | named | {"n_features_in_": release.n_features})
+    return make_pipeline(scaler, pca)
 
-        Where features are scaled before they are projected it is a fitted pipeline of a ``StandardScaler`` and a
-        ``PCA``. Variances are those along the released components; NaN where none were released.
-        """
-        from sklearn.decomposition import PCA
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
 
-        self.check_units()
-        scale, mean, components = self.scale, self.mean, self.components
-        scaled, k = not np.all(scale == 1), len(components)
-        unknown = np.full(k, np.nan)
-        pca = PCA(n_components=k)
-        variances = unknown if self.explained_variance is None else self.explained_variance
-        left = self.n_features - k
-        rest = self.total_variance - float(variances.sum()) if self.has_matrix else math.nan
-        fitted: dict[str, Any] = {
-            "components_": components.copy(),
-            "explained_variance_": variances.copy(),
-            "explained_variance_ratio_": unknown if not self.has_matrix else self.explained_variance_ratio,
-            "singular_values_": np.sqrt(variances * max(1, (self.n_rows or 1) - 1)),
-            "mean_": np.zeros(self.n_features) if scaled else mean.copy(),
-            "n_components_": k,
-            "n_samples_": self.n_rows,
-            "noise_variance_": max(0.0, rest) / left if left else 0.0,
-            "n_features_in_": self.n_features,
-        }
-        scaler = StandardScaler()
-        named = {} if self.feature_names is None else {"feature_names_in_": np.array(self.feature_names, dtype=object)}
-        vars(pca).update(fitted | ({} if scaled else named))
-        if not scaled:
-            return pca
-        told = {"mean_": mean.copy(), "scale_": 1 / scale, "var_": scale**-2.0, "n_samples_seen_": self.n_rows or 1}
-        vars(scaler).update(told | named | {"n_features_in_": self.n_features})
-        return make_pipeline(scaler, pca)
+def to_json(release: "Release") -> str:
+    """Return all that left, and what it says, as JSON for any language.
 
-    def to_json(self) -> str:
-        """Return all that left, and what it says, as JSON for any language.
+    Integers beyond 2^53 are text, since JSON's numbers are mostly read as float64; infinity is null.
+    """
+    says: dict[str, Any] = {
+        "mean": release.mean if not release.matrix.of_signs else None,
+        "scale": release.scale,
+        "components": release.components,
+        "explained_variance": release.explained_variance,
+        "explained_variance_interval": release.explained_variance_interval,
+        "covariance": release.covariance,
+        "correlation": release.correlation,
+        "noise_sd": release.noise_sd if release.matrix.has_matrix else None,
+    }
+    content = {
+        "format": JSON_FORMAT,
+        "integers": {name: _whole(value) for name, value in release.integers.items()},
+        "unit": dict(release.unit),
+        "guarantee": {**release.guarantee.to_dict(), "text": str(release.guarantee)},
+        "origin": release.origin.to_dict(),
+        "says": {name: _finite(value) for name, value in says.items()},
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
 
-        Integers beyond 2^53 are text, since JSON's numbers are mostly read as float64; infinity is null.
-        """
-        says: dict[str, Any] = {
-            "mean": self.mean if not self._of_signs else None,
-            "scale": self.scale,
-            "components": self.components,
-            "explained_variance": self.explained_variance,
-            "explained_variance_interval": self.explained_variance_interval,
-            "covariance": self.covariance,
-            "correlation": self.correlation,
-            "noise_sd": self.noise_sd if self.has_matrix else None,
-        }
-        content = {
-            "format": JSON_FORMAT,
-            "integers": {name: _whole(value) for name, value in self.integers.items()},
-            "unit": dict(self.unit),
-            "guarantee": {**self.guarantee.to_dict(), "text": str(self.guarantee)},
-            "origin": self.origin.to_dict(),
-            "says": {name: _finite(value) for name, value in says.items()},
-        }
-        return json.dumps(content, indent=1, allow_nan=False)
 
-    def to_onnx(self) -> bytes:
-        """Return an ONNX model that projects rows, float64, as `transform` does; needs the extra ``onnx``."""
-        try:
-            from onnx import TensorProto, checker, helper, numpy_helper
-        except ImportError:
-            raise InvalidParameterError("to_onnx needs the package onnx; install it, or the extra 'onnx'.") from None
+def to_onnx(release: "Release") -> bytes:
+    """Return an ONNX model that projects rows, float64, as `transform` does; needs the extra ``onnx``."""
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError:
+        raise InvalidParameterError("to_onnx needs the package onnx; install it, or the extra 'onnx'.") from None
 
-        self.check_units()
-        constants: dict[str, FloatArray] = {
-            "mean": self.mean,
-            "directions": np.ascontiguousarray((self.components * self.scale).T),
-        }
-        nodes = [
-            helper.make_node("Sub", ["X", "mean"], ["centred"]),
-            helper.make_node("MatMul", ["centred", "directions"], ["scores"]),
-        ]
-        double = TensorProto.DOUBLE
-        graph = helper.make_graph(
-            nodes,
-            "eigenveil",
-            [helper.make_tensor_value_info("X", double, [None, self.n_features])],
-            [helper.make_tensor_value_info("scores", double, [None, len(self.components)])],
-            [numpy_helper.from_array(value, name) for name, value in constants.items()],
-        )
-        opset = [helper.make_opsetid("", _OPSET)]
-        model = helper.make_model(graph, producer_name="eigenveil", opset_imports=opset, ir_version=_IR)
-        model.doc_string = str(self.guarantee)
-        checker.check_model(model)
-        return bytes(model.SerializeToString())
+    release.matrix.check_units()
+    constants: dict[str, FloatArray] = {
+        "mean": release.mean,
+        "directions": np.ascontiguousarray((release.components * release.scale).T),
+    }
+    nodes = [
+        helper.make_node("Sub", ["X", "mean"], ["centred"]),
+        helper.make_node("MatMul", ["centred", "directions"], ["scores"]),
+    ]
+    double = TensorProto.DOUBLE
+    graph = helper.make_graph(
+        nodes,
+        "eigenveil",
+        [helper.make_tensor_value_info("X", double, [None, release.n_features])],
+        [helper.make_tensor_value_info("scores", double, [None, len(release.components)])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opset = [helper.make_opsetid("", _OPSET)]
+    model = helper.make_model(graph, producer_name="eigenveil", opset_imports=opset, ir_version=_IR)
+    model.doc_string = str(release.guarantee)
+    checker.check_model(model)
+    return bytes(model.SerializeToString())
 
 
 def _whole(values: IntArray) -> Any:

@@ -6,7 +6,6 @@ checked before a member is read: method, flags, names, sizes; and of an array it
 
 import hashlib
 import io
-import json
 import math
 import zipfile
 from collections.abc import Callable, Container, Mapping
@@ -17,16 +16,16 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from ..errors import InvalidParameterError, ReleaseFileError
+from ..errors import InvalidParameterError, ReleaseFileError, ReleaseFileWarning, warn_caller
 from ..files import parsed_json, read_bounded
 from ..guarantee import Guarantee
 from ..mechanisms.base import IN_UNITS_OF_C
 from ..numerics import IntArray
-from .origin import Collection, ComponentsRequest, Origin, RegressionRequest, Request, SparseRequest
+from .origin import HEADER_BYTES, LARGEST, MOST_COUNT, SMALLEST, Origin, header_text, must
 
 HEADER = "release.json"
 _UTF8_NAMES = 0x800
-_MOST_MEMBERS, _MOST_DIMENSIONS, _HEADER_BYTES = 16, 3, 2**22
+_MOST_MEMBERS, _MOST_DIMENSIONS = 16, 3
 
 
 def members_of(content: bytes) -> dict[str, bytes]:
@@ -47,7 +46,7 @@ def members_of(content: bytes) -> dict[str, bytes]:
 def header_of(members: dict[str, bytes]) -> bytes:
     """Return the text of the header."""
     text = members[HEADER]
-    if len(text) > _HEADER_BYTES:
+    if len(text) > HEADER_BYTES:
         raise ValueError("the header is too long")
     return text
 
@@ -93,9 +92,6 @@ _GO_WITH = {
     "mean": "matrix",
     "mean_again": "mean",
 }
-_LONGEST_TEXT = 10_000
-_SMALLEST, _LARGEST = 1e-40, 1e40
-_MOST_COUNT = 2**62
 _MOST_SHIFT = 64
 
 
@@ -103,34 +99,20 @@ def check_content(
     integers: Mapping[str, IntArray], unit: Mapping[str, float], guarantee: Guarantee, origin: Origin
 ) -> None:
     """Raise `ValueError` where a file does not follow the format."""
-    _check_origin(origin)
     width = _check_shapes(integers, origin)
-    n_features = width - origin.centred
-    _must(n_features >= 1, "there are features")
+    origin.check(width - origin.centred)
+    must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
     _check_units(unit, origin)
-    names = origin.feature_names
-    _must(names is None or len(names) == n_features, "every feature has a name")
-    origin.row_rule.check_width(n_features)
-    _must(all(_whole(one, 0, n_features - 1) for one in origin.without_range), "ranges are those of features")
-    _check_request(origin.request, n_features)
-    _must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
-    _must(
-        guarantee.unit is origin.row_rule.unit or origin.model == "local", "the promise is about the unit of the rows"
-    )
+    must(guarantee.unit is origin.row_rule.unit or origin.model == "local", "the promise is about the unit of the rows")
     count = integers.get("count")
-    _must(count is None or 1 <= int(count) <= _MOST_COUNT, "a number of rows is at least 1")
-
-
-def _must(holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(rule)
+    must(count is None or 1 <= int(count) <= MOST_COUNT, "a number of rows is at least 1")
 
 
 def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
     """Return the width of the matrix or of directions, if all arrays have the shapes that go with it."""
     leading = [name for name in ("matrix", "directions", "sums") if name in integers]
-    _must(len(leading) == 1, "a matrix, directions or sums of reports left")
-    _must(all(needed in integers for name, needed in _GO_WITH.items() if name in integers), "arrays come with others")
+    must(len(leading) == 1, "a matrix, directions or sums of reports left")
+    must(all(needed in integers for name, needed in _GO_WITH.items() if name in integers), "arrays come with others")
     width = integers[leading[0]].shape[-1] if integers[leading[0]].ndim else 0
     drawn = integers.get("directions")
     shapes: dict[str, tuple[int, ...]] = {
@@ -139,7 +121,7 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
         **dict.fromkeys(VECTOR, (width - origin.centred,)),
     }
     if drawn is not None:
-        _must(drawn.ndim == 2 and len(drawn) <= width and bool((drawn != 0).any(axis=1).all()), "directions are rows")
+        must(drawn.ndim == 2 and len(drawn) <= width and bool((drawn != 0).any(axis=1).all()), "directions are rows")
         # One for each direction, and one for what is left of the trace where they are not all.
         shapes |= {"directions": drawn.shape, "quotients": (len(drawn) + 1,)}
         if integers.get("quotients", drawn).shape == (len(drawn),):
@@ -147,74 +129,30 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
     if "sums" in integers:
         shapes["sums"] = (min(integers["sums"].shape[0], 2), width, width)
     for name, value in integers.items():
-        _must(value.shape == shapes.get(name), "an array has the shape of its kind")
+        must(value.shape == shapes.get(name), "an array has the shape of its kind")
         # The least int64 has no opposite, and a sum with it may wrap around.
-        _must(bool((value > np.iinfo(np.int64).min).all()), "integers have an opposite")
+        must(bool((value > np.iinfo(np.int64).min).all()), "integers have an opposite")
     for name in ("matrix", "map", "sums"):
         if name in integers:
             value = integers[name]
-            _must(np.array_equal(value, np.swapaxes(value, -1, -2)), "matrices are symmetric")
+            must(np.array_equal(value, np.swapaxes(value, -1, -2)), "matrices are symmetric")
     return int(width)
 
 
 def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
     """Check that units are that of the rows, or 1, but for the rounding of a mechanism; that of a mean has any size."""
     for name, one in unit.items():
-        _must(_SMALLEST**3 <= one <= _LARGEST**3, "a unit is a number above 0")
+        must(SMALLEST**3 <= one <= LARGEST**3, "a unit is a number above 0")
         if name not in VECTOR:
             usual = origin.row_rule.unit_squared if name in IN_UNITS_OF_C else 1.0
-            _must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
-
-
-def _check_origin(origin: Origin) -> None:
-    _must(origin.model in ("central", "local", "federated"), "the model is known")
-    texts = (origin.mechanism, origin.created, origin.package_version, *origin.chosen_privately)
-    _must(all(map(_text, texts)) and (origin.estimator is None or _text(origin.estimator)), "names are texts")
-    _must(all(map(_text, origin.feature_names or ())), "names of features are texts")
-    _must(all(map(_text, origin.parameters)), "parameters have names")
-    _must(origin.n_rows is None or _whole(origin.n_rows, 0, _MOST_COUNT), "n_rows is a whole number")
-    _must(origin.ledger_entry is None or _whole(origin.ledger_entry, 0, _MOST_COUNT), "an entry has a number")
-    _must(origin.total_weight is None or _number(origin.total_weight, _SMALLEST), "total_weight is above 0")
-    _must(origin.mean_sd is None or _number(origin.mean_sd, 0.0), "mean_sd is a number")
-    origin.row_rule.check_sizes()
-    if origin.collection is not None:
-        _check_collection(origin.collection)
-
-
-def _check_collection(collection: Collection) -> None:
-    _must(_text(collection.fingerprint) and type(collection.simulated) is bool, "a collection has a fingerprint")
-    _must(all(map(_text, collection.sites)), "names of sites are texts")
-    _must(isinstance(collection.refused, Mapping), "refusals have names")
-    counts = collection.refused.items()
-    _must(all(_text(name) and _whole(one, 0, _MOST_COUNT) for name, one in counts), "refusals are counted")
-
-
-def _check_request(request: Request, d: int) -> None:
-    _must(type(request.correlation) is bool and type(request.own_units) is bool, "what is asked for is true or false")
-    if isinstance(request, ComponentsRequest):
-        k = request.n_components
-        share = isinstance(k, float) and 0 < k < 1
-        _must(k is None or k == "above_noise" or share or _whole(k, 1, d), "so many components there are")
-    elif isinstance(request, SparseRequest):
-        _must(request.n_components <= d and (request.penalty or 0.0) <= _LARGEST, "so many components there are")
-    elif isinstance(request, RegressionRequest):
-        _must(_whole(request.target, -d, d - 1), "the target is a feature")
-        _must(request.alpha is None or _number(request.alpha, 0.0), "alpha is a number")
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
-
-
-def _whole(value: Any, low: int, high: int) -> bool:
-    return type(value) is int and low <= value <= high
-
-
-def _number(value: Any, low: float) -> bool:
-    return type(value) in (int, float) and low <= value <= _LARGEST
+            must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
 
 
 Content = tuple[dict[str, IntArray], dict[str, float], Guarantee, Origin]
+_IGNORED = (
+    "The release file {source} has {fields} of a later version of eigenveil, which {are} ignored; update eigenveil to "
+    "read all of it."
+)
 
 _Read = TypeVar("_Read")
 FORMAT = 2
@@ -240,7 +178,7 @@ def release_bytes(
 def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -> bytes:
     """Return a sealed archive of a header and arrays of integers; the same bytes for the same content."""
     try:
-        text = json.dumps(header, indent=1, sort_keys=True, allow_nan=False)
+        text = header_text(header)
     except (TypeError, ValueError) as error:
         raise InvalidParameterError("An origin must hold plain JSON values only.") from error
     buffer = io.BytesIO()
@@ -256,8 +194,12 @@ def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -
 
 
 def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
-    """Return what a release file holds, or raise `ReleaseFileError`."""
-    return read_archive(source, _checked, max_bytes)
+    """Return what a release file holds, or raise `ReleaseFileError`; warn of fields that only a later version knows."""
+    found, unknown = read_archive(source, _checked, max_bytes)
+    if unknown:
+        fields, are = ("1 field", "is") if unknown == 1 else (f"{unknown} fields", "are")
+        warn_caller(_IGNORED.format(source=source, fields=fields, are=are), ReleaseFileWarning)
+    return found
 
 
 def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Read], max_bytes: int) -> _Read:
@@ -279,15 +221,16 @@ def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Re
         raise ReleaseFileError(f"The release file {source} does not follow the format.") from error
 
 
-def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
+def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tuple[Content, int]:
     if header.get("kind") is not None:
         raise ReleaseFileError(f"The file {source} holds something else than a release, such as a score map.")
-    found = _read(header, members, source)
+    found, unknown = _read(header, members, source)
     check_content(*found)
-    return found
+    return found, unknown
 
 
-def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Content:
+def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tuple[Content, int]:
+    """Return what a header and its members say, and how many fields of it this version does not know."""
     found = header["format"]
     if type(found) is not int:
         raise ValueError("a format is a number")
@@ -299,7 +242,8 @@ def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Co
     if set(header["unit"]) != set(arrays) or any(type(one) not in (int, float) for one in header["unit"].values()):
         raise ValueError("every array has a unit")
     unit = {name: float(one) for name, one in header["unit"].items()}
-    return arrays, unit, Guarantee.from_dict(header["guarantee"]), Origin.from_dict(header["origin"])
+    origin, unknown = Origin.read(header["origin"])
+    return (arrays, unit, Guarantee.from_dict(header["guarantee"]), origin), unknown
 
 
 def _member(name: str) -> zipfile.ZipInfo:

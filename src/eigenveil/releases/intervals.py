@@ -1,4 +1,4 @@
-"""`Uncertainty`: what a release says about the error of its own numbers, from the public distribution of its noise.
+"""`IntervalView`: what a release says about the error of its own numbers, from the public distribution of its noise.
 
 Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
 is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
@@ -15,43 +15,52 @@ from ..errors import InvalidParameterError, one_of
 from ..mechanisms.additive import AdditiveMechanism
 from ..numerics import FloatArray
 from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
-from .matrix import ScaledReading
+from .matrix import MatrixView
 
 KINDS = ("data", "population")
 LEVEL = 0.95
 HIDDEN_ROWS = "The noise hides the number of rows, so nothing is known of the error of what is divided by it."
 
 
-class Uncertainty(ScaledReading):
-    """Intervals of the numbers that a release holds. Base of `Reading`."""
+class IntervalView:
+    """Intervals of the covariance, the correlation and the mean; `Release.intervals`.
+
+    Parameters
+    ----------
+    matrix : MatrixView
+    """
+
+    def __init__(self, matrix: MatrixView) -> None:
+        self.matrix, self.origin = matrix, matrix.origin
 
     @property
-    def no_interval(self) -> str | None:
+    def unavailable(self) -> str | None:
         """Why there are no intervals, in one sentence; None where there are."""
+        matrix = self.matrix
         if self.origin.model == "local":
             return "Reports of the local model are read as they are; their intervals are not made yet."
-        if not self.has_matrix:
+        if not matrix.has_matrix:
             return "This release holds directions alone, and no matrix that could have an interval."
-        if not isinstance(self.mechanism, AdditiveMechanism):
+        if not isinstance(matrix.mechanism, AdditiveMechanism):
             return "An interval needs a matrix plus noise of a known distribution, and this mechanism adds none."
-        if self.rows_hidden:
+        if matrix.rows_hidden:
             return HIDDEN_ROWS
         return None
 
     @property
-    def interval_of(self) -> str:
+    def about(self) -> str:
         """What intervals of covariances are about, in words: it depends on how rows were made."""
         return {
             "clipped": "the covariance of the rows as they were clipped"
-            if self.centred
+            if self.matrix.centred
             else "the second moment of the rows as they were clipped",
             "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
             "kendall": "the correlations sin(pi tau / 2), tau Kendall's",
         }[self.origin.row_rule.statistic]
 
-    def entry_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every entry of the covariance, in the units of the features; None without noise distribution.
+    def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return an interval for every entry of the covariance, in the units of the features; None if noise is unknown.
 
         Parameters
         ----------
@@ -64,56 +73,59 @@ class Uncertainty(ScaledReading):
         Returns
         -------
         ndarray of shape (d, d, 2) or None
-            Lower and upper ends. Of signs, which tell no units, `correlation_interval`. Where no range of a feature was
+            Lower and upper ends. Of signs, which tell no units, `correlation`. Where no range of a feature was
             found they are infinite.
         """
-        sampled = self._sampled(level, of)
-        if self.no_interval:
+        matrix = self.matrix
+        sampled = self.sampled(level, of)
+        if self.unavailable:
             return None
-        if self._of_signs:
-            return self.correlation_interval(level, of)
-        ends = covariance_intervals(self.row_matrix, self._matrix_error(level), sampled=sampled)
+        if matrix.of_signs:
+            return self.correlation(level, of)
+        ends = covariance_intervals(matrix.row_matrix, self.row_matrix_error(level), sampled=sampled)
         without = list(self.origin.without_range)
         ends[without] = ends[:, without] = (-np.inf, np.inf)
-        return np.asarray(ends / np.outer(self.row_scale, self.row_scale)[..., None])
+        return np.asarray(ends / np.outer(matrix.row_scale, matrix.row_scale)[..., None])
 
-    def correlation_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every correlation; None without noise distribution. Parameters as in `entry_interval`.
+    def correlation(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return an interval for every correlation; None without noise distribution. Parameters as in `covariance`.
 
         Where the noise hides a variance, correlations with it may be anything from -1 to 1.
         """
-        sampled = self._sampled(level, of)
-        if self.no_interval:
+        matrix = self.matrix
+        sampled = self.sampled(level, of)
+        if self.unavailable:
             return None
-        if self._of_signs:
-            comparisons, error = self.origin.row_rule.comparisons, self._matrix_error(level)
-            return sign_intervals(self.row_matrix, self._signs, error, comparisons=comparisons, sampled=sampled)
-        thirds = self._matrix_error(1 - (1 - level) / 3)
-        ends = correlation_intervals(self.row_matrix, self._matrix_error(level), thirds, sampled=sampled)
+        if matrix.of_signs:
+            comparisons, error = self.origin.row_rule.comparisons, self.row_matrix_error(level)
+            return sign_intervals(matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled)
+        thirds = self.row_matrix_error(1 - (1 - level) / 3)
+        ends = correlation_intervals(matrix.row_matrix, self.row_matrix_error(level), thirds, sampled=sampled)
         without = list(self.origin.without_range)
         ends[without] = ends[:, without] = (-1.0, 1.0)
         ends[without, without] = 1.0
         return ends
 
-    def location_interval(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+    def mean(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return an interval for every entry of the mean; None where it did not leave, or not with a known noise.
 
-        Parameters are as in `entry_interval`.
+        Parameters are as in `covariance`.
         """
-        sampled = self._sampled(level, of)
-        if self.no_interval or not self.centred or (not self.origin.centred and self.origin.mean_sd is None):
+        matrix = self.matrix
+        sampled = self.sampled(level, of)
+        if self.unavailable or not matrix.centred or (not self.origin.centred and self.origin.mean_sd is None):
             return None
-        error = self._matrix_error(level)
-        noise = error.mean + error.count * self._scaled_mean**2
-        variances = np.maximum(np.diag(self.row_matrix), 0.0)
+        error = self.row_matrix_error(level)
+        noise = error.mean + error.count * matrix.scaled_mean**2
+        variances = np.maximum(np.diag(matrix.row_matrix), 0.0)
         quantile = error.quantiles[0] if self.origin.centred else error.normal
-        reach = np.sqrt(quantile**2 * noise + error.normal**2 * sampled * variances) / self.row_scale
+        reach = np.sqrt(quantile**2 * noise + error.normal**2 * sampled * variances) / matrix.row_scale
         reach[list(self.origin.without_range)] = np.inf
-        return np.stack([self.mean - reach, self.mean + reach], axis=-1)
+        return np.stack([matrix.mean - reach, matrix.mean + reach], axis=-1)
 
     # The error of `row_matrix`.
 
-    def _sampled(self, level: float, of: str) -> float:
+    def sampled(self, level: float, of: str) -> float:
         """Return one over the number of rows where the answer is about their population, else 0.
 
         Weights w make rows worth (sum of w)^2 / sum of w^2, and no fewer than their sum where none is above 1.
@@ -123,24 +135,25 @@ class Uncertainty(ScaledReading):
         if one_of("of", of, KINDS) == "data":
             return 0.0
         # Comparisons of rows that share them have at most twice the variance of as many rows.
-        shared = 2.0 if self.origin.row_rule.compares_neighbours and not self._of_signs else 1.0
-        return shared / (self.origin.total_weight or max(1, self.n_rows or 1))
+        shared = 2.0 if self.origin.row_rule.compares_neighbours and not self.matrix.of_signs else 1.0
+        return shared / (self.origin.total_weight or max(1, self.matrix.n_rows or 1))
 
-    def _matrix_error(self, level: float) -> MatrixError:
+    def row_matrix_error(self, level: float) -> MatrixError:
         """Return the error of `row_matrix`."""
-        mechanism = self.mechanism
+        matrix = self.matrix
+        mechanism = matrix.mechanism
         assert isinstance(mechanism, AdditiveMechanism)
-        n_rows, rows = max(1, self.n_rows or 1), self.origin.row_rule
-        facts, unit = mechanism.noise_facts(), self._noise_unit
-        d, mean = self.n_features, self._scaled_mean
+        n_rows, rows = max(1, matrix.n_rows or 1), self.origin.row_rule
+        facts, unit = mechanism.noise_facts(), matrix.noise_unit
+        d, mean = matrix.n_features, matrix.scaled_mean
         constant = rows.constant_value if self.origin.centred else 0.0
         lever = mean / constant if constant else np.zeros(d)
-        products = np.eye(d) if self._inverse_map is None else self._inverse_map @ self._inverse_map.T
+        products = np.eye(d) if matrix.inverse_map is None else matrix.inverse_map @ matrix.inverse_map.T
         beside, shared, extra = (
             of_sum * unit**2 for of_sum in (facts.off_variance, facts.shared_variance, facts.diagonal_extra)
         )
         count = facts.count_variance / n_rows**2, facts.trace_with_count / facts.n_features / n_rows * unit
-        if self._reads_corner:  # off which the number of rows is read, with the noise of a diagonal entry
+        if matrix.counts_by_constant:  # off which the number of rows is read, with the noise of a diagonal entry
             count = (2 * beside + shared + extra) / constant**4, shared / constant**2
         first = (self.origin.mean_sd or 0.0) ** 2
         return MatrixError(
@@ -149,7 +162,7 @@ class Uncertainty(ScaledReading):
             beside=beside,
             shared=shared,
             extra=np.full(d, extra),
-            per_row=self.row_matrix - np.outer(mean, mean),
+            per_row=matrix.row_matrix - np.outer(mean, mean),
             count=count[0],
             count_shared=count[1],
             mean=beside / constant**2 if constant else first,
@@ -160,9 +173,10 @@ class Uncertainty(ScaledReading):
             common_size=mechanism.common_size,
         )
 
-    def _scaled_error(self, level: float) -> MatrixError:
+    def scaled_matrix_error(self, level: float) -> MatrixError:
         """Return the error of `scaled_matrix`; of signs as if it were as large in every entry."""
-        error = self._matrix_error(level)
-        if self._of_signs:
-            return replace(error, beside=(self.noise_sd or 0.0) ** 2, shared=0.0)
-        return error if self._divisors is None else error.divided(self._divisors)
+        matrix = self.matrix
+        error = self.row_matrix_error(level)
+        if matrix.of_signs:
+            return replace(error, beside=(matrix.noise_sd or 0.0) ** 2, shared=0.0)
+        return error if matrix.divisors is None else error.divided(matrix.divisors)

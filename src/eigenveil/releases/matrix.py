@@ -1,15 +1,23 @@
-"""`MatrixReading`: from integers that left to the matrix they stand for, its centre, and the public distribution of its noise.
+"""`MatrixView`: the matrix that released integers stand for, its centre, and the public distribution of its noise.
 
 The one place where integers and their unit become numbers in the user's units.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import InvalidDataError, NoiseWarning, features_in_words, listed, warn_caller
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NoiseWarning,
+    features_in_words,
+    integer_between,
+    listed,
+    warn_caller,
+)
 from ..mechanisms.additive import NoiseFacts
 from ..mechanisms.base import IN_UNITS_OF_C, Mechanism
 from ..numerics import FloatArray, IntArray
@@ -25,21 +33,36 @@ from ..postprocess.thinning import SIZE, shrink_wide
 from .origin import Origin
 
 # A number of rows that is read off the corner of the matrix is told from nothing if it is so many noise sds.
-_SEEN = 5.0
+_VISIBLE_SDS = 5.0
+# Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
+_MAPPED_WIDE = 1000
+NO_UNITS = (
+    "statistic='kendall' releases neither means nor sizes of the features, so raw rows cannot be projected; multiply "
+    "rows that are standardized already by the components."
+)
+ABOUT_THE_MEAN = (
+    "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
+)
+Columns: TypeAlias = int | str | Sequence[int | str]
 
 
-class MatrixReading:
-    """The matrix, its centre and its noise, from integers that left and their origin. Base of `ScaledReading`."""
+class MatrixView:
+    """The released matrix, its centre and its noise; `Release.matrix`.
 
-    integers: Mapping[str, IntArray]
-    unit: Mapping[str, float]
-    origin: Origin
+    Parameters
+    ----------
+    integers, unit, origin
+        As of the release.
+    """
+
+    def __init__(self, integers: Mapping[str, IntArray], unit: Mapping[str, float], origin: Origin) -> None:
+        self.integers, self.unit, self.origin = integers, unit, origin
 
     # What left, and by which mechanism.
 
     @cached_property
     def mechanism(self) -> Mechanism | None:
-        """The public mechanism that drew the release; None where this version does not know it, or not its parameters."""
+        """The public mechanism that drew the release; None where this version does not know it or its parameters."""
         from ..mechanisms import mechanism_from
         from ..mechanisms.local import local_mechanism_from
 
@@ -54,13 +77,13 @@ class MatrixReading:
     @property
     def n_rows(self) -> int | None:
         """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
-        told = None if self.mechanism is None else self.mechanism.estimated_rows(self._values)
+        told = None if self.mechanism is None else self.mechanism.estimated_rows(self.values)
         if told is not None:
             return max(1, round(told))
         return int(self.integers["count"]) if "count" in self.integers else self.origin.n_rows
 
     @property
-    def _counted(self) -> str:
+    def counted(self) -> str:
         """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
         return self.origin.row_rule.unit.counted
 
@@ -76,42 +99,42 @@ class MatrixReading:
         return self.origin.feature_names
 
     @cached_property
-    def _values(self) -> dict[str, FloatArray]:
+    def values(self) -> dict[str, FloatArray]:
         """What left, in the units of the mechanism: rows of norm at most 1."""
         rows = self.origin.row_rule
         whole = {name: self.unit[name] / (rows.reach_squared if name in IN_UNITS_OF_C else 1) for name in self.unit}
         return {name: np.asarray(value * whole[name]) for name, value in self.integers.items()}
 
     @cached_property
-    def _of_one_unit(self) -> FloatArray | None:
+    def unit_moment(self) -> FloatArray | None:
         """What one row or person adds on average to the second moment of the scaled rows, and of the constant."""
         if self.mechanism is None:
-            released = self._values.get("matrix")
+            released = self.values.get("matrix")
             moment = None if released is None else released / max(1, self.n_rows or 1)
         else:
-            moment = self.mechanism.second_moment(self._values, max(1, self.n_rows or 1))
+            moment = self.mechanism.second_moment(self.values, max(1, self.n_rows or 1))
         return None if moment is None else self._mapped_back(moment * self.origin.row_rule.reach_squared)
 
     @cached_property
     def _bordered(self) -> FloatArray | None:
         """The second moment of the scaled rows, with the constant's row and column where there are such."""
-        factor = self._units_per_weight
-        return self._of_one_unit if self._of_one_unit is None or factor == 1 else self._of_one_unit * factor
+        factor = self.units_per_weight
+        return self.unit_moment if self.unit_moment is None or factor == 1 else self.unit_moment * factor
 
     @property
-    def _reads_corner(self) -> bool:
+    def counts_by_constant(self) -> bool:
         """Whether how many rows there are is private, and is read with noise off the square of the constant."""
         return self.origin.centred and self.origin.row_rule.unit_weight == "by_rows"
 
     @cached_property
-    def _units_per_weight(self) -> float:
+    def units_per_weight(self) -> float:
         """How many units have a weight of one together: 1, but for weighted rows and for persons of many pooled rows.
 
         Pooled rows without a constant are summed over each person: their number is private, and not told then.
         """
         if self.origin.total_weight is not None:
             return (self.n_rows or 1) / self.origin.total_weight
-        if self._of_one_unit is None or not self._reads_corner:
+        if self.unit_moment is None or not self.counts_by_constant:
             return 1.0
         if self.rows_hidden:
             warn_caller(
@@ -119,29 +142,29 @@ class MatrixReading:
                 "more persons, a larger epsilon, unit_weight='equal' or center=False would help.",
                 NoiseWarning,
             )
-        return self.origin.row_rule.constant_value**2 / max(float(self._of_one_unit[-1, -1]), self._least_corner)
+        return self.origin.row_rule.constant_value**2 / max(float(self.unit_moment[-1, -1]), self._least_corner)
 
     @property
     def _least_corner(self) -> float:
         """What the corner must reach, so that the number of rows is told from nothing."""
         sd = 0.0 if self.mechanism is None else self.mechanism.noise_sd(max(1, self.n_rows or 1)) or 0.0
         rows = self.origin.row_rule
-        return max(_SEEN * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
+        return max(_VISIBLE_SDS * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
 
     @property
     def rows_hidden(self) -> bool:
         """Whether the number of rows is private, and the noise hides it: then no error is known of any number."""
-        corner = self._of_one_unit if self._reads_corner else None
+        corner = self.unit_moment if self.counts_by_constant else None
         return corner is not None and float(corner[-1, -1]) < self._least_corner
 
     @cached_property
-    def _inverse_map(self) -> FloatArray | None:
+    def inverse_map(self) -> FloatArray | None:
         """The inverse of the public map that rows went through before a second stage; None where there was none."""
-        return np.asarray(np.linalg.inv(self._values["map"]), np.float64) if "map" in self._values else None
+        return np.asarray(np.linalg.inv(self.values["map"]), np.float64) if "map" in self.values else None
 
     def _mapped_back(self, matrix: FloatArray) -> FloatArray:
         """Return a second moment of mapped rows as that of the rows before."""
-        back = self._inverse_map
+        back = self.inverse_map
         if back is None:
             return matrix
         product = back @ matrix @ back.T
@@ -157,12 +180,9 @@ class MatrixReading:
         """Whether the matrix is the truth plus noise of a known distribution that can be drawn again."""
         return self.mechanism is not None and self.mechanism.adds_noise
 
-    @property
-    def isotropic(self) -> bool:
-        """Whether the noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
-        return self.mechanism is not None and self.mechanism.rotation_invariant and self._inverse_map is None
+    # Features by name.
 
-    def _by_name(self, X: Any) -> Any:
+    def in_order(self, X: Any) -> Any:
         """Return the features of a frame by their names, in the order of the release; an array as it is."""
         columns, names = getattr(X, "columns", None), self.feature_names
         if columns is None or names is None:
@@ -172,6 +192,30 @@ class MatrixReading:
                 "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
             )
         return X[list(names)].to_numpy()
+
+    def position(self, column: int | str) -> int:
+        """Return the position of a feature: by position, or by name."""
+        if not isinstance(column, str):
+            return int(column)
+        names = list(self.feature_names or ())
+        if column not in names:
+            raise InvalidParameterError(f"There is no feature {column!r}.")
+        return names.index(column)
+
+    def positions(self, columns: Columns) -> list[int]:
+        """Return the positions of columns: by position, by name, or all features of a column of the schema."""
+        listed = [columns] if isinstance(columns, str) or not isinstance(columns, Sequence) else columns
+        schema, found = self.origin.schema, []
+        encoded = {} if schema is None else {one.name: one.features for one in schema.used}
+        for column in listed:
+            if isinstance(column, str):
+                known = column in (self.feature_names or ())
+                found += [self.position(one) for one in ((column,) if known else encoded.get(column, (column,)))]
+            else:
+                found.append(integer_between("A column", column, 0, self.n_features - 1))
+        if len({*found}) < len(found):
+            raise InvalidParameterError("A column was named twice; name each once.")
+        return found
 
     # Location and scale.
 
@@ -188,7 +232,7 @@ class MatrixReading:
         return scale
 
     @property
-    def _scaled_mean(self) -> FloatArray:
+    def scaled_mean(self) -> FloatArray:
         """The mean of the scaled, shifted rows; zeros where it is not part of the release."""
         if self._bordered is None or not self.origin.centred:
             return np.zeros(self.n_features)
@@ -200,7 +244,7 @@ class MatrixReading:
     def mean(self) -> FloatArray:
         """The released mean; without one, the middle of the public bounds, or zero."""
         shift = self.origin.row_rule.shift
-        return (0.0 if shift is None else np.asarray(shift)) + self._scaled_mean / self.row_scale
+        return (0.0 if shift is None else np.asarray(shift)) + self.scaled_mean / self.row_scale
 
     # The matrix of the rows as they were used, and its noise.
 
@@ -211,7 +255,7 @@ class MatrixReading:
             raise InvalidDataError("This release holds directions only; it has no matrix.")
         if not self.origin.centred:
             return self._still(self._bordered)
-        return self._still(self._bordered[:-1, :-1] - np.outer(self._scaled_mean, self._scaled_mean))
+        return self._still(self._bordered[:-1, :-1] - np.outer(self.scaled_mean, self.scaled_mean))
 
     def _still(self, matrix: FloatArray) -> FloatArray:
         """Return a matrix with nothing for the features that are read as if all rows agreed in them."""
@@ -228,14 +272,14 @@ class MatrixReading:
         if sd is None:
             return None
         # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
-        growth = 1.0 if self._inverse_map is None else float(np.square(self._inverse_map).sum()) / self.n_features
-        return sd * growth * self.origin.row_rule.reach_squared * self._units_per_weight
+        growth = 1.0 if self.inverse_map is None else float(np.square(self.inverse_map).sum()) / self.n_features
+        return sd * growth * self.origin.row_rule.reach_squared * self.units_per_weight
 
     def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
         if self.mechanism is None or not self.mechanism.adds_noise:
             raise InvalidDataError("This release holds no matrix plus noise of a known distribution.")
-        return self._about_the_mean(np.asarray(self.mechanism.simulated_noise(generator) * self._noise_unit))
+        return self._about_the_mean(np.asarray(self.mechanism.simulated_noise(generator) * self.noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
@@ -250,8 +294,8 @@ class MatrixReading:
 
     def _row_error(self, noise: FloatArray, miscounted: float) -> FloatArray:
         assert self._bordered is not None
-        noise = noise * self._noise_unit
-        if miscounted and not self._reads_corner:  # rows are not mapped then
+        noise = noise * self.noise_unit
+        if miscounted and not self.counts_by_constant:  # rows are not mapped then
             noise -= self._bordered * (miscounted / max(1, self.n_rows or 1))
         return self._about_the_mean(noise)
 
@@ -259,31 +303,33 @@ class MatrixReading:
     def noise_facts(self) -> NoiseFacts | None:
         """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
         # Where the number of rows is read off the matrix, its noise is no linear map of that of the mechanism.
-        known = self.mechanism is not None and self.mechanism.adds_noise and self.mechanism.rotation_invariant
-        return self.mechanism.noise_facts() if known and self.mechanism is not None and not self._reads_corner else None
+        mechanism = self.mechanism
+        if mechanism is None or not (mechanism.adds_noise and mechanism.rotation_invariant) or self.counts_by_constant:
+            return None
+        return mechanism.noise_facts()
 
     @property
-    def _noise_unit(self) -> float:
+    def noise_unit(self) -> float:
         """What noise of the mechanism is multiplied by to be noise of the mean over the rows."""
-        return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self._units_per_weight
+        return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self.units_per_weight
 
     @property
     def _row_noise_map(self) -> FloatArray | None:
         """B, for noise of the mechanism N and the error BNB' of `row_matrix`, to first order; None for the identity."""
-        if not (self.origin.centred or self.origin.without_range) and self._inverse_map is None:
+        if not (self.origin.centred or self.origin.without_range) and self.inverse_map is None:
             return None
         width = self.n_features + self.origin.centred
         mapped = np.eye(self.n_features, width)
         if self.origin.centred:
-            mapped[:, -1] = -self._scaled_mean / self.origin.row_rule.constant_value
+            mapped[:, -1] = -self.scaled_mean / self.origin.row_rule.constant_value
         mapped[list(self.origin.without_range)] = 0.0
-        return mapped if self._inverse_map is None else mapped @ self._inverse_map
+        return mapped if self.inverse_map is None else mapped @ self.inverse_map
 
-    def _mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
-        """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None where it is not in the matrix."""
+    def mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
+        """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None if it is not in it."""
         if not self.origin.centred:
             return None
-        back = np.eye(self.n_features + 1) if self._inverse_map is None else self._inverse_map
+        back = np.eye(self.n_features + 1) if self.inverse_map is None else self.inverse_map
         rows = back[:-1].copy()
         rows[list(self.origin.without_range)] = 0.0
         return rows, back[-1] / self.origin.row_rule.constant_value
@@ -293,39 +339,39 @@ class MatrixReading:
         noise = self._mapped_back(noise)
         if not self.origin.centred:
             return self._still(noise)
-        if self._reads_corner and self._bordered is not None:  # what the error of that number adds, to first order
+        if self.counts_by_constant and self._bordered is not None:  # what the error of that number adds, to first order
             noise = noise - self._bordered * (noise[-1, -1] / self.origin.row_rule.constant_value**2)
         shift = noise[:-1, -1] / self.origin.row_rule.constant_value
-        cross = np.outer(self._scaled_mean, shift)
+        cross = np.outer(self.scaled_mean, shift)
         return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
 
-
-# Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
-_MAPPED_WIDE = 1000
-
-
-class ScaledReading(MatrixReading):
-    """The matrix of the scaled features, its noise, and what both say of the truth. Base of `Reading`."""
+    # The scaled features: what was asked for is about these.
 
     @property
-    def _of_signs(self) -> bool:
+    def of_signs(self) -> bool:
+        """Whether the matrix is made of signs of differences, Kendall's tau, which tell no units."""
         return self.origin.row_rule.statistic == "kendall"
+
+    def check_units(self) -> None:
+        """Refuse rows in the units of a table where the release tells none."""
+        if self.of_signs:
+            raise InvalidParameterError(NO_UNITS)
 
     @property
     def of_correlation(self) -> bool:
         """Whether components and variances are those of the correlation matrix."""
-        return self._of_signs or self.origin.request.correlation
+        return self.of_signs or self.origin.request.correlation
 
     @property
     def kendall(self) -> FloatArray | None:
         """Kendall's matrix as it left, from signs of differences; its diagonal is 1 but for ties and noise."""
-        return self._bordered if self._of_signs else None
+        return self._bordered if self.of_signs else None
 
     @cached_property
-    def _signs(self) -> SignCorrelation:
-        gaussian = (
-            self.noise_facts is not None and self.noise_facts.gaussian
-        )  # then a quick draw has the same distribution
+    def signs(self) -> SignCorrelation:
+        """Correlations from Kendall's matrix; warns where ties or the noise hide them."""
+        # Then a quick draw has the same distribution.
+        gaussian = self.noise_facts is not None and self.noise_facts.gaussian
         draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
@@ -335,7 +381,8 @@ class ScaledReading(MatrixReading):
         return signs
 
     @cached_property
-    def _standardized(self) -> Standardized:
+    def standardized(self) -> Standardized:
+        """Correlations from the matrix of the rows, with their noise; warns where the noise hides a variance."""
         found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_known_noise else None)
         self._warn_of(
             found.undetermined,
@@ -345,11 +392,11 @@ class ScaledReading(MatrixReading):
         return found
 
     @property
-    def _undetermined(self) -> tuple[int, ...]:
+    def undetermined(self) -> tuple[int, ...]:
         """Positions of features whose correlations are not told, since the noise hides how much they vary."""
         if not self.of_correlation:
             return ()
-        return self._signs.undetermined if self._of_signs else self._standardized.undetermined
+        return self.signs.undetermined if self.of_signs else self.standardized.undetermined
 
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
@@ -364,27 +411,28 @@ class ScaledReading(MatrixReading):
 
         Where correlations were asked for, one over the standard deviations that the release tells.
         """
-        if self._divisors is None or not self.has_matrix:
+        if self.divisors is None or not self.has_matrix:
             return self.row_scale
-        return np.asarray(self.row_scale / self._divisors)
+        return np.asarray(self.row_scale / self.divisors)
 
     @property
     def isotropic(self) -> bool:
-        """Whether the noise is known to have the same distribution in every basis, as proofs about eigenvalues want it."""
-        return super().isotropic and not self.of_correlation and self._one_scale
+        """Whether the noise is known to have the same distribution in every basis, as proofs of eigenvalues want it."""
+        known = self.mechanism is not None and self.mechanism.rotation_invariant and self.inverse_map is None
+        return known and not self.of_correlation and self._one_scale
 
     @property
     def _one_scale(self) -> bool:
         """Whether all features have one scale, so that noise in another unit is the same but for a factor."""
-        return self._divisors is None or bool(np.all(self._divisors == self._divisors[0]))
+        return self.divisors is None or bool(np.all(self.divisors == self.divisors[0]))
 
     @property
-    def _divisors(self) -> FloatArray | None:
+    def divisors(self) -> FloatArray | None:
         """What `row_matrix` is divided by, feature by feature, to be `scaled_matrix`; None where it is that already."""
-        if self._of_signs:
+        if self.of_signs:
             return None
         if self.of_correlation:
-            return self._standardized.sizes
+            return self.standardized.sizes
         return self.row_scale if self.origin.request.own_units else None
 
     # The matrix.
@@ -396,17 +444,17 @@ class ScaledReading(MatrixReading):
         Of signs, and where correlations were asked for, those, each estimated by itself.
         """
         if self.of_correlation:
-            return self._signs.matrix if self._of_signs else self._standardized.matrix
-        return self.row_matrix if self._divisors is None else self.row_matrix / np.outer(self._divisors, self._divisors)
+            return self.signs.matrix if self.of_signs else self.standardized.matrix
+        return self.row_matrix if self.divisors is None else self.row_matrix / np.outer(self.divisors, self.divisors)
 
     @property
     def noise_sd(self) -> float | None:
         """Standard deviation of the noise beside the diagonal of `scaled_matrix`; None where it is not known."""
         sd = self.row_noise_sd
-        sizes = self._divisors
-        if sd is None or (sizes is None and not self._of_signs):
+        sizes = self.divisors
+        if sd is None or (sizes is None and not self.of_signs):
             return sd
-        ratio = self._signs.noise_ratio if sizes is None else 1 / np.outer(sizes, sizes)
+        ratio = self.signs.noise_ratio if sizes is None else 1 / np.outer(sizes, sizes)
         ratio = np.delete(np.delete(ratio, without := list(self.origin.without_range), 0), without, 1)
         squares = ratio[np.triu_indices(len(ratio), 1)] ** 2
         # Where there is nothing beside the diagonal, or nothing that is told, any positive number will do.
@@ -423,23 +471,23 @@ class ScaledReading(MatrixReading):
     def moment_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return an error with the second moments of `error_draw`, of whatever mechanism is quickest to draw."""
         noise = self.row_moment_draw(generator)
-        return self._signs.noise(noise) if self._of_signs else self._as_scaled(noise)
+        return self.signs.noise(noise) if self.of_signs else self._as_scaled(noise)
 
     @property
-    def _noise_map(self) -> FloatArray | None:
+    def noise_map(self) -> FloatArray | None:
         """B, for noise of the mechanism N and the error BNB' of `scaled_matrix`; None for the identity.
 
         Not for correlations, whose error is no such product.
         """
-        rows, sizes = self._row_noise_map, self._divisors
+        rows, sizes = self._row_noise_map, self.divisors
         if sizes is None:
             return rows
         return np.diag(1 / sizes) if rows is None else rows / sizes[:, None]
 
     def _as_scaled(self, noise: FloatArray) -> FloatArray:
         if self.of_correlation:
-            return np.asarray(noise * self._signs.noise_ratio) if self._of_signs else self._standardized.noise(noise)
-        return noise if self._divisors is None else noise / np.outer(self._divisors, self._divisors)
+            return np.asarray(noise * self.signs.noise_ratio) if self.of_signs else self.standardized.noise(noise)
+        return noise if self.divisors is None else noise / np.outer(self.divisors, self.divisors)
 
     @property
     def without_signal(self) -> float:
@@ -447,9 +495,14 @@ class ScaledReading(MatrixReading):
         return 1.0 if self.of_correlation else 0.0
 
     @cached_property
-    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
+    def eigensystem(self) -> tuple[FloatArray, FloatArray]:
         """All eigenvalues of `scaled_matrix`, descending, and their eigenvectors as rows."""
         return sorted_eigh(self.scaled_matrix)
+
+    @property
+    def is_decomposed(self) -> bool:
+        """Whether `eigensystem` is known already, so that it costs nothing more."""
+        return "eigensystem" in vars(self)
 
     # Shrinking simulates the noise, which may take longer than the fit, so it waits until somebody asks.
 
@@ -458,13 +511,13 @@ class ScaledReading(MatrixReading):
         """What the release and the known noise say about the true matrix; there only with a noise distribution."""
         # The trace of correlations is known. That of rows as they were used is told sharply, which says little of it
         # mapped back, or in other units.
-        same = self._inverse_map is None and (self.of_correlation or self._one_scale)
+        same = self.inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
         keep_trace = sharp or self.of_correlation
-        if self.n_features > (_MAPPED_WIDE if self._inverse_map is not None else SIZE) and self.noise_sd:
+        if self.n_features > (_MAPPED_WIDE if self.inverse_map is not None else SIZE) and self.noise_sd:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess
-            return shrink_wide(*self._eigensystem, self.noise_sd**2, excess, keep_trace=keep_trace)
-        return shrink(self.scaled_matrix, self.noise_draw, self._eigensystem, keep_trace=keep_trace)
+            return shrink_wide(*self.eigensystem, self.noise_sd**2, excess, keep_trace=keep_trace)
+        return shrink(self.scaled_matrix, self.noise_draw, self.eigensystem, keep_trace=keep_trace)
 
     @cached_property
     def scaled_covariance(self) -> FloatArray:

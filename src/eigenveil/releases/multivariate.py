@@ -1,13 +1,12 @@
-"""`Using`: the textbook methods that live on one covariance matrix, from a release and at no further privacy cost.
+"""The textbook methods that live on one covariance matrix, from a release and at no further privacy cost.
 
 Each is thin: it picks blocks of the released matrix in the units of the scaled features, where the size of the noise is
 known, asks `eigenveil.postprocess.multivariate`, and gives weights back in the units of the features. Variances that
 the noise hides count as large as the noise, so that nothing is divided by it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,13 @@ from ..postprocess.multivariate import (
     inverse_root,
     squared_distances,
 )
+from .matrix import ABOUT_THE_MEAN, Columns
 from .origin import ComponentsRequest, SparseRequest
-from .reading import ABOUT_THE_MEAN, Reading
+
+if TYPE_CHECKING:
+    from .record import Release
 
 _ABOVE_NOISE = "above_noise"
-Columns: TypeAlias = int | str | Sequence[int | str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,167 +69,164 @@ class LinearDiscriminant:
         return np.asarray((np.asarray(X, dtype=np.float64) - self.priors @ self.means) @ self.directions.T)
 
 
-class Using(Reading):
-    """What a release can be used for. Base of `Release`, not used by itself."""
+def pca(
+    release: "Release", n_components: int | float | str | None = None, *, correlation: bool | None = None
+) -> "Release":
+    """Return the same release, asked for other principal components.
 
-    def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> Self:
-        """Return the same release, asked for other principal components.
+    They are of the features as a fit for components used them, or of a covariance in the units of the features.
 
-        They are of the features as a fit for components used them, or of a covariance in the units of the features.
-
-        Parameters
-        ----------
-        n_components : int, float, "above_noise" or None
-            As of `PrivatePCA`: how many, the share of variance to explain, those above the noise, or all.
-        correlation : bool, optional
-            Components of the correlation matrix, or not; as the release was made by default.
-        """
-        wanted, most = n_components, self.n_features
-        if self._drawn is not None and not correlation:
-            most = len(self._drawn)
-        if isinstance(wanted, str):
-            one_of("n_components", wanted, (_ABOVE_NOISE,))
-        elif isinstance(wanted, float | np.floating):
-            wanted = float(wanted)
-            if not 0 < wanted < 1:
-                raise InvalidParameterError("n_components must be a whole number, or a share between 0 and 1.")
-        elif wanted is not None:
-            wanted = integer_between("n_components", wanted, 1, most)
-        if not isinstance(wanted, int | None) and not self.has_matrix:
-            raise InvalidParameterError("This release holds directions alone; give n_components as a number.")
-        request = self.origin.request
-        standardized = request.correlation if correlation is None else bool(correlation)
-        if self._of_signs and not standardized and correlation is not None:
-            raise InvalidParameterError("statistic='kendall' tells correlations alone; leave correlation out.")
-        if standardized and not self._of_signs and not (self.centred and self.has_matrix):
-            raise InvalidParameterError(ABOUT_THE_MEAN)
-        # A release that was made for components keeps their units; of a covariance they are those of the features.
-        own_units = request.own_units
-        if not isinstance(request, ComponentsRequest | SparseRequest):
-            own_units = self.has_matrix and self.origin.row_rule.keeps_lengths and self._drawn is None
-        asked = ComponentsRequest(wanted, correlation=standardized, own_units=own_units)
-        return replace(self, origin=replace(self.origin, request=asked))  # type: ignore[type-var]
-
-    def whiten(self, X: Any) -> FloatArray:
-        """Project rows on the components and divide by the standard deviations along them: uncorrelated, of variance 1.
-
-        As scikit-learn's ``PCA(whiten=True)``. The projections of private rows are private data themselves.
-        """
-        variances = self.explained_variance
-        if variances is None:
-            raise InvalidDataError("This release holds directions alone, and no variances to divide by.")
-        if not np.all(variances > 0):
-            raise InvalidParameterError(
-                f"No variance is told along {int(np.sum(variances <= 0))} of the components; ask for fewer, as by "
-                "pca(k).whiten."
-            )
-        return np.asarray(self.transform(X) / np.sqrt(variances))
-
-    def mahalanobis(self, X: Any) -> FloatArray:
-        """Return the squared Mahalanobis distances of rows from the mean, as scikit-learn's covariances do."""
-        self.check_units()
-        covariance = self._usable()
-        rows = np.asarray(self._by_name(X), dtype=np.float64)
-        return squared_distances((rows - self.mean) * self.scale, covariance, self._floor)
-
-    def lda(self, labels: Columns, features: Columns | None = None) -> LinearDiscriminant:
-        """Return the linear discriminant analysis of one-hot labels that are columns of the release.
-
-        Parameters
-        ----------
-        labels : str, int or sequence
-            The columns that are 0 or 1, one of them 1 in every row; or a column of the schema, for all its categories;
-            or a single column of 0 and 1, for two classes.
-        features : sequence, optional
-            The columns that tell classes apart; all others by default.
-        """
-        self.check_units()
-        covariance, scale = self._usable(), self.scale
-        if not self.centred:
-            raise InvalidParameterError(ABOUT_THE_MEAN)
-        classes = self.positions(labels)
-        used = [one for one in range(self.n_features) if one not in classes]
-        used = used if features is None else self.positions(features)
-        if {*used} & {*classes} or not used:
-            raise InvalidParameterError(
-                "Labels and features of a discriminant must be different columns; name some of each."
-            )
-        names = [self._name(one) for one in classes]
-        priors, across = self._shares_of(classes), covariance[np.ix_(used, classes)] / scale[classes]
-        if len(classes) == 1:
-            priors, across = np.append(1 - priors, priors), np.hstack([-across, across])
-            names = [f"not {names[0]}", names[0]]
-        if not np.all(priors > 0):
-            raise InvalidParameterError(
-                f"The noise hides how many {self._counted} have some of the labels; leave those out, or join them."
-            )
-        priors = priors / priors.sum()
-        across = across - across.sum(axis=1, keepdims=True) * priors  # which is 0 but for noise
-        size = scale[used]
-        found = discriminant(covariance[np.ix_(used, used)], self.mean[used] * size, across, priors, self._floor)
-        root = inverse_root(found.within, self._floor)
-        solved = found.means @ root @ root
-        intercept = np.log(priors) - 0.5 * np.sum(found.means * solved, axis=1)
-        return LinearDiscriminant(
-            tuple(names),
-            tuple(used),
-            priors,
-            found.means / size,
-            solved * size,
-            intercept,
-            found.directions * size,
-            found.ratios,
+    Parameters
+    ----------
+    n_components : int, float, "above_noise" or None
+        As of `PrivatePCA`: how many, the share of variance to explain, those above the noise, or all.
+    correlation : bool, optional
+        Components of the correlation matrix, or not; as the release was made by default.
+    """
+    wanted, most = n_components, release.n_features
+    if release.spectrum.drawn_directions is not None and not correlation:
+        most = len(release.spectrum.drawn_directions)
+    if isinstance(wanted, str):
+        one_of("n_components", wanted, (_ABOVE_NOISE,))
+    elif isinstance(wanted, float | np.floating):
+        wanted = float(wanted)
+        if not 0 < wanted < 1:
+            raise InvalidParameterError("n_components must be a whole number, or a share between 0 and 1.")
+    elif wanted is not None:
+        wanted = integer_between("n_components", wanted, 1, most)
+    if not isinstance(wanted, int | None) and not release.matrix.has_matrix:
+        raise InvalidParameterError("This release holds directions alone; give n_components as a number.")
+    request = release.origin.request
+    standardized = request.correlation if correlation is None else bool(correlation)
+    if release.matrix.of_signs and not standardized and correlation is not None:
+        raise InvalidParameterError("statistic='kendall' tells correlations alone; leave correlation out.")
+    if standardized and not release.matrix.of_signs and not (release.matrix.centred and release.matrix.has_matrix):
+        raise InvalidParameterError(ABOUT_THE_MEAN)
+    # A release that was made for components keeps their units; of a covariance they are those of the features.
+    own_units = request.own_units
+    if not isinstance(request, ComponentsRequest | SparseRequest):
+        own_units = (
+            release.matrix.has_matrix
+            and release.origin.row_rule.keeps_lengths
+            and release.spectrum.drawn_directions is None
         )
+    asked = ComponentsRequest(wanted, correlation=standardized, own_units=own_units)
+    return replace(release, origin=replace(release.origin, request=asked))
 
-    def cca(self, first: Columns, second: Columns) -> CanonicalCorrelations:
-        """Return the canonical correlations of two blocks of columns, with weights in the units of the features."""
-        covariance, blocks = self._usable(), [self.positions(first), self.positions(second)]
-        if {*blocks[0]} & {*blocks[1]} or not all(blocks):
-            raise InvalidParameterError("The two blocks must be different columns; name some of each.")
-        own = [covariance[np.ix_(block, block)] for block in blocks]
-        across = covariance[np.ix_(*blocks)]
-        found = canonical_correlations(own[0], own[1], across, (self._floor, self._floor))
-        weights = [one * self.scale[block] for one, block in zip((found.first, found.second), blocks, strict=True)]
-        return CanonicalCorrelations(found.correlations, weights[0], weights[1])
 
-    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
-        """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
-        covariance = self._usable()
-        k = integer_between("n_factors", n_factors, 1, self.n_features)
-        found = factors(covariance, k, floor=self._floor, tol=tol, max_iter=max_iter)
-        return Factors(found.loadings / self.scale, found.noise_variance / self.scale**2, found.n_iter)
+def whiten(release: "Release", X: Any) -> FloatArray:
+    """Project rows on the components and divide by the standard deviations along them: uncorrelated, of variance 1.
 
-    # Blocks of the matrix.
+    As scikit-learn's ``PCA(whiten=True)``. The projections of private rows are private data themselves.
+    """
+    variances = release.explained_variance
+    if variances is None:
+        raise InvalidDataError("This release holds directions alone, and no variances to divide by.")
+    if not np.all(variances > 0):
+        raise InvalidParameterError(
+            f"No variance is told along {int(np.sum(variances <= 0))} of the components; ask for fewer, as by "
+            "pca(k).whiten."
+        )
+    return np.asarray(release.transform(X) / np.sqrt(variances))
 
-    @property
-    def _floor(self) -> float:
-        """The least variance that is told from noise, of the scaled features."""
-        return self.noise_sd or 0.0
 
-    def _usable(self) -> FloatArray:
-        if not self.has_matrix:
-            raise InvalidDataError("This release holds directions alone; it has no matrix.")
-        return self.scaled_covariance
+def mahalanobis(release: "Release", X: Any) -> FloatArray:
+    """Return the squared Mahalanobis distances of rows from the mean, as scikit-learn's covariances do."""
+    release.matrix.check_units()
+    covariance = _usable(release)
+    rows = np.asarray(release.matrix.in_order(X), dtype=np.float64)
+    return squared_distances((rows - release.mean) * release.scale, covariance, _floor(release))
 
-    def _name(self, position: int) -> str:
-        return str(self.feature_names[position]) if self.feature_names is not None else f"x{position}"
 
-    def positions(self, columns: Columns) -> list[int]:
-        """Return the positions of columns: by position, by name, or all features of a column of the schema."""
-        listed = [columns] if isinstance(columns, str) or not isinstance(columns, Sequence) else columns
-        schema, found = self.origin.schema, []
-        encoded = {} if schema is None else {one.name: one.features for one in schema.used}
-        for column in listed:
-            if isinstance(column, str):
-                known = column in (self.feature_names or ())
-                found += [self._position(one) for one in ((column,) if known else encoded.get(column, (column,)))]
-            else:
-                found.append(integer_between("A column", column, 0, self.n_features - 1))
-        if len({*found}) < len(found):
-            raise InvalidParameterError("A column was named twice; name each once.")
-        return found
+def lda(release: "Release", labels: Columns, features: Columns | None = None) -> LinearDiscriminant:
+    """Return the linear discriminant analysis of one-hot labels that are columns of the release.
 
-    def _shares_of(self, labels: list[int]) -> FloatArray:
-        """Return the shares of labels, 0 where the noise hides them."""
-        shares, ends = self.mean[labels], self.location_interval()
-        return np.where((shares if ends is None else ends[labels, 0]) > 0, shares, 0.0)
+    Parameters
+    ----------
+    labels : str, int or sequence
+        The columns that are 0 or 1, one of them 1 in every row; or a column of the schema, for all its categories;
+        or a single column of 0 and 1, for two classes.
+    features : sequence, optional
+        The columns that tell classes apart; all others by default.
+    """
+    release.matrix.check_units()
+    covariance, scale = _usable(release), release.scale
+    if not release.matrix.centred:
+        raise InvalidParameterError(ABOUT_THE_MEAN)
+    classes = release.matrix.positions(labels)
+    used = [one for one in range(release.n_features) if one not in classes]
+    used = used if features is None else release.matrix.positions(features)
+    if {*used} & {*classes} or not used:
+        raise InvalidParameterError(
+            "Labels and features of a discriminant must be different columns; name some of each."
+        )
+    names = [_name(release, one) for one in classes]
+    priors, across = _shares_of(release, classes), covariance[np.ix_(used, classes)] / scale[classes]
+    if len(classes) == 1:
+        priors, across = np.append(1 - priors, priors), np.hstack([-across, across])
+        names = [f"not {names[0]}", names[0]]
+    if not np.all(priors > 0):
+        raise InvalidParameterError(
+            f"The noise hides how many {release.matrix.counted} have some of the labels; leave those out, or join them."
+        )
+    priors = priors / priors.sum()
+    across = across - across.sum(axis=1, keepdims=True) * priors  # which is 0 but for noise
+    size = scale[used]
+    found = discriminant(covariance[np.ix_(used, used)], release.mean[used] * size, across, priors, _floor(release))
+    root = inverse_root(found.within, _floor(release))
+    solved = found.means @ root @ root
+    intercept = np.log(priors) - 0.5 * np.sum(found.means * solved, axis=1)
+    return LinearDiscriminant(
+        tuple(names),
+        tuple(used),
+        priors,
+        found.means / size,
+        solved * size,
+        intercept,
+        found.directions * size,
+        found.ratios,
+    )
+
+
+def cca(release: "Release", first: Columns, second: Columns) -> CanonicalCorrelations:
+    """Return the canonical correlations of two blocks of columns, with weights in the units of the features."""
+    covariance, blocks = _usable(release), [release.matrix.positions(first), release.matrix.positions(second)]
+    if {*blocks[0]} & {*blocks[1]} or not all(blocks):
+        raise InvalidParameterError("The two blocks must be different columns; name some of each.")
+    own = [covariance[np.ix_(block, block)] for block in blocks]
+    across = covariance[np.ix_(*blocks)]
+    found = canonical_correlations(own[0], own[1], across, (_floor(release), _floor(release)))
+    weights = [one * release.scale[block] for one, block in zip((found.first, found.second), blocks, strict=True)]
+    return CanonicalCorrelations(found.correlations, weights[0], weights[1])
+
+
+def factor_analysis(release: "Release", n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
+    """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
+    covariance = _usable(release)
+    k = integer_between("n_factors", n_factors, 1, release.n_features)
+    found = factors(covariance, k, floor=_floor(release), tol=tol, max_iter=max_iter)
+    return Factors(found.loadings / release.scale, found.noise_variance / release.scale**2, found.n_iter)
+
+
+# Blocks of the matrix.
+
+
+def _floor(release: "Release") -> float:
+    """Return the least variance that is told from noise, of the scaled features."""
+    return release.noise_sd or 0.0
+
+
+def _usable(release: "Release") -> FloatArray:
+    if not release.matrix.has_matrix:
+        raise InvalidDataError("This release holds directions alone; it has no matrix.")
+    return release.matrix.scaled_covariance
+
+
+def _name(release: "Release", position: int) -> str:
+    return str(release.feature_names[position]) if release.feature_names is not None else f"x{position}"
+
+
+def _shares_of(release: "Release", labels: list[int]) -> FloatArray:
+    """Return the shares of labels, 0 where the noise hides them."""
+    shares, ends = release.mean[labels], release.intervals.mean()
+    return np.where((shares if ends is None else ends[labels, 0]) > 0, shares, 0.0)

@@ -1,21 +1,31 @@
 """`Origin`: where a release comes from, typed, so that whoever has it knows everything that `fit` knew.
 
 All of it is public. The records are written to release files: a field may be added with a default that says what a
-file without it meant, and none may change its meaning.
+file without it meant, and none may change its meaning. A field that this version does not know is ignored, and
+`load_release` says so. What no file could hold is refused before anything is paid for, by `Origin.check_writable`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from ..errors import integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, positive_number
+from ..files import parsed_json
 from ..moments.row_rule import RowRule
 from ..tables.schema import Schema
 
 # A file may ask for so many, and is to be read in this life.
 _MOST_STEPS = 10**5
+HEADER_BYTES = 2**22
+"""The longest text of a file; the origin leaves some of it for the guarantee and units."""
+_BESIDE_ORIGIN = 2**16
+_NOT_SAVED = "This release could not be saved, since in a release file {rule}; nothing was spent."
+_LONGEST_TEXT = 10_000
+SMALLEST, LARGEST = 1e-40, 1e40
+MOST_COUNT = 2**62
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,41 @@ class Origin:
         """Whether a constant was appended to the rows, so that the mean is part of the release."""
         return self.row_rule.constant is not None
 
+    def check(self, n_features: int) -> None:
+        """Raise `ValueError` where this is no origin of a release of so many features, as a file may say anything."""
+        must(n_features >= 1, "there are features")
+        must(self.model in ("central", "local", "federated"), "the model is known")
+        texts = (self.mechanism, self.created, self.package_version, *self.chosen_privately)
+        must(all(map(_text, texts)) and (self.estimator is None or _text(self.estimator)), f"names are {_TEXTS}")
+        names = self.feature_names
+        must(all(map(_text, names or ())), f"names of features are {_TEXTS}")
+        must(names is None or len(names) == n_features, "every feature has a name")
+        must(all(map(_text, self.parameters)), f"names of parameters are {_TEXTS}")
+        must(self.n_rows is None or _whole(self.n_rows, 0, MOST_COUNT), "n_rows is a whole number")
+        must(self.ledger_entry is None or _whole(self.ledger_entry, 0, MOST_COUNT), "an entry has a number")
+        must(self.total_weight is None or _number(self.total_weight, SMALLEST), "total_weight is above 0")
+        must(self.mean_sd is None or _number(self.mean_sd, 0.0), "mean_sd is a number")
+        must(all(_whole(one, 0, n_features - 1) for one in self.without_range), "ranges are those of features")
+        self.row_rule.check_sizes()
+        self.row_rule.check_width(n_features)
+        _check_request(self.request, n_features)
+        if self.collection is not None:
+            _check_collection(self.collection)
+
+    def check_writable(self, n_features: int) -> None:
+        """Refuse what could not be written to a release file and read again; asked before anything is paid for."""
+        try:
+            text = header_text({"origin": self.to_dict()})
+            again = self.from_dict(parsed_json(text)["origin"])
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            rule = "all public facts are plain JSON values"
+            raise InvalidParameterError(_NOT_SAVED.format(rule=rule)) from error
+        try:
+            must(len(text) <= HEADER_BYTES - _BESIDE_ORIGIN, "names, parameters and the schema take less than 4 MB")
+            again.check(n_features)
+        except ValueError as error:
+            raise InvalidParameterError(_NOT_SAVED.format(rule=error)) from error
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -225,21 +270,37 @@ class Origin:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the origin that `to_dict` wrote."""
-        known = dict(content)
+        return cls.read(content)[0]
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> tuple[Self, int]:
+        """Return the origin that `to_dict` of this or a later version wrote, and how many fields are unknown here."""
+        known, unknown = _known(cls, content)
         request = dict(known["request"])
+        kind = REQUESTS[request.pop("kind")]
+        request, more = _known(kind, request)
+        row_rule, yet_more = _known(RowRule, known["row_rule"])
         names, collection = known["feature_names"], known["collection"]
-        return cls(
+        origin = cls(
             **{
                 **known,
-                "row_rule": RowRule(**known["row_rule"]),
+                "row_rule": RowRule(**row_rule),
                 "feature_names": None if names is None else tuple(names),
-                "request": REQUESTS[request.pop("kind")](**request),
+                "request": kind(**request),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
                 "collection": None if collection is None else _collection(collection),
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
             }
         )
+        return origin, unknown + more + yet_more
+
+
+def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return the fields of a record among those of a file, and how many others there are."""
+    names = {one.name for one in fields(record)}
+    known = {name: value for name, value in dict(content).items() if name in names}
+    return known, len(content) - len(known)
 
 
 def _written(collection: Collection) -> dict[str, Any]:
@@ -249,3 +310,52 @@ def _written(collection: Collection) -> dict[str, Any]:
 
 def _collection(content: Mapping[str, Any]) -> Collection:
     return Collection(**{**content, "sites": tuple(content.get("sites", ()))})
+
+
+# What a file may say.
+
+_TEXTS = f"texts of at most {_LONGEST_TEXT:,} characters"
+
+
+def header_text(content: Mapping[str, Any]) -> str:
+    """Return the JSON of a file: the same text for the same content."""
+    return json.dumps(content, indent=1, sort_keys=True, allow_nan=False)
+
+
+def must(holds: bool, rule: str) -> None:
+    """Raise `ValueError` where a rule of the format does not hold."""
+    if not holds:
+        raise ValueError(rule)
+
+
+def _check_collection(collection: Collection) -> None:
+    must(_text(collection.fingerprint) and type(collection.simulated) is bool, "a collection has a fingerprint")
+    must(all(map(_text, collection.sites)), f"names of sites are {_TEXTS}")
+    must(isinstance(collection.refused, Mapping), "refusals have names")
+    counts = collection.refused.items()
+    must(all(_text(name) and _whole(one, 0, MOST_COUNT) for name, one in counts), "refusals are counted")
+
+
+def _check_request(request: Request, d: int) -> None:
+    must(type(request.correlation) is bool and type(request.own_units) is bool, "what is asked for is true or false")
+    if isinstance(request, ComponentsRequest):
+        k = request.n_components
+        share = isinstance(k, float) and 0 < k < 1
+        must(k is None or k == "above_noise" or share or _whole(k, 1, d), "so many components there are")
+    elif isinstance(request, SparseRequest):
+        must(request.n_components <= d and (request.penalty or 0.0) <= LARGEST, "so many components there are")
+    elif isinstance(request, RegressionRequest):
+        must(_whole(request.target, -d, d - 1), "the target is a feature")
+        must(request.alpha is None or _number(request.alpha, 0.0), "alpha is a number")
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _number(value: Any, low: float) -> bool:
+    return type(value) in (int, float) and low <= value <= LARGEST

@@ -1,39 +1,45 @@
-"""`Release`: what left the private side, with its guarantee and its origin. It reads itself.
+"""`Release`: what left the private side, with its guarantee and its origin, and views of it.
 
-What left is integers, and the public value of one of them. Every other number is a function of these, of the public mechanism
-and of the public rule of the rows, so no rounding of floating point can tell anything.
+What left is integers, and the public value of one of them. Every other number is a function of these, of the public
+mechanism and of the public rule of the rows, so no rounding of floating point can tell anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display import notebook_table
 from ..errors import ReleaseFileError, integer_between
 from ..files import whole_file
 from ..guarantee import Guarantee
-from ..numerics import IntArray
+from ..mechanisms.base import Mechanism
+from ..numerics import FloatArray, IntArray
+from ..postprocess.multivariate import CanonicalCorrelations, Factors
+from . import export, multivariate, synthetic
 from .compare import Comparison, compare
-from .export import Exporting
 from .file import MAX_BYTES, read_release, release_bytes
-from .multivariate import Using
+from .intervals import LEVEL, IntervalView
+from .matrix import Columns, MatrixView
 from .origin import Origin
-from .synthetic import Synthesizing
+from .regression import Regression, regress, requested
+from .spectrum import SpectrumView
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Using, Synthesizing, Exporting):
+class Release:
     """What leaves the private side: integers, their unit, the guarantee they carry, and where they come from.
 
-    Its attributes say what it holds in the user's units: `covariance`, `mean`, `correlation`, `scale`, `components`,
-    `explained_variance`, `regression`, ... See `eigenveil.releases.reading.Reading`. Its methods use it: `transform`, `pca`,
-    `regress`, `whiten`, `mahalanobis`, `lda`, `cca`, `factor_analysis`, `sample`, `to_sklearn`, `to_json`, `to_onnx`,
-    `compare`. All of that is post-processing, and costs no privacy.
+    Its views compute what it says, on first use: `matrix` (covariance, mean and their noise), `spectrum` (components
+    and the variances along them) and `intervals` (of the covariance, the correlation and the mean). What most users
+    want of them is an attribute here: `covariance`, `components`, `explained_variance`, ... All methods are
+    post-processing, and cost no privacy.
 
     Parameters
     ----------
@@ -76,8 +82,170 @@ class Release(Using, Synthesizing, Exporting):
             raise ReleaseFileError(f"The release cannot be written to {target}: {error.strerror}.") from error
         return target
 
+    # Views.
+
+    @cached_property
+    def matrix(self) -> MatrixView:
+        """The released matrix: values, mean, scale, covariance, and the noise in them."""
+        return MatrixView(self.integers, self.unit, self.origin)
+
+    @cached_property
+    def intervals(self) -> IntervalView:
+        """Intervals of the covariance, the correlation and the mean, at any level."""
+        return IntervalView(self.matrix)
+
+    @cached_property
+    def spectrum(self) -> SpectrumView:
+        """Components, the variances along them with intervals, and which of them are above the noise."""
+        return SpectrumView(self.matrix, self.intervals)
+
+    @cached_property
+    def regression(self) -> Regression | None:
+        """The regression that was asked for; None where none was. `regress` makes others."""
+        return requested(self)
+
+    # What most users want.
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """The public mechanism that drew the release; None where this version does not know it or its parameters."""
+        return self.matrix.mechanism
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, of privacy units or of reports; see `MatrixView.n_rows`."""
+        return self.matrix.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.matrix.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Public names of the features, where the source had them."""
+        return self.origin.feature_names
+
+    @property
+    def mean(self) -> FloatArray:
+        """The released mean; without one, the middle of the public bounds, or zero."""
+        return self.matrix.mean
+
+    @property
+    def scale(self) -> FloatArray:
+        """What features are multiplied by before they are projected; ones where they are not."""
+        return self.matrix.scale
+
+    @property
+    def covariance(self) -> FloatArray | None:
+        """The covariance in the units of the features; see `MatrixView.covariance`."""
+        return self.matrix.covariance
+
+    @property
+    def correlation(self) -> FloatArray | None:
+        """`covariance` with its diagonal brought to 1."""
+        return self.matrix.correlation
+
+    @property
+    def noise_sd(self) -> float | None:
+        """Standard deviation of the noise beside the diagonal of the matrix of the scaled features."""
+        return self.matrix.noise_sd
+
+    @property
+    def components(self) -> FloatArray:
+        """The directions that were asked for (k x d), of the scaled features."""
+        return self.spectrum.components
+
+    @property
+    def explained_variance(self) -> FloatArray | None:
+        """Variances of the rows along the components; None where only a subspace was released."""
+        return self.spectrum.explained_variance
+
+    @property
+    def explained_variance_ratio(self) -> FloatArray | None:
+        """Shares of the components in the total; None where only a subspace was released."""
+        return self.spectrum.explained_variance_ratio
+
+    @property
+    def explained_variance_interval(self) -> FloatArray | None:
+        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
+        return self.spectrum.explained_variance_interval
+
+    @property
+    def above_noise(self) -> NDArray[np.bool_] | None:
+        """Which components are found above the noise; see `SpectrumView.above_noise`."""
+        return self.spectrum.above_noise
+
+    # Use; each is described where it is defined.
+
+    def transform(self, X: Any) -> FloatArray:
+        """Project rows of all features on the components; see `SpectrumView.transform`."""
+        return self.spectrum.transform(X)
+
+    def inverse_transform(self, projected: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        return self.spectrum.inverse_transform(projected)
+
+    def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> "Release":
+        """Return the same release, asked for other components; see `eigenveil.releases.multivariate.pca`."""
+        return multivariate.pca(self, n_components, correlation=correlation)
+
+    def regress(
+        self,
+        target: int | str,
+        features: Sequence[int | str] | None = None,
+        *,
+        alpha: float | None = None,
+        level: float = LEVEL,
+        of: str = "data",
+    ) -> Regression:
+        """Regress one column on others; see `eigenveil.releases.regression.regress`."""
+        return regress(self, target, features, alpha=alpha, level=level, of=of)
+
+    def whiten(self, X: Any) -> FloatArray:
+        """Project rows to uncorrelated scores of variance 1; see `eigenveil.releases.multivariate.whiten`."""
+        return multivariate.whiten(self, X)
+
+    def mahalanobis(self, X: Any) -> FloatArray:
+        """Return the squared Mahalanobis distances of rows from the mean."""
+        return multivariate.mahalanobis(self, X)
+
+    def lda(self, labels: Columns, features: Columns | None = None) -> multivariate.LinearDiscriminant:
+        """Return the linear discriminant analysis of one-hot labels; see `eigenveil.releases.multivariate.lda`."""
+        return multivariate.lda(self, labels, features)
+
+    def cca(self, first: Columns, second: Columns) -> CanonicalCorrelations:
+        """Return the canonical correlations of two blocks of columns."""
+        return multivariate.cca(self, first, second)
+
+    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
+        """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
+        return multivariate.factor_analysis(self, n_factors, tol=tol, max_iter=max_iter)
+
+    def sample(self, n_rows: int, *, random_state: int | np.random.Generator | None = None) -> FloatArray:
+        """Return synthetic rows of all features; see `eigenveil.releases.synthetic.sample`."""
+        return synthetic.sample(self, n_rows, random_state=random_state)
+
+    def sample_table(
+        self, n_rows: int, *, random_state: int | np.random.Generator | None = None
+    ) -> dict[str, list[Any]]:
+        """Return synthetic rows as the columns of a table; see `eigenveil.releases.synthetic.sample_table`."""
+        return synthetic.sample_table(self, n_rows, random_state=random_state)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted scikit-learn ``PCA`` that projects as the release does."""
+        return export.to_sklearn(self)
+
+    def to_json(self) -> str:
+        """Return all that left, and what it says, as JSON for any language."""
+        return export.to_json(self)
+
+    def to_onnx(self) -> bytes:
+        """Return an ONNX model that projects rows, float64, as `transform` does; needs the extra ``onnx``."""
+        return export.to_onnx(self)
+
     def compare(self, other: "Release") -> Comparison:
-        """Return how this release and another of the same features compare; see `eigenveil.releases.compare.compare`."""
+        """Return how this release and another compare; see `eigenveil.releases.compare.compare`."""
         return compare(self, other)
 
     def __repr__(self) -> str:
@@ -117,11 +285,12 @@ def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Re
 
 
 def _makes_sense(release: Release) -> bool:
-    """Return whether the mechanism can make numbers of what left, and all of them are finite: a file may say anything."""
-    values = release._values
+    """Return whether the mechanism makes numbers of what left, and all are finite: a file may say anything."""
+    matrix = release.matrix
+    values, mechanism = matrix.values, matrix.mechanism
     try:
-        found = [release.n_rows, release._of_one_unit, *values.values()]
-        found += [] if release.mechanism is None else [release.mechanism.directions(values)]
+        found = [matrix.n_rows, matrix.unit_moment, *values.values()]
+        found += [] if mechanism is None else [mechanism.directions(values)]
         return all(one is None or bool(np.isfinite(one).all()) for one in found)
     except (LookupError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False

@@ -1,9 +1,9 @@
-"""`Regressing`: regressions of one column on others, from the released matrix and at no further privacy cost."""
+"""Regressions of one column on others, with intervals, from the released matrix and at no further privacy cost."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from ..postprocess.regression import (
     ridge_from_covariance,
     shrunk_mean,
 )
-from .intervals import LEVEL, Uncertainty
+from .intervals import LEVEL
 from .origin import RegressionRequest
+
+if TYPE_CHECKING:
+    from .record import Release
 
 # What noise on the means may take of R² without a warning.
 _MEAN_MAY_COST = 0.1
@@ -68,113 +71,108 @@ class Regression:
     determined: bool = False
 
 
-class Regressing(Uncertainty):
-    """Regressions with their intervals. Base of `Reading`."""
+def regress(
+    release: "Release",
+    target: int | str,
+    features: Sequence[int | str] | None = None,
+    *,
+    alpha: float | None = None,
+    level: float = LEVEL,
+    of: str = "data",
+) -> Regression:
+    """Regress one column on others, from the released matrix and at no further privacy cost.
 
-    def regress(
-        self,
-        target: int | str,
-        features: Sequence[int | str] | None = None,
-        *,
-        alpha: float | None = None,
-        level: float = LEVEL,
-        of: str = "data",
-    ) -> Regression:
-        """Regress one column on others, from the released matrix and at no further privacy cost.
-
-        Parameters
-        ----------
-        target : int or str
-            The column to predict, by position or name.
-        features : sequence, optional
-            The columns to predict from; all others by default.
-        alpha : float, optional
-            Regularization on the scale of one row of the scaled features; by default it follows from the noise.
-        level, of
-            Of the intervals, as in `entry_interval`.
-        """
-        sampled = self._sampled(level, of)
-        if not self.has_known_noise:
-            raise InvalidParameterError(
-                "A regression needs a released matrix plus noise of a known distribution; choose a mechanism that adds noise."
-            )
-        if not self.origin.row_rule.keeps_lengths:
-            raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
-        position = self._position(target)
-        positions = None if features is None else [self._position(feature) for feature in features]
-        others = [other for other in range(self.n_features) if other != position] if positions is None else positions
-        if position in self.origin.without_range or set(others) <= set(self.origin.without_range):
-            nothing, mean = vars(_nothing_known(len(others))), float(self.mean[position])
-            return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
-        fit = ridge_from_covariance(self.scaled_matrix, position, positions, noise_draw=self.noise_draw, alpha=alpha)
-        used, means = list(fit.features), self._mean_to_predict_from(fit)
-        coef = fit.coef * self.scale[used] / self.scale[position]
-        intercept = float(means[position] - coef @ means[used])
-        found = vars(self._regression_intervals(position, used, level, sampled))
-        return Regression(coef, intercept, fit.r2, fit.alpha, position, fit.features, **found)
-
-    def _regression_intervals(
-        self, target: int, features: list[int], level: float, sampled: float
-    ) -> RegressionIntervals:
-        """Return the intervals of a regression in the units of the features.
-
-        Features of which no range was found are left out of it, and nothing is known of their coefficients.
-        """
-        told = [place for place, feature in enumerate(features) if feature not in self.origin.without_range]
-        nothing, scale = _nothing_known(len(features)), self.row_scale
-        if self.no_interval or not told:
-            return nothing
-        columns = [*(features[place] for place in told), target]
-        mean = self.mean[columns] * scale[columns]
-        matrix = self.row_matrix[np.ix_(columns, columns)]
-        found = regression_intervals(matrix, self._matrix_error(level).of(columns), mean, level=level, sampled=sampled)
-        coef_interval = nothing.coef_interval
-        coef_interval[told] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
-        error = float(found.intercept_error / scale[target])
-        return RegressionIntervals(coef_interval, error, found.r2_interval, found.determined)
-
-    @property
-    def _first_mean_sd(self) -> float:
-        """The noise on a mean that was measured first, in the units of the scaled features."""
-        sizes = 1.0 if self._divisors is None else float(np.min(self._divisors))
-        return (self.origin.mean_sd or 0.0) / sizes
-
-    def _mean_to_predict_from(self, fit: RidgeFit) -> FloatArray:
-        """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
-        sd = (
-            (self.noise_sd or 0.0) / self.origin.row_rule.constant_value if self.origin.centred else self._first_mean_sd
+    Parameters
+    ----------
+    target : int or str
+        The column to predict, by position or name.
+    features : sequence, optional
+        The columns to predict from; all others by default.
+    alpha : float, optional
+        Regularization on the scale of one row of the scaled features; by default it follows from the noise.
+    level, of
+        Of the intervals, as in `IntervalView.covariance`.
+    """
+    sampled = release.intervals.sampled(level, of)
+    if not release.matrix.has_known_noise:
+        raise InvalidParameterError(
+            "A regression needs a released matrix plus noise of a known distribution; choose a mechanism that adds "
+            "noise."
         )
-        # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
-        first = 0.0 if self.origin.centred else sd**2
-        error = math.hypot(fit.target_sd, math.sqrt(2) * first)
-        least_variance = fit.target_moment - first - _VISIBLE_SDS * error
-        if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
-            warn_caller(
-                "The noise hides how much the target varies, so predictions may be worse than its mean; more "
-                f"{self._counted}, a larger epsilon, fewer features or narrower bounds of the target would help.",
-                NoiseWarning,
-            )
-        elif fit.evidence == 0:
-            warn_caller(
-                "The noise hides any relation of the target to the features: predictions are about its mean, and "
-                f"coefficients may be noise; more {self._counted}, a larger epsilon or fewer features would help.",
-                NoiseWarning,
-            )
-        shift = self.origin.row_rule.shift
-        return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(self._scaled_mean, sd) / self.scale
+    if not release.origin.row_rule.keeps_lengths:
+        raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
+    position = release.matrix.position(target)
+    positions = None if features is None else [release.matrix.position(feature) for feature in features]
+    others = [other for other in range(release.n_features) if other != position] if positions is None else positions
+    if position in release.origin.without_range or set(others) <= set(release.origin.without_range):
+        nothing, mean = vars(_nothing_known(len(others))), float(release.mean[position])
+        return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
+    fit = ridge_from_covariance(
+        release.matrix.scaled_matrix, position, positions, noise_draw=release.matrix.noise_draw, alpha=alpha
+    )
+    used, means = list(fit.features), _mean_to_predict_from(release, fit)
+    coef = fit.coef * release.scale[used] / release.scale[position]
+    intercept = float(means[position] - coef @ means[used])
+    found = vars(_regression_intervals(release, position, used, level, sampled))
+    return Regression(coef, intercept, fit.r2, fit.alpha, position, fit.features, **found)
 
-    @cached_property
-    def regression(self) -> Regression | None:
-        """The regression that was asked for; None where none was."""
-        request = self.origin.request
-        if not isinstance(request, RegressionRequest):
-            return None
-        return self.regress(request.target, alpha=request.alpha)
 
-    def _position(self, column: int | str) -> int:
-        if not isinstance(column, str):
-            return int(column)
-        names = list(self.feature_names or ())
-        if column not in names:
-            raise InvalidParameterError(f"There is no feature {column!r}.")
-        return names.index(column)
+def _regression_intervals(
+    release: "Release", target: int, features: list[int], level: float, sampled: float
+) -> RegressionIntervals:
+    """Return the intervals of a regression in the units of the features.
+
+    Features of which no range was found are left out of it, and nothing is known of their coefficients.
+    """
+    told = [place for place, feature in enumerate(features) if feature not in release.origin.without_range]
+    nothing, scale = _nothing_known(len(features)), release.matrix.row_scale
+    if release.intervals.unavailable or not told:
+        return nothing
+    columns = [*(features[place] for place in told), target]
+    mean = release.mean[columns] * scale[columns]
+    matrix = release.matrix.row_matrix[np.ix_(columns, columns)]
+    found = regression_intervals(
+        matrix, release.intervals.row_matrix_error(level).of(columns), mean, level=level, sampled=sampled
+    )
+    coef_interval = nothing.coef_interval
+    coef_interval[told] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
+    error = float(found.intercept_error / scale[target])
+    return RegressionIntervals(coef_interval, error, found.r2_interval, found.determined)
+
+
+def _first_mean_sd(release: "Release") -> float:
+    """Return the noise on a mean that was measured first, in the units of the scaled features."""
+    sizes = 1.0 if release.matrix.divisors is None else float(np.min(release.matrix.divisors))
+    return (release.origin.mean_sd or 0.0) / sizes
+
+
+def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
+    """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
+    if release.origin.centred:
+        sd = (release.noise_sd or 0.0) / release.origin.row_rule.constant_value
+    else:
+        sd = _first_mean_sd(release)
+    # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
+    first = 0.0 if release.origin.centred else sd**2
+    error = math.hypot(fit.target_sd, math.sqrt(2) * first)
+    least_variance = fit.target_moment - first - _VISIBLE_SDS * error
+    if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
+        warn_caller(
+            "The noise hides how much the target varies, so predictions may be worse than its mean; more "
+            f"{release.matrix.counted}, a larger epsilon, fewer features or narrower bounds of the target would help.",
+            NoiseWarning,
+        )
+    elif fit.evidence == 0:
+        warn_caller(
+            "The noise hides any relation of the target to the features: predictions are about its mean, and "
+            f"coefficients may be noise; more {release.matrix.counted}, a larger epsilon or fewer features would help.",
+            NoiseWarning,
+        )
+    shift = release.origin.row_rule.shift
+    return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(release.matrix.scaled_mean, sd) / release.scale
+
+
+def requested(release: "Release") -> Regression | None:
+    """Return the regression that was asked for; None where none was."""
+    request = release.origin.request
+    return regress(release, request.target, alpha=request.alpha) if isinstance(request, RegressionRequest) else None

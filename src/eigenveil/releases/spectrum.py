@@ -1,13 +1,13 @@
-"""`VarianceReading`: variances along the released directions, with what the known noise says of their error.
+"""`SpectrumView`: components, the variances along them, and what the known noise says of their error.
 
 What is reported is about what was released: the variance along a direction that the noise has turned, and not the
 eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the formulas, and the coverage measured.
 """
 
 import zlib
-from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
+from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
+from ..postprocess.loadings import LoadingErrors, Rest, loading_errors
 from ..postprocess.shrinkage import SIMULATION_SEED
 from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
 from ..postprocess.variances import (
@@ -33,7 +35,8 @@ from ..postprocess.variances import (
     trace_sizes,
     variances_along,
 )
-from .matrix import ScaledReading
+from .intervals import LEVEL, IntervalView
+from .matrix import MatrixView
 from .origin import ComponentsRequest, SparseRequest
 
 # Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
@@ -41,286 +44,11 @@ _DECOMPOSED_WHOLE = 256
 # From this width on, points stand for the eigenvalues that are not asked for.
 _WIDE = 2000
 # Up to this width variances are estimated along all directions at once; beyond, along so many more than asked for.
-_TOLD_WHOLE, _MORE = 100, 20
-
-
-class VarianceReading(ScaledReading):
-    """Variances along directions, of the scaled features. Base of `Reading`, which knows the directions."""
-
-    @property
-    @abstractmethod
-    def components(self) -> FloatArray:
-        """The directions that were asked for (k x d), of the scaled features."""
-
-    @property
-    @abstractmethod
-    def _n_components(self) -> int:
-        """How many there are."""
-
-    @cached_property
-    def _drawn(self) -> FloatArray | None:
-        # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
-        # whose noisy variance falls below the average of the rest.
-        if self.origin.row_rule.needs_matrix or self.of_correlation:
-            return None
-        if self.mechanism is not None:
-            return self.mechanism.directions(self._values)
-        released = self._values.get("directions")  # they mean the same whatever the mechanism
-        return None if released is None else orthonormal(released)
-
-    @cached_property
-    def _leading(self) -> tuple[FloatArray, FloatArray]:
-        """At least as many eigenvalues and eigenvectors as there are components."""
-        whole = self.n_features <= _DECOMPOSED_WHOLE or "_eigensystem" in self.__dict__
-        return self._eigensystem if whole else sorted_eigh(self.scaled_matrix, self._n_components)
-
-    # What is known of the noise in the basis of the directions.
-
-    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> NoiseAlong:
-        facts, k = self.noise_facts, len(leading)
-        if facts is None or self.of_correlation:
-            noise = simulated_noise(np.vstack([leading, others]), k, self.moment_draw)
-            if self._of_signs:
-                shift = np.einsum("ki,ij,kj->k", leading, self._signs.tie_shift, leading)
-                noise = noise.shifted(shift)
-            return noise.scaled(self._noise_that_fits) if self.of_correlation else noise
-        unit, mapping = self._noise_unit, self._noise_map
-        beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
-        if mapping is None:
-            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
-        else:
-            rows = leading @ mapping
-            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, others @ mapping, beside, shared)
-        n_rows = max(1, self.n_rows or 1)
-        with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
-        noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
-        return noise.drifting(self._drift(leading))
-
-    @property
-    def _noise_that_fits(self) -> float:
-        """The share of the variance of the noise that fits into correlations, which end at 1 however large it is."""
-        d = self.n_features
-        seen = float(np.square(self.scaled_matrix - np.eye(d)).sum())
-        drawn = float(np.square(self.moment_draw(simulation())).sum())
-        return min(1.0, seen / max(drawn, np.finfo(float).tiny))
-
-    def _drift(self, rows: FloatArray) -> FloatArray:
-        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one."""
-        facts, about = self.noise_facts, self._mean_noise_map()
-        if facts is None or about is None or self.of_correlation:
-            return np.zeros(len(rows))
-        directions = (rows if self._divisors is None else rows / self._divisors) @ about[0]
-        inner = (directions @ about[1]) ** 2
-        lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
-        squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
-        return np.asarray(-(self._noise_unit**2) * squares)
-
-    def leading_variances(self, count: int) -> VariancesAlong | None:
-        """Return variances along the first `count` eigenvectors of the matrix; None where no distribution of noise is known."""
-        if count not in self._variances:
-            found = self.variances_by_distribution(count)
-            if found is not None and self.n_features < _WIDE:
-                found = found.informed(self.estimate.shrunk_eigenvalues[: found.estimate.size])
-            self._variances[count] = None if found is None else found.first(count)
-        return self._variances[count]
-
-    def _counted_with(self, count: int) -> int:
-        """Return with how many directions they are estimated: some more tell where eigenvalues are nearly tied."""
-        request = self.origin.request
-        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
-        if share or self.n_features <= _TOLD_WHOLE:
-            return self.n_features
-        return count if self.n_features >= _WIDE else min(self.n_features, count + _MORE)
-
-    @cached_property
-    def _variances(self) -> dict[int, VariancesAlong | None]:
-        return {}
-
-    def variances_by_distribution(self, count: int) -> VariancesAlong | None:
-        """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
-        if not self.has_known_noise:
-            return None
-        count = self._counted_with(count)
-        if self.n_features < _WIDE or count > self.n_features // 50:
-            values, rows = self._eigensystem
-            others, weights, rest = values[count:], np.ones(values.size - count), rows[count:]
-        else:
-            values, rows = self._leading
-            if values.size < count:
-                values, rows = sorted_eigh(self.scaled_matrix, count)
-            others, weights, rest = spectrum_beyond(self.scaled_matrix, rows[:count])
-        values, leading = values[:count], rows[:count]
-        noise = self._noise_along(leading, rest, values)
-        facts = self.noise_facts
-        straight = self._noise_map is None and not self.of_correlation
-        found = variances_along(
-            values,
-            others,
-            weights,
-            noise,
-            total=self.total_variance,
-            total_sd=self._total_sd,
-            excess=0.0 if facts is None else facts.excess,
-            exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
-        )
-        return found.untold(self.total_variance) if self._of_signs and self._signs.saturated else found
-
-    # Totals.
-
-    @cached_property
-    def total_variance(self) -> float:
-        """What shares of variance refer to: the trace as it was released, or 0 where that is below."""
-        if self.of_correlation:
-            return float(self.n_features)
-        if self._released_variances is not None:
-            return float(self._released_variances.sum())
-        trace = float(np.trace(self.scaled_matrix))
-        return max(0.0, trace - float(self._drift(np.eye(self.n_features)).sum()))
-
-    @cached_property
-    def _total_sd(self) -> float:
-        """Standard deviation of the released trace; 0 where it is known."""
-        facts, unit = self.noise_facts, self._noise_unit
-        if self.of_correlation or not self.has_known_noise:
-            return 0.0
-        if facts is None:
-            return simulated_trace_sd(self.n_features, self.moment_draw)
-        squares, trace = trace_sizes(self._noise_map, self.n_features)
-        own = unit**2 * (2 * facts.off_variance * squares + facts.shared_variance * trace**2)
-        miscounted = self.total_variance / max(1, self.n_rows or 1)
-        with_count = unit * trace * facts.trace_with_count / facts.n_features
-        return float(np.sqrt(max(0.0, own + miscounted**2 * facts.count_variance - 2 * miscounted * with_count)))
-
-    # What is told of the components.
-
-    @cached_property
-    def _released_variances(self) -> FloatArray | None:
-        if self.mechanism is None or self._drawn is None:
-            return None
-        released = self.mechanism.variances(self._values, max(1, self.n_rows or 1))
-        unit = self.origin.row_rule.reach_squared * self._units_per_weight
-        return None if released is None else np.asarray(released * unit)
-
-    @cached_property
-    def eigenvalues(self) -> FloatArray:
-        """All variances of the truth, descending, freed of the bias that known noise has on them, or as released."""
-        if self.has_known_noise:
-            return self.estimate.eigenvalues
-        released = self._released_variances
-        return np.asarray(np.maximum(self._eigensystem[0], 0.0) if released is None else released)
-
-    def eigenvalue_interval(self, count: int) -> FloatArray | None:
-        """Return 95 % intervals for the first `count` eigenvalues of the truth, by simulation of the noise."""
-        if not self.has_known_noise:
-            return None
-        return eigenvalue_intervals(self.scaled_matrix, self.error_draw, n_components=count)
-
-
+_ESTIMATED_WHOLE, _MORE_VARIANCES = 100, 20
+# Errors of loadings need all eigenvectors; beyond this width so many more than the components, and the rest in bulk.
+_LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 # What 95 of 100 standard normals are within.
 Z = 1.96
-
-
-class ComponentReading(VarianceReading):
-    """Variances along the components that were asked for, with intervals. Base of `NoiseReading`."""
-
-    @cached_property
-    def _along(self) -> VariancesAlong | None:
-        """Variances along the components with their intervals; None where nothing can be said of their error."""
-        if self.rows_hidden:
-            return None
-        k, released, hidden = len(self.components), self._released_variances, list(self._undetermined)
-        if isinstance(self.origin.request, SparseRequest):
-            found = self._along_sparse(k)
-        else:
-            found = self.leading_variances(k) if released is None else self._along_drawn(released[:k])
-        if found is None or not hidden:
-            return found
-        return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), self.n_features)
-
-    def _along_drawn(self, variances: FloatArray) -> VariancesAlong | None:
-        """Return released variances of directions with the known noise on each of them."""
-        reach = None if self.mechanism is None else self.mechanism.variance_reach(max(1, self.n_rows or 1))
-        if reach is None:
-            return None
-        return drawn_along(variances, reach * self.origin.row_rule.reach_squared * self._units_per_weight)
-
-    def _along_sparse(self, k: int) -> VariancesAlong | None:
-        """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
-        free = self.leading_variances(k)
-        if free is None:
-            return None
-        shrunk = self._along_shrunk
-        raised = np.einsum("ki,ij,kj->k", self.components, self.scaled_matrix, self.components)
-        values = self._leading[0][:k] if self._leading[0].size >= k else self._eigensystem[0][:k]
-        noise = self._noise_along(self.components, np.zeros((0, self.n_features)), raised)
-        sds = np.sqrt(np.diag(noise.own)), np.sqrt(np.cumsum(np.cumsum(noise.own, 0), 1).diagonal())
-        found = []
-        for at, top, ends, sd, middle in (
-            (raised, values, free.interval, sds[0], shrunk),
-            (np.cumsum(raised), np.cumsum(values), free.total_interval, sds[1], np.cumsum(shrunk)),
-        ):
-            low = np.maximum(at - np.maximum(top - ends[:, 0], Z * sd), 0.0)
-            found.append(np.stack([np.minimum(low, middle), np.maximum(at + Z * sd, middle)], axis=1))
-        return VariancesAlong(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
-
-    @property
-    def _along_shrunk(self) -> FloatArray:
-        along = np.einsum("ki,ij,kj->k", self.components, self.scaled_covariance, self.components)
-        return np.asarray(np.maximum(along, 0.0))
-
-    @property
-    def explained_variance(self) -> FloatArray | None:
-        """Variances of the rows along the components; None where only a subspace was released.
-
-        Where nothing is known of their error, as they were released.
-        """
-        if not self.has_matrix:
-            return None
-        if self._along is not None:
-            return self._along.estimate
-        if isinstance(self.origin.request, SparseRequest):
-            return self._along_shrunk
-        released, k = self._released_variances, len(self.components)
-        return np.asarray(np.maximum(self._leading[0][:k], 0.0) if released is None else released[:k])
-
-    @property
-    def explained_variance_ratio(self) -> FloatArray | None:
-        """Shares of the components in the total; None where only a subspace was released."""
-        variances = self.explained_variance
-        return None if variances is None else self._shares(variances)
-
-    @property
-    def explained_variance_interval(self) -> FloatArray | None:
-        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
-        return self._along.interval if self.has_matrix and self._along is not None else None
-
-    @property
-    def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
-        """What each of these intervals rests on: "exact distribution", or "approximate"; None where there are none."""
-        return (self._along.kind,) * len(self.components) if self.has_matrix and self._along is not None else None
-
-    @property
-    def captured_variance(self) -> float | None:
-        """Variance along all components together; None where only a subspace was released."""
-        variances = self.explained_variance
-        return None if variances is None else float(variances.sum())
-
-    @property
-    def captured_variance_interval(self) -> FloatArray | None:
-        """95 % interval for it, narrower than the single ones add up to; None where nothing tells its error."""
-        return self._along.total_interval[-1] if self.has_matrix and self._along is not None else None
-
-    @property
-    def captured_variance_ratio(self) -> float | None:
-        """Share of the components together in the total; None where only a subspace was released."""
-        captured = self.captured_variance
-        return None if captured is None else float(self._shares(np.array([captured]))[0])
-
-    def _shares(self, variances: FloatArray) -> FloatArray:
-        total = self.total_variance
-        return np.minimum(variances / total, 1.0) if total > 0 else np.zeros_like(variances)
-
-
 # From this size on the closed form loses hardly any power against a simulation.
 _CLOSED_FORM = 32
 # How often pure noise may pass without a warning.
@@ -336,13 +64,357 @@ _SIMULATED = 400
 _TOO_MANY = 0.01
 
 
-class NoiseReading(ComponentReading):
-    """Components and features against the noise. Base of `Reading`."""
+class SpectrumView:
+    """Components of the scaled features and the variances along them; `Release.spectrum`.
+
+    Parameters
+    ----------
+    matrix : MatrixView
+    intervals : IntervalView
+    """
+
+    def __init__(self, matrix: MatrixView, intervals: IntervalView) -> None:
+        self.matrix, self.intervals, self.origin = matrix, intervals, matrix.origin
+
+    # Directions.
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the first component is known to be the most important one."""
+        matrix = self.matrix
+        return matrix.has_matrix if matrix.mechanism is None else matrix.mechanism.ordered
+
+    @cached_property
+    def components(self) -> FloatArray:
+        """The directions that were asked for (k x d), of the scaled features, most important first if `ordered`."""
+        if isinstance(self.origin.request, SparseRequest):
+            return self.sparse.components
+        k = self._n_components
+        if self.drawn_directions is not None and k <= len(self.drawn_directions):
+            return self.drawn_directions[:k]
+        values, vectors = self.leading
+        self._warn_of_noise((values[:k] - self.matrix.without_signal).tolist())
+        return vectors[:k]
+
+    @property
+    def _n_components(self) -> int:
+        request, drawn = self.origin.request, self.drawn_directions
+        most = self.matrix.n_features if drawn is None else len(drawn)
+        wanted = request.n_components if isinstance(request, ComponentsRequest) else None
+        if isinstance(wanted, str):
+            return max(1, self.n_above_noise)
+        if not isinstance(wanted, float):
+            return most if wanted is None else wanted
+        return self._enough(wanted, most)
+
+    def _enough(self, share: float, most: int) -> int:
+        """Return the least number of components that capture a share of the total, by the variances along them."""
+        along = self.leading_variances(most)
+        captured = np.cumsum(self.eigenvalues) if along is None else along.totals
+        return min(int(np.searchsorted(self._shares(captured), share)) + 1, most)
+
+    @cached_property
+    def sparse(self) -> SparseComponents:
+        """Sparse components of the matrix, as they were asked for."""
+        request = self.origin.request
+        if not isinstance(request, SparseRequest):
+            raise InvalidParameterError("This release was not made for sparse components.")
+        return screened_components(
+            self.matrix.scaled_matrix,
+            request.n_components,
+            screen=request.screen,
+            penalty=request.penalty,
+            noise_sd=self.matrix.noise_sd,
+            tol=request.tol,
+            max_iter=request.max_iter,
+        )
+
+    @cached_property
+    def drawn_directions(self) -> FloatArray | None:
+        """Directions that the mechanism drew by themselves, as rows; None where components are those of the matrix."""
+        matrix = self.matrix
+        # Sampled directions are what was paid for; eigenvectors of the matrix rebuilt from them would lose those
+        # whose noisy variance falls below the average of the rest.
+        if self.origin.row_rule.needs_matrix or matrix.of_correlation:
+            return None
+        if matrix.mechanism is not None:
+            return matrix.mechanism.directions(matrix.values)
+        released = matrix.values.get("directions")  # they mean the same whatever the mechanism
+        return None if released is None else orthonormal(released)
+
+    @cached_property
+    def leading(self) -> tuple[FloatArray, FloatArray]:
+        """At least as many eigenvalues and eigenvectors as there are components."""
+        matrix = self.matrix
+        whole = matrix.n_features <= _DECOMPOSED_WHOLE or matrix.is_decomposed
+        return matrix.eigensystem if whole else sorted_eigh(matrix.scaled_matrix, self._n_components)
+
+    # What is known of the noise in the basis of the directions.
+
+    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> NoiseAlong:
+        matrix = self.matrix
+        facts, k = matrix.noise_facts, len(leading)
+        if facts is None or matrix.of_correlation:
+            noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draw)
+            if matrix.of_signs:
+                shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
+                noise = noise.shifted(shift)
+            return noise.scaled(self._noise_that_fits) if matrix.of_correlation else noise
+        unit, mapping = matrix.noise_unit, matrix.noise_map
+        beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
+        if mapping is None:
+            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
+        else:
+            rows = leading @ mapping
+            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, others @ mapping, beside, shared)
+        n_rows = max(1, matrix.n_rows or 1)
+        with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
+        noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
+        return noise.drifting(self._drift(leading))
+
+    @property
+    def _noise_that_fits(self) -> float:
+        """The share of the variance of the noise that fits into correlations, which end at 1 however large it is."""
+        matrix = self.matrix
+        d = matrix.n_features
+        seen = float(np.square(matrix.scaled_matrix - np.eye(d)).sum())
+        drawn = float(np.square(matrix.moment_draw(simulation())).sum())
+        return min(1.0, seen / max(drawn, np.finfo(float).tiny))
+
+    def _drift(self, rows: FloatArray) -> FloatArray:
+        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one."""
+        matrix = self.matrix
+        facts, about = matrix.noise_facts, matrix.mean_noise_map()
+        if facts is None or about is None or matrix.of_correlation:
+            return np.zeros(len(rows))
+        directions = (rows if matrix.divisors is None else rows / matrix.divisors) @ about[0]
+        inner = (directions @ about[1]) ** 2
+        lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
+        squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
+        return np.asarray(-(matrix.noise_unit**2) * squares)
+
+    def leading_variances(self, count: int) -> VariancesAlong | None:
+        """Return variances along the first `count` eigenvectors; None where no distribution of noise is known."""
+        if count not in self._variances:
+            found = self.variances_by_distribution(count)
+            if found is not None and self.matrix.n_features < _WIDE:
+                found = found.informed(self.matrix.estimate.shrunk_eigenvalues[: found.estimate.size])
+            self._variances[count] = None if found is None else found.first(count)
+        return self._variances[count]
+
+    def _counted_with(self, count: int) -> int:
+        """Return with how many directions they are estimated: some more tell where eigenvalues are nearly tied."""
+        matrix, request = self.matrix, self.origin.request
+        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
+        if share or matrix.n_features <= _ESTIMATED_WHOLE:
+            return matrix.n_features
+        return count if matrix.n_features >= _WIDE else min(matrix.n_features, count + _MORE_VARIANCES)
+
+    @cached_property
+    def _variances(self) -> dict[int, VariancesAlong | None]:
+        return {}
+
+    def variances_by_distribution(self, count: int) -> VariancesAlong | None:
+        """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
+        matrix = self.matrix
+        if not matrix.has_known_noise:
+            return None
+        count = self._counted_with(count)
+        if matrix.n_features < _WIDE or count > matrix.n_features // 50:
+            values, rows = matrix.eigensystem
+            others, weights, rest = values[count:], np.ones(values.size - count), rows[count:]
+        else:
+            values, rows = self.leading
+            if values.size < count:
+                values, rows = sorted_eigh(matrix.scaled_matrix, count)
+            others, weights, rest = spectrum_beyond(matrix.scaled_matrix, rows[:count])
+        values, leading = values[:count], rows[:count]
+        noise = self._noise_along(leading, rest, values)
+        facts = matrix.noise_facts
+        straight = matrix.noise_map is None and not matrix.of_correlation
+        found = variances_along(
+            values,
+            others,
+            weights,
+            noise,
+            total=self.total_variance,
+            total_sd=self._total_sd,
+            excess=0.0 if facts is None else facts.excess,
+            exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
+        )
+        return found.untold(self.total_variance) if matrix.of_signs and matrix.signs.saturated else found
+
+    # Totals.
+
+    @cached_property
+    def total_variance(self) -> float:
+        """What shares of variance refer to: the trace as it was released, or 0 where that is below."""
+        matrix = self.matrix
+        if matrix.of_correlation:
+            return float(matrix.n_features)
+        if self._released_variances is not None:
+            return float(self._released_variances.sum())
+        trace = float(np.trace(matrix.scaled_matrix))
+        return max(0.0, trace - float(self._drift(np.eye(matrix.n_features)).sum()))
+
+    @cached_property
+    def _total_sd(self) -> float:
+        """Standard deviation of the released trace; 0 where it is known."""
+        matrix = self.matrix
+        facts, unit = matrix.noise_facts, matrix.noise_unit
+        if matrix.of_correlation or not matrix.has_known_noise:
+            return 0.0
+        if facts is None:
+            return simulated_trace_sd(matrix.n_features, matrix.moment_draw)
+        squares, trace = trace_sizes(matrix.noise_map, matrix.n_features)
+        own = unit**2 * (2 * facts.off_variance * squares + facts.shared_variance * trace**2)
+        miscounted = self.total_variance / max(1, matrix.n_rows or 1)
+        with_count = unit * trace * facts.trace_with_count / facts.n_features
+        return float(np.sqrt(max(0.0, own + miscounted**2 * facts.count_variance - 2 * miscounted * with_count)))
+
+    # What is told of the components.
+
+    @cached_property
+    def _released_variances(self) -> FloatArray | None:
+        matrix = self.matrix
+        if matrix.mechanism is None or self.drawn_directions is None:
+            return None
+        released = matrix.mechanism.variances(matrix.values, max(1, matrix.n_rows or 1))
+        unit = self.origin.row_rule.reach_squared * matrix.units_per_weight
+        return None if released is None else np.asarray(released * unit)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """All variances of the truth, descending, freed of the bias that known noise has on them, or as released."""
+        matrix = self.matrix
+        if matrix.has_known_noise:
+            return matrix.estimate.eigenvalues
+        released = self._released_variances
+        return np.asarray(np.maximum(matrix.eigensystem[0], 0.0) if released is None else released)
+
+    def eigenvalue_interval(self, count: int) -> FloatArray | None:
+        """Return 95 % intervals for the first `count` eigenvalues of the truth, by simulation of the noise."""
+        matrix = self.matrix
+        if not matrix.has_known_noise:
+            return None
+        return eigenvalue_intervals(matrix.scaled_matrix, matrix.error_draw, n_components=count)
+
+    # Variances along the components.
+
+    @cached_property
+    def _component_variances(self) -> VariancesAlong | None:
+        """Variances along the components with their intervals; None where nothing can be said of their error."""
+        matrix = self.matrix
+        if matrix.rows_hidden:
+            return None
+        k, released, hidden = len(self.components), self._released_variances, list(matrix.undetermined)
+        if isinstance(self.origin.request, SparseRequest):
+            found = self._variances_of_sparse(k)
+        else:
+            found = self.leading_variances(k) if released is None else self._variances_of_drawn(released[:k])
+        if found is None or not hidden:
+            return found
+        return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), matrix.n_features)
+
+    @property
+    def _with_intervals(self) -> VariancesAlong | None:
+        return self._component_variances if self.matrix.has_matrix else None
+
+    def _variances_of_drawn(self, variances: FloatArray) -> VariancesAlong | None:
+        """Return released variances of directions with the known noise on each of them."""
+        matrix = self.matrix
+        reach = None if matrix.mechanism is None else matrix.mechanism.variance_reach(max(1, matrix.n_rows or 1))
+        if reach is None:
+            return None
+        return drawn_along(variances, reach * self.origin.row_rule.reach_squared * matrix.units_per_weight)
+
+    def _variances_of_sparse(self, k: int) -> VariancesAlong | None:
+        """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
+        matrix = self.matrix
+        free = self.leading_variances(k)
+        if free is None:
+            return None
+        shrunk = self._shrunk_variances
+        raised = np.einsum("ki,ij,kj->k", self.components, matrix.scaled_matrix, self.components)
+        values = self.leading[0][:k] if self.leading[0].size >= k else matrix.eigensystem[0][:k]
+        noise = self._noise_along(self.components, np.zeros((0, matrix.n_features)), raised)
+        sds = np.sqrt(np.diag(noise.own)), np.sqrt(np.cumsum(np.cumsum(noise.own, 0), 1).diagonal())
+        found = []
+        for at, top, ends, sd, middle in (
+            (raised, values, free.interval, sds[0], shrunk),
+            (np.cumsum(raised), np.cumsum(values), free.total_interval, sds[1], np.cumsum(shrunk)),
+        ):
+            low = np.maximum(at - np.maximum(top - ends[:, 0], Z * sd), 0.0)
+            found.append(np.stack([np.minimum(low, middle), np.maximum(at + Z * sd, middle)], axis=1))
+        return VariancesAlong(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
+
+    @property
+    def _shrunk_variances(self) -> FloatArray:
+        along = np.einsum("ki,ij,kj->k", self.components, self.matrix.scaled_covariance, self.components)
+        return np.asarray(np.maximum(along, 0.0))
+
+    @property
+    def explained_variance(self) -> FloatArray | None:
+        """Variances of the rows along the components; None where only a subspace was released.
+
+        Where nothing is known of their error, as they were released.
+        """
+        if not self.matrix.has_matrix:
+            return None
+        if self._component_variances is not None:
+            return self._component_variances.estimate
+        if isinstance(self.origin.request, SparseRequest):
+            return self._shrunk_variances
+        released, k = self._released_variances, len(self.components)
+        return np.asarray(np.maximum(self.leading[0][:k], 0.0) if released is None else released[:k])
+
+    @property
+    def explained_variance_ratio(self) -> FloatArray | None:
+        """Shares of the components in the total; None where only a subspace was released."""
+        variances = self.explained_variance
+        return None if variances is None else self._shares(variances)
+
+    @property
+    def explained_variance_interval(self) -> FloatArray | None:
+        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
+        found = self._with_intervals
+        return None if found is None else found.interval
+
+    @property
+    def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
+        """What each of these intervals rests on: "exact distribution", or "approximate"; None where there are none."""
+        found = self._with_intervals
+        return None if found is None else (found.kind,) * len(self.components)
+
+    @property
+    def captured_variance(self) -> float | None:
+        """Variance along all components together; None where only a subspace was released."""
+        variances = self.explained_variance
+        return None if variances is None else float(variances.sum())
+
+    @property
+    def captured_variance_interval(self) -> FloatArray | None:
+        """95 % interval for it, narrower than the single ones add up to; None where nothing tells its error."""
+        found = self._with_intervals
+        return None if found is None else found.total_interval[-1]
+
+    @property
+    def captured_variance_ratio(self) -> float | None:
+        """Share of the components together in the total; None where only a subspace was released."""
+        captured = self.captured_variance
+        return None if captured is None else float(self._shares(np.array([captured]))[0])
+
+    def _shares(self, variances: FloatArray) -> FloatArray:
+        total = self.total_variance
+        return np.minimum(variances / total, 1.0) if total > 0 else np.zeros_like(variances)
+
+    # Components and features against the noise.
 
     @property
     def _alike(self) -> bool:
         """Whether the noise is known in closed form and has the same distribution in every basis."""
-        return self.noise_facts is not None and self._noise_map is None and not self.of_correlation
+        matrix = self.matrix
+        return matrix.noise_facts is not None and matrix.noise_map is None and not matrix.of_correlation
 
     @cached_property
     def n_above_noise(self) -> int:
@@ -350,45 +422,53 @@ class NoiseReading(ComponentReading):
 
         Of correlations, how many rise above it from 1, which is what all of them are where nothing is correlated.
         """
-        if not self.has_known_noise:
+        matrix = self.matrix
+        if not matrix.has_known_noise:
             raise InvalidParameterError(
                 "Components above the noise need a released matrix plus noise of a known distribution."
             )
-        closed = self._alike and self.n_features >= _CLOSED_FORM
-        if not closed and self.n_features <= _SIMULATED:
-            values, vectors = self._eigensystem
-            return n_above_noise(values - self.without_signal, vectors, self.noise_draw, generator=self._own_simulation)
+        closed = self._alike and matrix.n_features >= _CLOSED_FORM
+        if not closed and matrix.n_features <= _SIMULATED:
+            values, vectors = matrix.eigensystem
+            return n_above_noise(
+                values - matrix.without_signal, vectors, matrix.noise_draw, generator=self._own_simulation
+            )
         values, rows = self._some_leading
         count = self._n_above_edge if closed else self._n_above_few_draws
         found = count(values, rows)
-        return found if found < values.size else count(*self._eigensystem)
+        return found if found < values.size else count(*matrix.eigensystem)
 
     def _n_above_edge(self, values: FloatArray, rows: FloatArray) -> int:
         del rows
-        facts = self.noise_facts
+        matrix = self.matrix
+        facts = matrix.noise_facts
         assert facts is not None
-        return n_above_edge(values, self.n_features, facts.off_variance * self._noise_unit**2, facts.excess)
+        return n_above_edge(values, matrix.n_features, facts.off_variance * matrix.noise_unit**2, facts.excess)
 
     def _n_above_few_draws(self, values: FloatArray, rows: FloatArray) -> int:
         generator = self._own_simulation
-        noises = [self.moment_draw(generator) for _ in range(_DRAWS_WIDE)]
+        noises = [self.matrix.moment_draw(generator) for _ in range(_DRAWS_WIDE)]
         along_one = partial(self._along_one, _TOO_MANY)
-        return n_above_few_draws(values - self.without_signal, rows, noises, along_one, excess=self._excess)
+        return n_above_few_draws(values - self.matrix.without_signal, rows, noises, along_one, excess=self._excess)
 
     @property
     def _own_simulation(self) -> np.random.Generator:
         """A generator with the same draws for this release only: its noise may be unlucky in no other one."""
-        return np.random.default_rng([SIMULATION_SEED, zlib.crc32(self.integers["matrix"].tobytes())])
+        return np.random.default_rng([SIMULATION_SEED, zlib.crc32(self.matrix.integers["matrix"].tobytes())])
 
     @property
     def _excess(self) -> float:
-        return 0.0 if self.noise_facts is None else self.noise_facts.excess
+        return 0.0 if self.matrix.noise_facts is None else self.matrix.noise_facts.excess
 
     @property
     def _some_leading(self) -> tuple[FloatArray, FloatArray]:
         """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
-        known = [self.__dict__[name] for name in ("_eigensystem", "_leading") if name in self.__dict__]
-        return known[0] if known else sorted_eigh(self.scaled_matrix, min(_A_FEW, self.n_features))
+        matrix = self.matrix
+        if matrix.is_decomposed:
+            return matrix.eigensystem
+        if "leading" in vars(self):
+            return self.leading
+        return sorted_eigh(matrix.scaled_matrix, min(_A_FEW, matrix.n_features))
 
     @cached_property
     def above_noise(self) -> NDArray[np.bool_] | None:
@@ -396,9 +476,10 @@ class NoiseReading(ComponentReading):
 
         None where nothing is known of the noise on the variances along them.
         """
-        if not self.has_known_noise or self.explained_variance_interval is None:
+        matrix = self.matrix
+        if not matrix.has_known_noise or self.explained_variance_interval is None:
             return None
-        least = self.total_variance / self.n_features if self.n_features > 1 else 0.0
+        least = self.total_variance / matrix.n_features if matrix.n_features > 1 else 0.0
         found = np.arange(len(self.components)) < self.n_above_noise
         return np.asarray(found & (self.explained_variance_interval[:, 0] > least))
 
@@ -412,17 +493,18 @@ class NoiseReading(ComponentReading):
 
     def _noise_levels(self, leading: int, count: int) -> list[float]:
         """Return the levels beside so many leading directions, and beside one more each; none where none is known."""
-        sd = self.noise_sd if self.has_known_noise else None
+        matrix = self.matrix
+        sd = matrix.noise_sd if matrix.has_known_noise else None
         if sd is None:
             return []
-        d, excess, ratio, along = self.n_features, self._excess, self._reach_ratio, self._rarely_along_one
+        d, excess, ratio, along = matrix.n_features, self._excess, self._reach_ratio, self._rarely_along_one
         sizes = [max(1, d - first) for first in range(leading, leading + count)]
         edges = (edge_quantile(size, sd**2, excess * size / d, _UNNOTICED) for size in sizes)
         return [float(np.hypot(ratio * edge, along)) for edge in edges]
 
     @cached_property
     def _rarely_along_one(self) -> float:
-        return self._along_one(_UNNOTICED, np.zeros((0, self.n_features)))
+        return self._along_one(_UNNOTICED, np.zeros((0, self.matrix.n_features)))
 
     def _along_one(self, alpha: float, without: FloatArray) -> float:
         """Return what noise passes with probability alpha along its largest direction beside some rows.
@@ -430,77 +512,82 @@ class NoiseReading(ComponentReading):
         0 where it is as large along all.
         A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
-        mechanism, products = self.mechanism, self._noise_products
-        if self._alike or self.of_correlation or not isinstance(mechanism, AdditiveMechanism):
+        matrix = self.matrix
+        mechanism, products = matrix.mechanism, self._noise_products
+        if self._alike or matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
             return 0.0
         facts = mechanism.noise_facts()
         most = 1.0 if products is None else largest_eigenvalue(products, without)
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * self._noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
+        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
 
     @cached_property
     def _noise_products(self) -> FloatArray | None:
-        mapping = self._noise_map
+        mapping = self.matrix.noise_map
         return None if mapping is None else np.asarray(mapping @ mapping.T)
 
     @cached_property
     def _reach_ratio(self) -> float:
         """How much farther the noise reaches than noise as large that has the same distribution in every basis."""
-        if self._alike or self.noise_sd is None:
+        matrix = self.matrix
+        if self._alike or matrix.noise_sd is None:
             return 1.0
-        draws = _DRAWS if self.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
-        none = np.zeros((0, self.n_features))
+        draws = _DRAWS if matrix.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
+        none = np.zeros((0, matrix.n_features))
         tops = [
-            largest_eigenvalue(self.moment_draw(generator), none) for generator in [simulation()] for _ in range(draws)
+            largest_eigenvalue(matrix.moment_draw(generator), none)
+            for generator in [simulation()]
+            for _ in range(draws)
         ]
-        return float(np.mean(tops)) / typical_edge(self.n_features, self.noise_sd**2)
+        return float(np.mean(tops)) / typical_edge(matrix.n_features, matrix.noise_sd**2)
 
     @cached_property
     def drowned_features(self) -> tuple[int, ...]:
         """Positions of features whose released variance is not above the noise on it; none of correlations."""
-        if not self.has_known_noise or self.of_correlation:
+        matrix = self.matrix
+        if not matrix.has_known_noise or matrix.of_correlation:
             return ()
-        matrix, still = self.scaled_matrix, set(self.origin.without_range)
-        low = np.flatnonzero(np.diag(matrix) <= _FEATURE_SDS * self._feature_sds)
+        variances, still = np.diag(matrix.scaled_matrix), set(self.origin.without_range)
+        low = np.flatnonzero(variances <= _FEATURE_SDS * self._feature_sds)
         return tuple(int(position) for position in low if position not in still)
 
     @property
     def _feature_sds(self) -> FloatArray:
         """Standard deviations of the noise on the diagonal of `scaled_matrix`."""
-        facts, mapping = self.noise_facts, self._noise_map
-        sizes = np.ones(self.n_features) if mapping is None else np.square(mapping).sum(axis=1)
+        matrix = self.matrix
+        facts, mapping = matrix.noise_facts, matrix.noise_map
+        sizes = np.ones(matrix.n_features) if mapping is None else np.square(mapping).sum(axis=1)
         if facts is None:
-            return np.asarray(sizes * (np.sqrt(2) * (self.noise_sd or 0.0)))
-        return np.asarray(sizes * (self._noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
+            return np.asarray(sizes * (np.sqrt(2) * (matrix.noise_sd or 0.0)))
+        return np.asarray(sizes * (matrix.noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
 
     def _warn_of_noise(self, values: Sequence[float]) -> None:
         """Warn of components and features that drown; from what was released alone."""
-        if self.of_correlation and self.n_features == 1:  # which is 1, whatever the noise
+        matrix = self.matrix
+        if matrix.of_correlation and matrix.n_features == 1:  # which is 1, whatever the noise
             return
         levels = self._noise_levels(0, len(values)) or [0.0] * len(values)
         drowned = [i for i, (value, level) in enumerate(zip(values, levels, strict=True)) if level and value <= level]
         request = self.origin.request
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
-        if not drowned or (drowned[0] > 0 and (self.of_correlation or not chosen)):
+        if not drowned or (drowned[0] > 0 and (matrix.of_correlation or not chosen)):
             return
         if drowned[0] == 0:
             what = "The noise swamps the signal: no released eigenvalue is above the noise edge"
         else:
             what = f"The noise may be all there is in {listed('component', drowned, [i + 1 for i in drowned])}"
-        names = features_in_words(self.feature_names, self.n_features) if self.drowned_features else []
+        names = features_in_words(matrix.feature_names, matrix.n_features) if self.drowned_features else []
         features = [names[position] for position in self.drowned_features]
         hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
         wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
         warn_caller(
-            f"{what}{hidden}; more {self._counted}, a larger epsilon, a delta above 0 or fewer features would help"
-            f"{wide if (self.n_rows or 0) < self.n_features else ''}.",
+            f"{what}{hidden}; more {matrix.counted}, a larger epsilon, a delta above 0 or fewer features would help"
+            f"{wide if (matrix.n_rows or 0) < matrix.n_features else ''}.",
             NoiseWarning,
         )
 
-
-class ShareReading(NoiseReading):
-    """Shares of the components in the total, whose own noise counts too. Base of `Reading`."""
+    # Shares of the components in the total, whose own noise counts too.
 
     @property
     def explained_variance_ratio_interval(self) -> FloatArray | None:
@@ -520,14 +607,16 @@ class ShareReading(NoiseReading):
         variances = self.explained_variance
         if variances is None:
             return None
-        return self._shares(np.cumsum(variances) if self._along is None else self._along.totals)
+        return self._shares(
+            np.cumsum(variances) if self._component_variances is None else self._component_variances.totals
+        )
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
         """95 % intervals for these, each by itself; None where nothing tells their error."""
         shares = self.running_ratio
-        along = self._along if self.has_matrix else None
-        return None if shares is None or along is None else self._share_interval(shares, along.total_interval)
+        found = self._with_intervals
+        return None if shares is None or found is None else self._share_interval(shares, found.total_interval)
 
     def _share_interval(self, shares: FloatArray, ends: FloatArray) -> FloatArray:
         """Return intervals for shares from those for variances: the error of the total adds to theirs.
@@ -544,21 +633,82 @@ class ShareReading(NoiseReading):
     @cached_property
     def _share_total_sd(self) -> float:
         """Standard deviation of the total that shares refer to."""
-        reach = None if self._released_variances is None or self.mechanism is None else self.mechanism.variance_reach(1)
+        matrix = self.matrix
+        reach = (
+            None if self._released_variances is None or matrix.mechanism is None else matrix.mechanism.variance_reach(1)
+        )
         if reach is None:
             return self._total_sd
         # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
-        terms = self._values["quotients"].size
-        return float(np.sqrt(2 * terms) / np.log(20)) * reach * self._noise_unit
+        terms = matrix.values["quotients"].size
+        return float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
 
     def warn_of_features(self) -> None:
         """Warn of features whose variance may be noise alone, by their names; from what was released alone."""
-        names = features_in_words(self.feature_names, self.n_features)
+        matrix = self.matrix
+        names = features_in_words(matrix.feature_names, matrix.n_features)
         hidden = [str(names[position]) for position in self.drowned_features]
         if hidden:
             warn_caller(
                 f"The noise hides the variances of {listed('feature', hidden, hidden)}: what is told of them may be "
-                f"noise alone; more {self._counted}, a larger epsilon, a delta above 0, fewer features or narrower "
+                f"noise alone; more {matrix.counted}, a larger epsilon, a delta above 0, fewer features or narrower "
                 "ranges would help.",
                 NoiseWarning,
             )
+
+    # The error of directions.
+
+    def loading_errors(self, level: float = LEVEL, of: str = "data") -> LoadingErrors | None:
+        """Return how far the components may be from the true ones: angles with bounds, and errors of loadings.
+
+        None where directions were sampled, or are sparse. Parameters are as in `entry_interval`.
+        """
+        matrix = self.matrix
+        sampled = self.intervals.sampled(level, of)
+        if (
+            self.intervals.unavailable
+            or self.drawn_directions is not None
+            or isinstance(self.origin.request, SparseRequest)
+        ):
+            return None
+        k, scaled = len(self.components), matrix.scaled_matrix
+        whole = matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
+        values, rows = matrix.eigensystem if whole else sorted_eigh(scaled, min(k + _MORE_LOADINGS, matrix.n_features))
+        rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
+        return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
+
+    @cached_property
+    def may_be_noise(self) -> NDArray[np.bool_] | None:
+        """Which components may be noise alone; None where nothing is known of it.
+
+        Those that are not `above_noise`, but for those of a known direction: a small share of the variance is not noise
+        where it is surely above 0, and belongs to no other direction.
+        """
+        above, ends, errors = self.above_noise, self.explained_variance_interval, self.loading_errors()
+        if above is None or ends is None or errors is None:
+            return None if above is None else ~above
+        passed = self.matrix.of_correlation | (np.arange(len(above)) < self.n_above_noise)
+        return np.asarray(~(above | (passed & (ends[:, 0] > 0) & ~errors.may_be_noise)))
+
+    # Use.
+
+    def transform(self, X: Any) -> FloatArray:
+        """Project rows of all features on the components; the projections of private rows are private data themselves.
+
+        A raw table is encoded and projected by ``PrivatePCA.from_release(release).transform``.
+        """
+        matrix = self.matrix
+        matrix.check_units()
+        X = matrix.in_order(X)
+        directions = (self.components * matrix.scale).T.astype(X.dtype if hasattr(X, "dtype") else np.float64)
+        projected = X @ directions
+        mean = matrix.mean
+        return np.asarray(projected - (mean @ directions).astype(directions.dtype) if mean.any() else projected)
+
+    def inverse_transform(self, projected: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        matrix = self.matrix
+        matrix.check_units()
+        rows = np.asarray(projected)
+        kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+        return np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))

@@ -1,10 +1,10 @@
-"""`Synthesizing`: rows that look like those of a release, from its mean and covariance; they cost no privacy.
+"""Synthetic rows: they look like those of a release, from its mean and covariance, and cost no privacy.
 
 Where a schema was declared its categories are drawn as such, and numbers stay inside of their ranges.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,66 +12,68 @@ from ..errors import InvalidParameterError, integer_between
 from ..numerics import FloatArray
 from ..postprocess.synthetic import synthetic_rows
 from ..tables.schema import DATE_UNITS, Column
-from .reading import ABOUT_THE_MEAN, Reading
+from .matrix import ABOUT_THE_MEAN
+
+if TYPE_CHECKING:
+    from .record import Release
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Synthesizing(Reading):
-    """Synthetic rows of a release. Base of `Release`, not used by itself."""
+def sample(release: "Release", n_rows: int, *, random_state: int | np.random.Generator | None = None) -> FloatArray:
+    """Return synthetic rows of all features: a Gaussian distribution with the released mean and covariance.
 
-    def sample(self, n_rows: int, *, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return synthetic rows of all features: a Gaussian distribution with the released mean and covariance.
+    Features that the schema declares to be categories or truth values are 0 or 1, drawn one column after another
+    with chances that are linear in those before; numbers and dates with a range are held to it.
 
-        Features that the schema declares to be categories or truth values are 0 or 1, drawn one column after another
-        with chances that are linear in those before; numbers and dates with a range are held to it.
+    Parameters
+    ----------
+    n_rows : int
+    random_state : None, int or numpy.random.Generator
+        Nothing secret depends on it.
+    """
+    count = integer_between("n_rows", n_rows, 1)
+    release.matrix.check_units()
+    covariance = release.covariance
+    if covariance is None or not release.matrix.centred:
+        raise InvalidParameterError(ABOUT_THE_MEAN)
+    places, blocks = _declared_places(release), []
+    for column, positions in places:
+        block = [place for place, fixed in zip(positions, column.one_hot, strict=True) if fixed]
+        blocks += [block] if block else []
+        blocks += [positions[:1]] if column.kind == "boolean" else []
+    generator = np.random.default_rng(random_state)
+    rows = synthetic_rows(release.mean, covariance, blocks, count, generator)
+    for column, positions in places:
+        if column.kind in ("number", "date") and column.limits is not None:
+            rows[:, positions[0]] = np.clip(rows[:, positions[0]], *column.limits)
+        if column.has_indicator and column.fill is not None:
+            rows[rows[:, positions[-1]] == 1, positions[0]] = column.fill
+    return rows
 
-        Parameters
-        ----------
-        n_rows : int
-        random_state : None, int or numpy.random.Generator
-            Nothing secret depends on it.
-        """
-        count = integer_between("n_rows", n_rows, 1)
-        self.check_units()
-        covariance = self.covariance
-        if covariance is None or not self.centred:
-            raise InvalidParameterError(ABOUT_THE_MEAN)
-        places, blocks = self._declared_places(), []
-        for column, positions in places:
-            block = [place for place, fixed in zip(positions, column.one_hot, strict=True) if fixed]
-            blocks += [block] if block else []
-            blocks += [positions[:1]] if column.kind == "boolean" else []
-        generator = np.random.default_rng(random_state)
-        rows = synthetic_rows(self.mean, covariance, blocks, count, generator)
-        for column, positions in places:
-            if column.kind in ("number", "date") and column.limits is not None:
-                rows[:, positions[0]] = np.clip(rows[:, positions[0]], *column.limits)
-            if column.has_indicator and column.fill is not None:
-                rows[rows[:, positions[-1]] == 1, positions[0]] = column.fill
-        return rows
 
-    def sample_table(
-        self, n_rows: int, *, random_state: int | np.random.Generator | None = None
-    ) -> dict[str, list[Any]]:
-        """Return such rows as the columns of a table: categories by their names, dates as text, None where missing."""
-        rows = self.sample(n_rows, random_state=random_state)
-        places = self._declared_places()
-        if not places:
-            names = self.feature_names or [f"x{position}" for position in range(self.n_features)]
-            return {str(name): rows[:, position].tolist() for position, name in enumerate(names)}
-        return {column.name: _decoded(rows[:, positions], column) for column, positions in places}
+def sample_table(
+    release: "Release", n_rows: int, *, random_state: int | np.random.Generator | None = None
+) -> dict[str, list[Any]]:
+    """Return such rows as the columns of a table: categories by their names, dates as text, None where missing."""
+    rows = sample(release, n_rows, random_state=random_state)
+    places = _declared_places(release)
+    if not places:
+        names = release.feature_names or [f"x{position}" for position in range(release.n_features)]
+        return {str(name): rows[:, position].tolist() for position, name in enumerate(names)}
+    return {column.name: _decoded(rows[:, positions], column) for column, positions in places}
 
-    def _declared_places(self) -> list[tuple[Column, list[int]]]:
-        """Return the declared columns with the positions of their features; none where no schema tells of them."""
-        schema = self.origin.schema
-        if schema is None or schema.feature_names != self.feature_names:
-            return []
-        ends = np.cumsum([len(column.features) for column in schema.used])
-        return [
-            (column, list(range(int(end) - len(column.features), int(end))))
-            for column, end in zip(schema.used, ends, strict=True)
-        ]
+
+def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
+    """Return the declared columns with the positions of their features; none where no schema tells of them."""
+    schema = release.origin.schema
+    if schema is None or schema.feature_names != release.feature_names:
+        return []
+    ends = np.cumsum([len(column.features) for column in schema.used])
+    return [
+        (column, list(range(int(end) - len(column.features), int(end))))
+        for column, end in zip(schema.used, ends, strict=True)
+    ]
 
 
 def _decoded(values: FloatArray, column: Column) -> list[Any]:

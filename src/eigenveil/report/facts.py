@@ -21,19 +21,19 @@ from ..releases.regression import Regression
 def notes_on(release: Release, n_components: int) -> Iterator[str]:
     """Yield what a reader should know, from the facts of mechanism, rows and request."""
     mechanism, rows = release.mechanism, release.origin.row_rule
-    if mechanism is None and release.has_matrix:
+    if mechanism is None and release.matrix.has_matrix:
         yield "The distribution of the noise is not known here, so the eigenvalues are shown as released."
     elif mechanism is None:
         yield "The mechanism of this release is not known here, and with it the order of any directions."
     if not n_components:
         yield "This version of eigenveil cannot tell components from it; a later one may."
-    elif not release.has_matrix:
+    elif not release.matrix.has_matrix:
         yield "Only directions were released, so there are no eigenvalues and no shares of variance."
-    if mechanism is not None and not release.ordered:
+    if mechanism is not None and not release.spectrum.ordered:
         yield "The directions span the released subspace and have no order of importance."
     if rows.scale is not None and not release.origin.request.own_units:
         yield "Loadings and variances refer to the features after scaling."
-    if release.has_matrix:
+    if release.matrix.has_matrix:
         yield from _matrix_notes(release, n_components)
 
 
@@ -47,7 +47,7 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
         yield "Rows are directions of differences between rows, so variances have no unit; compare shares."
     elif not rows.keeps_lengths:
         yield "Rows were all brought to length 1, so variances have no unit; compare shares."
-    elif not release.centred:
+    elif not release.matrix.centred:
         about = "the origin" if rows.shift is None else "the public shift"
         yield f"Variances are about {about}: the mean was not subtracted, so the first direction may be it."
     if rows.mapped_from is not None:
@@ -55,7 +55,7 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
             "Rows were mapped by a public matrix after a first look, and the release is mapped back: its noise is "
             "larger along strong directions than along weak ones."
         )
-    if release.origin.model == "local" and not release.has_known_noise:
+    if release.origin.model == "local" and not release.matrix.has_known_noise:
         yield "In the local model variances are shown as released: they are not freed of bias here."
         if release.noise_sd is not None:
             yield "The noise level is that of Gaussian noise of the same size: the sum of many reports is close to it."
@@ -74,9 +74,9 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
             "The matrix holds the features and the target of a regression, which are shown alike in correlations and "
             "loadings; the coefficients are computed from it."
         )
-    if release.no_interval and release.origin.model == "local":
-        yield release.no_interval
-    kinds = release.explained_variance_interval_kind if n_components else None
+    if release.intervals.unavailable and release.origin.model == "local":
+        yield release.intervals.unavailable
+    kinds = release.spectrum.explained_variance_interval_kind if n_components else None
     if kinds is not None and "approximate" in kinds:
         yield "For this release the coverage of the intervals of variances is known by experiment, not by proof."
 
@@ -227,11 +227,11 @@ def _by_name(warning: str, names: tuple[str, ...]) -> str:
 
 
 def _read(release: Release) -> Shown:
-    if release.has_matrix:
-        _ = release.scaled_matrix  # which may say that noise hides a feature
+    if release.matrix.has_matrix:
+        _ = release.matrix.scaled_matrix  # which may say that noise hides a feature
     components = _components(release)
     names, notes = _names(release), tuple(notes_on(release, len(components)))
-    if not release.has_matrix:
+    if not release.matrix.has_matrix:
         return Shown(names, components, notes=notes)
     # Sampled directions left with variances of their own; the eigenvalues of a matrix rebuilt from them did not.
     drawn = release.mechanism is not None and release.mechanism.releases == "directions"
@@ -240,26 +240,30 @@ def _read(release: Release) -> Shown:
         names=names,
         components=components,
         sparse=isinstance(release.origin.request, SparseRequest),
-        released_eigenvalues=release.eigenvalues if drawn else release._leading[0] if few else release._eigensystem[0],
+        released_eigenvalues=release.spectrum.eigenvalues
+        if drawn
+        else release.spectrum.leading[0]
+        if few
+        else release.matrix.eigensystem[0],
         level=_level(release),
-        of_correlation=release.of_correlation,
+        of_correlation=release.matrix.of_correlation,
         notes=notes,
     )
     if len(components):
         shown = replace(shown, **_of_components(release))
-    if release.centred and release.origin.row_rule.keeps_lengths:
-        shown = replace(shown, means=release.mean, mean_intervals=release.location_interval())
+    if release.matrix.centred and release.origin.row_rule.keeps_lengths:
+        shown = replace(shown, means=release.mean, mean_intervals=release.intervals.mean())
     if release.origin.request.kind not in _MATRIX_REQUESTS:
         return shown
     if release.origin.request.kind == Request.kind:
-        release.warn_of_features()
-    regression = release.regression if release.has_known_noise else None
+        release.spectrum.warn_of_features()
+    regression = release.regression if release.matrix.has_known_noise else None
     if release.origin.row_rule.keeps_lengths:
         shown = replace(shown, **_spreads(release))
     return replace(
         shown,
         correlations=release.correlation,
-        correlation_intervals=release.correlation_interval(),
+        correlation_intervals=release.intervals.correlation(),
         regression=regression,
         predictors=() if regression is None else _predictors(shown, regression),
     )
@@ -267,15 +271,15 @@ def _read(release: Release) -> Shown:
 
 def _of_components(release: Release) -> dict[str, Any]:
     """Return what a release tells of its components and of their error, by the names of `Shown`."""
-    errors = release.loading_errors()
+    errors = release.spectrum.loading_errors()
     return {
         "variances": release.explained_variance,
         "intervals": release.explained_variance_interval,
         "shares": release.explained_variance_ratio,
-        "share_intervals": release.explained_variance_ratio_interval,
-        "running": release.running_ratio,
-        "running_intervals": release.running_ratio_interval,
-        "may_be_noise": release.may_be_noise,
+        "share_intervals": release.spectrum.explained_variance_ratio_interval,
+        "running": release.spectrum.running_ratio,
+        "running_intervals": release.spectrum.running_ratio_interval,
+        "may_be_noise": release.spectrum.may_be_noise,
         "angles": None if errors is None else errors.angle,
         "angle_bounds": None if errors is None else errors.angle_bound,
         "loading_errors": None if errors is None else errors.standard_errors,
@@ -304,9 +308,9 @@ def _components(release: Release) -> FloatArray:
 
 def _level(release: Release) -> float | None:
     """Return the noise level; in the local model that of Gaussian noise as large, which its sums are close to."""
-    level = release.noise_level()
+    level = release.spectrum.noise_level()
     if level is not None:
-        return level + release.without_signal
+        return level + release.matrix.without_signal
     if release.origin.model != "local" or release.noise_sd is None:
         return None
     return 2 * release.noise_sd * math.sqrt(release.n_features)
@@ -314,7 +318,7 @@ def _level(release: Release) -> float | None:
 
 def _spreads(release: Release) -> dict[str, Any]:
     """Return the standard deviations of the features with their intervals, by the names of `Shown`."""
-    places, ends = np.arange(release.n_features), release.entry_interval()
+    places, ends = np.arange(release.n_features), release.intervals.covariance()
     variances = np.diag(np.asarray(release.covariance))
     return {
         "spreads": np.sqrt(np.maximum(variances, 0.0)),

@@ -103,7 +103,7 @@ def _of_matrix(shown: Shown, release: Release) -> str:
     if d == 1 and _lost_matrix(shown):
         return f"Nothing rises above the noise: the variance of {shown.names[0]} may be 0."
     if d == 1:
-        entries = release.entry_interval()
+        entries = release.intervals.covariance()
         variance = float(np.asarray(release.covariance)[0, 0])
         told = with_error(variance, None if entries is None else entries[0, 0])
         return f"The variance of {shown.names[0]} is {for_readers(told)}."

@@ -49,13 +49,13 @@ def _components(shown: Shown) -> str:
 
 
 def _features(release: Release, shown: Shown) -> str:
-    variances, ends = np.diag(np.asarray(release.covariance)), release.entry_interval()
-    means = release.location_interval()
+    variances, ends = np.diag(np.asarray(release.covariance)), release.intervals.covariance()
+    means = release.intervals.mean()
     rows = []
     for i, name in enumerate(shown.names[:_MOST]):
         mean = with_error(float(release.mean[i]), None if means is None else means[i])
         variance = with_error(float(variances[i]), None if ends is None else ends[i, i])
-        rows.append([marked(name, i in release.drowned_features), for_readers(mean), for_readers(variance)])
+        rows.append([marked(name, i in release.spectrum.drowned_features), for_readers(mean), for_readers(variance)])
     return notebook_grid(["feature", "mean", "variance"], rows)
 
 

@@ -20,7 +20,7 @@ WEIGHTS = {
 
 def subtitle(release: Release) -> str:
     """Return one line: what was released, from how many, by which mechanism, when, under which promise."""
-    what = "Second moment and components" if release.has_matrix else "Components"
+    what = "Second moment and components" if release.matrix.has_matrix else "Components"
     line = f"{what} of {release.n_features:,} features"
     line += "" if count(release) is None else f" from {count(release)} {counted(release)}"
     line += f", released by the mechanism {release.origin.mechanism}"
