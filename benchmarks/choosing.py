@@ -20,11 +20,11 @@ from rich.table import Table
 from datasets import available, load
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import GREY, new_figure, styled
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
+from eigenveil.report.plots import GREY, new_figure, styled
 from eigenveil.sampling.randomness import seeded_generator
 
 NAMES = ("matrix_laplace", "eigenvector_sampling", "ppca")

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, GREEN, INK, new_figure, styled
 from eigenveil.sampling.matrix_bingham import BlockKernel, ColumnKernel, HoffKernel, haar_orthogonal
 
 D, K, CHAINS = 116, 4, 5

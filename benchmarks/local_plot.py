@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, SILVER, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, GREEN, INK, SILVER, new_figure, styled
 
 STYLES = {"double_cap": (BLUE, "o"), "one_bit": (GREEN, "s"), "gaussian": (BROWN, "^"), "gaussian_paper": (SILVER, "v")}
 # Labels sit above their points, but for the one that another point is above of.

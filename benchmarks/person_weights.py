@@ -15,7 +15,7 @@ import numpy as np
 
 from eigenveil import PrivateCovariance
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import BLUE, BROWN, SILVER, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, SILVER, new_figure, styled
 
 PRIVACY_UNITS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
 

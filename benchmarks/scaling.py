@@ -24,7 +24,7 @@ from sklearn.decomposition import PCA, IncrementalPCA
 
 from eigenveil import PrivatePCA
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import new_figure, styled
+from eigenveil.report.plots import new_figure, styled
 from peers_fit import peer_fit
 
 FITS = ((100_000, 20), (100_000, 100), (500_000, 100), (100_000, 500))

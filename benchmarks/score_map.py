@@ -24,7 +24,7 @@ from rich.table import Table
 
 from eigenveil import PrivatePCA, score_map
 from eigenveil.errors import NoiseWarning
-from eigenveil.figure_style import BLUE, new_figure, styled
+from eigenveil.report.plots import BLUE, new_figure, styled
 
 FINE, POPULATION = 120, 1_000_000
 CELLS = (5, 8, 10, 12, 15, 20, 25, 30)

@@ -42,7 +42,7 @@ def drawn(
     guarantee: Guarantee | None = None,
     **parameters: Any,
 ) -> Release:
-    """Return a release of a mechanism by its name; epsilon is 1 and delta 1e-6, where the mechanism has one, unless given."""
+    """Return a release of a mechanism by its name; by default epsilon is 1 and delta, where it has one, 1e-6."""
     moments = moments_of(table() if rows is None else rows, RowBound(8.0) if bound is None else bound, names)
     calibration = parameters.get("calibration", MECHANISMS[mechanism].calibrations[0])
     budget = {"epsilon": 1.0, "delta": 1e-6 if MECHANISMS[mechanism].uses_delta(calibration) else 0.0}

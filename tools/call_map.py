@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marked_part import with_part
 
-from eigenveil.figure_style import BLUE, BROWN, INK
+from eigenveil.report.plots import BLUE, BROWN, INK
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "how_to" / "which_call.md"

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import rc_context
 from sklearn.decomposition import PCA
 
-from eigenveil.figure_style import BLUE, BROWN, GREY, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, GREY, new_figure, styled
 
 DOCS = Path(__file__).parents[1] / "docs"
 

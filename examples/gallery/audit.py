@@ -14,9 +14,9 @@ audit; only the published constants of wishart lie below their bound.
 
 import matplotlib.pyplot as plt
 
-from eigenveil import plots
 from eigenveil.audit import audit
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.report import plots
 
 size = {"epsilon": 1.0, "n_features": 2}
 published = MECHANISMS["wishart"](calibration="paper", allow_unsound=True, **size)

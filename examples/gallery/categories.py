@@ -15,7 +15,8 @@ ward; cells that may be 0 are grey.
 import numpy as np
 import pandas as pd
 
-from eigenveil import PrivateCovariance, Schema, plots
+from eigenveil import PrivateCovariance, Schema
+from eigenveil.report import plots
 from eigenveil.tables.schema import Column
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out

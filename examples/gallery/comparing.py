@@ -15,7 +15,8 @@ beside the angle by which the years were made to differ.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eigenveil import PrivatePCA, load_release, plots
+from eigenveil import PrivatePCA, load_release
+from eigenveil.report import plots
 
 rng = np.random.default_rng(0)
 

@@ -18,8 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from eigenveil import PrivatePCA, Schema, plots
+from eigenveil import PrivatePCA, Schema
 from eigenveil.federation import SiteKeys, combine, contribute, invite
+from eigenveil.report import plots
 from eigenveil.tables.schema import Column
 
 rng = np.random.default_rng(0)

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 NAMES = [f"x{i}" for i in range(20)]

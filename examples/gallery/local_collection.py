@@ -15,8 +15,8 @@ of reports, on logarithmic axes, falling from near a right angle to a few degree
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eigenveil import plots
 from eigenveil.local import Aggregator, LocalProtocol, encode_many
+from eigenveil.report import plots
 
 rng = np.random.default_rng(0)
 protocol = LocalProtocol(n_features=8, epsilon=2.0, norm_bound=4.0)

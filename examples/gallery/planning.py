@@ -15,7 +15,8 @@ rows, with bands for nine in ten fits and the target of 5 %.
 
 import matplotlib.pyplot as plt
 
-from eigenveil import PrivatePCA, forecast, plots
+from eigenveil import PrivatePCA, forecast
+from eigenveil.report import plots
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 plan = forecast(PrivatePCA(2, epsilon=1.0), n_features=10, n_rows=5_000, repeats=20)

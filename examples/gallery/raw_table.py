@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

@@ -14,7 +14,8 @@ them, in which the four groups can be seen.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eigenveil import PrivatePCA, plots, score_map
+from eigenveil import PrivatePCA, score_map
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

@@ -18,7 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from pyspark.sql import SparkSession
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

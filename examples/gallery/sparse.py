@@ -14,7 +14,8 @@ feature, and by a sparse one that is zero for all but six.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eigenveil import PrivateSparsePCA, plots
+from eigenveil import PrivateSparsePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

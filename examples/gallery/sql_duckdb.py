@@ -15,7 +15,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

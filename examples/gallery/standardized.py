@@ -18,7 +18,8 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from eigenveil import PrivatePCA, plots
+from eigenveil import PrivatePCA
+from eigenveil.report import plots
 
 SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import PrivateCovariance, RowBound, SecondMoments, release
-from eigenveil.figure_style import GREY, new_figure, styled
 from eigenveil.mechanisms import CentralMechanism
 from eigenveil.metrics import frobenius_error
 from eigenveil.postprocess import project_psd
+from eigenveil.report.plots import GREY, new_figure, styled
 
 from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
-from eigenveil.figure_style import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
 from eigenveil.mechanisms import MECHANISMS, CentralMechanism
 from eigenveil.metrics import correlation
 from eigenveil.postprocess import sorted_eigh
+from eigenveil.report.plots import BLUE, BROWN, GOLD, GREEN, GREY, INK, MIST, PINK, SILVER, VIOLET, new_figure, styled
 from eigenveil.theory import jmlr_theorem_8
 
 from ..common import Cell, Results, prose, save_figure, table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenveil.figure_style import BLUE, BROWN, GREY, INK, new_figure, styled
+from eigenveil.report.plots import BLUE, BROWN, GREY, INK, new_figure, styled
 from eigenveil.sampling.matrix_bingham import matrix_bingham
 from eigenveil.theory import jmlr_figure_1, jmlr_theorem_15_rows
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments
-from eigenveil.figure_style import BLUE, BROWN, GREEN, INK, SILVER, VIOLET, new_figure, styled
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
+from eigenveil.report.plots import BLUE, BROWN, GREEN, INK, SILVER, VIOLET, new_figure, styled
 from eigenveil.theory import expected_loss
 
 from ..common import Cell, Results, Row, prose, save_figure, table

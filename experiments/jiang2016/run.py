@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks import datasets
 from eigenveil import RowBound, SecondMoments, release
 from eigenveil.audit import Neighbours, audit
-from eigenveil.figure_style import new_figure, styled
 from eigenveil.mechanisms import CentralMechanism
 from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.metrics import captured_variance
 from eigenveil.postprocess import top_components
+from eigenveil.report.plots import new_figure, styled
 from eigenveil.theory import jiang_table_1, jiang_theorem_7
 
 from ..common import Cell, Results, number, prose, published_mechanism, save_figure, table

@@ -4,17 +4,17 @@
 from pathlib import Path
 from typing import Any
 
-from eigenveil.figure_style import INK, new_figure, styled
 from eigenveil.local import mechanism_of
+from eigenveil.report.plots import INK, new_figure, styled
 
 from ..common import Results, Row, prose, save_figure, table
 from .algorithm2 import LARGEST
 from .measures import (
     COMPONENTS,
     DELTA,
-    MECHANISMS,
     LONG,
     LONG_ONCE,
+    MECHANISMS,
     NO_NOISE,
     NORMAL,
     ONCE,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .estimators.forecast import forecast
     from .estimators.score_map import score_map
     from .gate import release
-    from .guarantee import Guarantee, Adjacency
+    from .guarantee import Adjacency, Guarantee
     from .moments import RowBound
     from .moments.second_moments import SecondMoments
     from .releases.record import Release, load_release
@@ -47,6 +47,7 @@ __version__ = "0.2.0"
 
 
 __all__ = [
+    "Adjacency",
     "Guarantee",
     "LocalPCA",
     "LocalSparsePCA",
@@ -56,7 +57,6 @@ __all__ = [
     "PrivateRidge",
     "PrivateScaler",
     "PrivateSparsePCA",
-    "Adjacency",
     "Release",
     "RowBound",
     "Schema",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contract.catalogue import CASES, IDS, make, some_moments
-from eigenveil import Guarantee, PrivacyLedger, Adjacency, RowBound, SecondMoments, load_release, release
+from eigenveil import Adjacency, Guarantee, PrivacyLedger, RowBound, SecondMoments, load_release, release
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS, mechanism_from

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency
+from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.audit import EstimatorSubject, MechanismSubject, Neighbours, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
 from eigenveil.local import LocalProtocol, mechanism_of

@@ -17,9 +17,9 @@ from eigenveil.cli import app
 from eigenveil.errors import EigenveilError, InvalidParameterError, ReleaseFileError
 from eigenveil.files import parsed_json, read_bounded
 from eigenveil.local import LocalProtocol
-from eigenveil.plots import scree
 from eigenveil.releases.compare import compare
 from eigenveil.report import render_report
+from eigenveil.report.plots import scree
 from helpers import assert_one_sentence, refused
 from hostile_files import GOLDEN, HOSTILE, members_of, mutated, npy, npy_header, packed
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil import PrivatePCA, Adjacency
+from eigenveil import Adjacency, PrivatePCA
 from eigenveil.audit import EstimatorSubject, audit, unit_neighbours
 from eigenveil.moments.numpy_kernels import squared_norms, to_the_bound
 

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from contract.catalogue import CASES, IDS, make, some_moments
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency, load_release, release
+from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, load_release, release
 from eigenveil.audit import audit
 from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError

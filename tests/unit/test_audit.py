@@ -15,7 +15,7 @@ import scipy.stats
 import typer
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, Adjacency
+from eigenveil import Adjacency, Guarantee
 from eigenveil.accounting.calibration import gaussian_epsilon, implied_epsilon
 from eigenveil.audit import AuditReport, EstimatorSubject, MechanismSubject, Neighbours, audit, epsilon_lower_bound
 from eigenveil.audit.lower_bound import Event, evaluate

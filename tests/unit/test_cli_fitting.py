@@ -48,6 +48,15 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
     assert np.abs(load_release("correlation.npz").components[0]).min() > 0.3
 
 
+@pytest.mark.parametrize(
+    ("words", "field"), [(("--no-center",), "unit_rows_below"), (("--standardize",), "compared_rows_below")]
+)
+def test_what_few_rows_get_in_place_of_a_bound_is_told_before_the_spend(folder, words, field):
+    pca = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 5, *words, "--dry-run")
+    told = json.loads(invoke(*pca, "--json").stdout)
+    assert f"below {told[field]:,} rows" in invoke(*pca).stderr
+
+
 def test_a_delta_of_one_over_the_rows_is_told_before_the_spend(folder):
     large = ("pca", "people.csv", "-k", 1, *NUMBERS, "--mechanism", "gaussian", "--delta", 0.01)
     told = " ".join(invoke(*large, "--dry-run").stderr.replace("│", "").split())

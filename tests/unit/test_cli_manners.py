@@ -71,7 +71,9 @@ def test_choices_are_those_of_python():
     assert get_args(options.AdjacencyName) == tuple(adjacency.value for adjacency in Adjacency)
     assert get_args(fitting.Rows.__origin__) == (AUTO, *STATISTICS)
     for name in ("pca", "covariance", "sparse-pca"):
-        assert {one.name: one.default for one in leaves()[(name,)].params}["statistic"] == PrivatePCA().statistic == AUTO
+        assert (
+            {one.name: one.default for one in leaves()[(name,)].params}["statistic"] == PrivatePCA().statistic == AUTO
+        )
     assert get_args(ledger.Composition) == ledger_module._COMPOSITIONS
     invoke("pca", *FIT, "-k", 1, "--adjacency", "swap", code=2)
 

@@ -1,4 +1,4 @@
-"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to ledgers and reports."""
+"""`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to reports."""
 
 import io
 import json
@@ -110,7 +110,17 @@ def test_a_file_without_names_takes_the_position_of_the_persons(folder):
 
 def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     told = invoke(
-        "pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--unit-weight", "by_rows", "--dry-run"
+        "pca",
+        "visits.csv",
+        "-k",
+        1,
+        "--epsilon",
+        5,
+        "--privacy-unit",
+        "patient",
+        "--unit-weight",
+        "by_rows",
+        "--dry-run",
     )
     assert "norm bound alone" in told.stderr  # what few persons have in place of ranges: pooled rows are not compared
     assert "compared with one another in place" not in told.stderr

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon, zcdp_rho
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import Guarantee, Numerics, Adjacency
+from eigenveil.guarantee import Adjacency, Guarantee, Numerics
 from helpers import refused
 
 

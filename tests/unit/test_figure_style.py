@@ -15,10 +15,11 @@ pytest.importorskip("matplotlib", reason="figures are an extra")
 
 import matplotlib.colors
 
-from eigenveil import figure_style, plots
-from eigenveil.figure_style import COLOURS, STYLE, new_figure, styled
 from eigenveil.moments import RowBound
 from eigenveil.releases.origin import Request
+from eigenveil.report import plots
+from eigenveil.report import plots as figure_style
+from eigenveil.report.plots import COLOURS, STYLE, new_figure, styled
 from made_releases import drawn
 
 ROOT = Path(__file__).parents[2]
@@ -124,4 +125,4 @@ def imports_figures(text):
 def test_a_figure_out_of_style_is_found():
     assert imports_figures("import matplotlib.pyplot as plt")
     assert imports_figures("from matplotlib.figure import Figure\nfigure = Figure()")
-    assert not imports_figures("from eigenveil.figure_style import new_figure\nfigure = new_figure(6, 4)")
+    assert not imports_figures("from eigenveil.report.plots import new_figure\nfigure = new_figure(6, 4)")

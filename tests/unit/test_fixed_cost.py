@@ -19,7 +19,7 @@ from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import made_once
 from eigenveil.mechanisms.gaussian import Gaussian
-from eigenveil.moments.mapped import integer_map, mapped_bound
+from eigenveil.moments.preconditioned import integer_map, mapped_bound
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum

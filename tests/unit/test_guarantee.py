@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import compose, zcdp_epsilon
 from eigenveil.errors import InvalidParameterError
-from eigenveil.guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Guarantee, Numerics, Adjacency, Unit
+from eigenveil.guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Adjacency, Guarantee, Numerics, Unit
 from helpers import assert_one_sentence, refused
 
 

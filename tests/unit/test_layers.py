@@ -21,7 +21,7 @@ DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 # What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
     **dict.fromkeys(("display", "errors", "numerics"), set()),
-    **dict.fromkeys(("figure_style", "files", "guarantee", "metrics"), {"errors"}),
+    **dict.fromkeys(("files", "guarantee", "metrics"), {"errors"}),
     **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
     "mechanisms": BASE | {"accounting", "sampling"},
     "releases": BASE | {"accounting", "mechanisms", "postprocess"} | RECORDS,
@@ -33,12 +33,11 @@ ALLOWED = {
     # A site reads its rows by an estimator's parameters; whoever combines has what left, and no more.
     "federation": DRAWS | {"estimators", "gate", "moments", "releases", "tables"} | RECORDS,
     # Planning knows mechanisms by their public parameters.
-    "theory": DRAWS | {"figure_style"},
+    "theory": DRAWS,
     # An audit makes its own neighbouring data sets, and runs mechanisms on them.
     "audit": DRAWS | {"local"},
     # A report reads release files and ledgers.
-    "report": BASE | {"accounting", "releases"},
-    "plots": BASE | {"figure_style", "releases", "report"},
+    "report": BASE | {"accounting", "mechanisms", "releases", "theory"},
 }
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
@@ -46,8 +45,19 @@ CLIENT_SIDE = {"local.client", "local.simulation"}
 # And only what runs at a site may reach those of several custodians.
 SITE_SIDE = {"federation.site"}
 # What is of no use to a fit, and packages that are installed apart.
-EXTRAS = {"audit", "cli", "federation", "plots", "report"}
-OPTIONAL = {"cryptography", "dask", "distributed", "duckdb", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "pyspark"}
+EXTRAS = {"audit", "cli", "federation", "report"}
+OPTIONAL = {
+    "cryptography",
+    "dask",
+    "distributed",
+    "duckdb",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+}
 
 
 def sources():
@@ -169,7 +179,7 @@ def test_modules_import_only_their_lower_layers():
 
 def test_nothing_right_of_the_gate_can_reach_a_row():
     right = [module for module in SOURCES if layer(module) not in PRIVATE | {"__init__"} and module not in SITE_SIDE]
-    assert {layer(module) for module in right} >= ALLOWED.keys() - PRIVATE - {"figure_style", "plots"}
+    assert {layer(module) for module in right} >= ALLOWED.keys() - PRIVATE
     for module in right:
         assert private_parts(reachable(module)) == ({"moments"} if module in CLIENT_SIDE else set()), module
 
@@ -196,7 +206,7 @@ def test_a_mechanism_meets_private_counts_of_scores_at_the_gate_only():
 def test_the_core_loads_no_extra():
     """Neither a part that is of no use to a fit, nor a package that is installed apart, such as an engine."""
     for module, text in SOURCES.items():
-        if layer(module) not in EXTRAS | {"figure_style"}:
+        if layer(module) not in EXTRAS:
             assert not EXTRAS & {layer(path) for path in imported_paths(text, module, late=False)}, module
             others = {path[0] for path in all_paths(text, module, late=False)}
             assert not others & OPTIONAL, module

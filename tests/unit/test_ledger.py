@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
 from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
-from eigenveil.guarantee import Guarantee, Numerics, Adjacency
+from eigenveil.guarantee import Adjacency, Guarantee, Numerics
 from helpers import in_child, refused
 
 

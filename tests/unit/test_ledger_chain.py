@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from pathlib import Path
 
 import pytest
 

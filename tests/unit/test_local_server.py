@@ -23,7 +23,7 @@ from eigenveil.local import (
 )
 from eigenveil.local import server as server_module
 from eigenveil.local.client import on_grid
-from eigenveil.local.shuffler import shuffled_epsilon
+from eigenveil.local.protocol import shuffled_epsilon
 from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from helpers import refused, start_child

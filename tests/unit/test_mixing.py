@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import comparisons
-from eigenveil.moments.comparisons import MixedDifferences, NeighbourDifferences, block_rows, mixed_blocks, public_order
+from eigenveil.moments.comparisons import (
+    MixedDifferences,
+    NeighbourDifferences,
+    block_rows,
+    mixed_blocks,
+    public_order,
+)
 from eigenveil.moments.counts import half_differences
 from helpers import moments_on, refused
 

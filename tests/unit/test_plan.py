@@ -18,9 +18,9 @@ from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
+from eigenveil.theory.forecast import normalized_spectrum
 from eigenveil.theory.plan import smallest_meeting
-from eigenveil.theory.plan_figure import plan_figure
-from eigenveil.theory.spectra import normalized_spectrum
+from eigenveil.report.plan_figure import plan_figure
 from helpers import assert_one_sentence, refused
 
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}

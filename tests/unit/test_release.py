@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from eigenveil import Guarantee, PrivatePCA, Adjacency, Release, load_release
+from eigenveil import Adjacency, Guarantee, PrivatePCA, Release, load_release
 from eigenveil.errors import InvalidParameterError, ReleaseFileError
 from eigenveil.guarantee import Numerics
 from eigenveil.moments.row_rule import RowRule

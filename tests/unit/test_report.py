@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, PrivacyLedger, Adjacency, Release, RowBound
+from eigenveil import Adjacency, Guarantee, PrivacyLedger, Release, RowBound
 from eigenveil.cli.report import report
 from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError

@@ -8,9 +8,9 @@ import pytest
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
 from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
-from eigenveil.guarantee import Numerics, Adjacency
+from eigenveil.guarantee import Adjacency, Numerics
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
-from eigenveil.mechanisms.sampled import SamplingMechanism, integer_directions
+from eigenveil.mechanisms.base import SamplingMechanism, integer_directions
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import SHOWN_FEATURES, Shown, read

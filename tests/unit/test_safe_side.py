@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Adjacency
+from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.accounting.calibration import DISCRETE_SHARE, exact, float_above, share_below
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import BudgetError

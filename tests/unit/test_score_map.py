@@ -7,16 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from eigenveil import (
-    PrivacyLedger,
-    PrivateCovariance,
-    PrivatePCA,
-    Schema,
-    load_release,
-    load_score_map,
-    plots,
-    score_map,
-)
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Schema, load_release, load_score_map, score_map
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, ReleaseFileError
 from eigenveil.estimators.score_map import plan_scores
 from eigenveil.guarantee import Adjacency, Unit
@@ -26,6 +17,7 @@ from eigenveil.moments.units import Blocks
 from eigenveil.postprocess.histogram import projected_counts
 from eigenveil.releases.file import archive_bytes, header_of, members_of
 from eigenveil.releases.score_map import ScoreGrid
+from eigenveil.report import plots
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 

@@ -133,7 +133,9 @@ def test_partial_fit_collects_no_rows_of_an_engine_by_a_bound_that_nobody_gave(s
         with refused(InvalidDataError) as caught:
             pca.partial_fit(engine)
         assert "another pass; give a public norm_bound" in str(caught.value)
-        assert ("_collected" in pca.__dict__) == ("_differences_buffer" in pca.__dict__) == hasattr(pca, "n_features_in_")
+        assert (
+            ("_collected" in pca.__dict__) == ("_differences_buffer" in pca.__dict__) == hasattr(pca, "n_features_in_")
+        )
         pca.partial_fit(ROWS[:10])
 
 

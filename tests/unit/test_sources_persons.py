@@ -22,7 +22,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.tables import base, delimited, json_lines, privacy_units
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
-from eigenveil.tables.privacy_units import UnitTable, Spill
+from eigenveil.tables.privacy_units import Spill, UnitTable
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence, refused
 from units_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, privacy_units_of

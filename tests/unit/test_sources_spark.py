@@ -348,9 +348,7 @@ def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
 
 def test_rows_that_are_not_sorted_by_person_are_refused():
     keys = [bytes(15) + bytes([place]) for place in (2, 3, 2)]
-    batches = [
-        (pa.RecordBatch.from_pydict({KEY: keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)
-    ]
+    batches = [(pa.RecordBatch.from_pydict({KEY: keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)]
     assert sum(block.n_privacy_units for block in blocks_of(batches[:2], "The column")) == 2
     with refused(InvalidDataError):
         list(blocks_of(batches, "The column"))

@@ -24,7 +24,7 @@ EXPECTED = second_moments(ROWS, BOUND)
 SCHEMA = Schema((Column("a", range=(-5, 5)), Column("b", range=(-5, 5)), Column("c", range=(-5, 5))))
 
 
-class Adjacency:
+class Relation:
     """Something that hands out a new Arrow stream each time, as a relation of DuckDB does."""
 
     def __arrow_c_stream__(self, requested_schema=None):
@@ -88,7 +88,7 @@ ONCE = {
     "arrays": lambda path: iter(np.array_split(ROWS, 7)),
     "arrow tables": lambda path: iter([TABLE.slice(0, 50), TABLE.slice(50)]),
 }
-AGAIN = {"adjacency": lambda path: Adjacency(), "data set": lambda path: DataSet()}
+AGAIN = {"relation": lambda path: Relation(), "data set": lambda path: DataSet()}
 
 
 @pytest.mark.parametrize("kind", [*ONCE, *AGAIN])
@@ -111,7 +111,7 @@ def test_the_bits_of_the_array(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["arrow reader", "own reader", "chunks", "arrays", "arrow tables", *AGAIN])
 def test_rows_of_a_query_are_not_compared(kind, tmp_path):
     source = open_source({**ONCE, **AGAIN}[kind](tmp_path / "1"))
-    in_order = kind not in ("adjacency", "own reader")
+    in_order = kind not in ("relation", "own reader")
     assert source.in_order == in_order
     plan = PrivatePCA(1).plan(source)
     assert plan.at(200).preparation.statistic == ("spatial_sign" if in_order else "clipped")
@@ -119,16 +119,16 @@ def test_rows_of_a_query_are_not_compared(kind, tmp_path):
 
 def test_rows_of_a_query_need_a_public_bound_where_they_pass_once():
     with refused(InvalidDataError):
-        PrivatePCA(1).partial_fit(Adjacency())
-    assert PrivatePCA(1, norm_bound=5.0).partial_fit(Adjacency())._collected.n_samples == 200
+        PrivatePCA(1).partial_fit(Relation())
+    assert PrivatePCA(1, norm_bound=5.0).partial_fit(Relation())._collected.n_samples == 200
 
 
 def test_chunks_and_parts_of_a_query_are_not_compared():
-    assert not open_source(iter([Adjacency(), Adjacency()])).in_order
-    assert not TableSource([held(TABLE), held(Adjacency())]).in_order
+    assert not open_source(iter([Relation(), Relation()])).in_order
+    assert not TableSource([held(TABLE), held(Relation())]).in_order
 
 
-@pytest.mark.parametrize("kind", ["arrow reader", "read_csv", "adjacency", "data set"])
+@pytest.mark.parametrize("kind", ["arrow reader", "read_csv", "relation", "data set"])
 def test_estimators_fit_and_transform_them(kind, tmp_path):
     made = {**ONCE, **AGAIN}[kind]
     model = PrivatePCA(1, epsilon=1.0, schema=SCHEMA, random_state=0).fit(made(tmp_path / "1"))
@@ -210,11 +210,11 @@ def test_duckdb():
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     with closing(duckdb.connect()) as connection:
         connection.register("frame", MIXED)
-        adjacency = connection.sql("select * from frame")
-        source = open_table(adjacency, schema=MIXED_SCHEMA)
+        relation = connection.sql("select * from frame")
+        source = open_table(relation, schema=MIXED_SCHEMA)
         assert (source.reads_once, source.in_order) == (False, False)
         assert connection.sql("select 1").fetchall() == [(1,)]  # what was opened blocks nothing
-        check_mixed(adjacency)
+        check_mixed(relation)
         assert second_moments(connection.sql("select a, b, c from frame"), BOUND) == EXPECTED
         whole = connection.sql("select a::decimal(18, 10) as a, 7::hugeint as b, 1::utinyint as c from frame")
         assert second_moments(whole, BOUND) == second_moments(np.c_[ROWS[:, :1], np.full(200, 7), np.ones(200)], BOUND)

@@ -74,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize(("mechanism", "options"), CASES)
 def test_variances_are_those_of_every_source_of_noise(mechanism, options):
-    """Centring by a constant, maps of rows, entrywise mechanisms and a shared diagonal: entries, residuals, correlations."""
+    """Centring by a constant, maps of rows, entrywise noise and a shared diagonal: entries, residuals, correlations."""
     release, moved = released(mechanism, epsilon=5.0, **options)
     error = release._matrix_error(0.05)  # so short that no correlation comes near to 1
     weights = np.array([0.5, -1.0, 2.0, 1.0])
@@ -297,6 +297,8 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
         "gaussian", comparisons, bound=RowBound(1.0, statistic="spatial_sign", comparisons=8), names=None, seed=1
     )
     assert "spatial-sign" in pairs.interval_of
+    directions = drawn("gaussian", comparisons, bound=RowBound(1.0, statistic="normalized"), names=None, seed=1)
+    assert "directions of the rows" in directions.interval_of
     assert pairs.entry_interval().shape == (4, 4, 2)
 
 

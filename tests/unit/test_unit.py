@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eigenveil import Guarantee, PrivacyLedger, Adjacency, RowBound, SecondMoments, gate, load_release, release
+from eigenveil import Adjacency, Guarantee, PrivacyLedger, RowBound, SecondMoments, gate, load_release, release
 from eigenveil.accounting.composition import compose
 from eigenveil.cli import app
 from eigenveil.errors import InvalidParameterError, LedgerError
@@ -209,7 +209,9 @@ def test_what_was_paid_for_another_unit_is_not_drawn():
 
 @pytest.mark.parametrize(("unit_weight", "target"), [("equal", "average counts once"), ("by_rows", "rows are pooled")])
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(tmp_path, unit_weight, target, adjacency):
+def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
+    tmp_path, unit_weight, target, adjacency
+):
     drawn = release(mechanism_of("gaussian", adjacency), moments_of(unit_weight))
     again = load_release(drawn.save(tmp_path / "persons.npz"))
     assert again.guarantee == drawn.guarantee

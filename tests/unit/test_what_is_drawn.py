@@ -122,7 +122,8 @@ def test_gaussian_entries(scales, name, calibration, adjacency):
 
 
 @pytest.mark.parametrize(("adjacency", "calibration", "strength"), [
-    ("replace_one", "tight", 0.4), ("add_or_remove_one", "tight", 0.8), ("replace_one", "paper", 0.4), ("add_or_remove_one", "paper", 0.4),
+    ("replace_one", "tight", 0.4), ("add_or_remove_one", "tight", 0.8),
+    ("replace_one", "paper", 0.4), ("add_or_remove_one", "paper", 0.4),
 ])  # fmt: skip
 def test_subspaces(monkeypatch, adjacency, calibration, strength):
     """PPCA: epsilon/2, or epsilon where a row moves the exponent one way only. No share is paid for a count."""

@@ -26,7 +26,7 @@ from typing import Self
 from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import linked_into_place, sync_folder
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 

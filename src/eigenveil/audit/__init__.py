@@ -7,18 +7,18 @@ from .lower_bound import Event, LowerBound, epsilon_lower_bound
 from .neighbours import Neighbours
 from .report import AuditReport, LedgerAudit, audit_ledger
 from .run import audit
-from .subjects import EstimatorSubject, MechanismSubject, UnitSubject, Subject, unit_neighbours
+from .subjects import EstimatorSubject, MechanismSubject, Subject, UnitSubject, unit_neighbours
 
 __all__ = [
     "AuditReport",
     "EstimatorSubject",
     "Event",
-    "MechanismSubject",
     "LedgerAudit",
     "LowerBound",
+    "MechanismSubject",
     "Neighbours",
-    "UnitSubject",
     "Subject",
+    "UnitSubject",
     "audit",
     "audit_ledger",
     "epsilon_lower_bound",

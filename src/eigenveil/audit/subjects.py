@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
 from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 from ..local.protocol import LocalProtocol, mechanism_of
 from ..local.wire import ID_BYTES
 from ..mechanisms.additive import AdditiveMechanism

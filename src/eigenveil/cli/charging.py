@@ -1,4 +1,4 @@
-"""The ledger of a command that fits; a module of its own since it loads NumPy, which help and errors do not wait for."""
+"""The ledger of a command that fits; by itself, since it loads NumPy, which help does not wait for."""
 
 from os import PathLike
 

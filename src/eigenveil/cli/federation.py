@@ -9,13 +9,13 @@ from rich.table import Table as Grid
 from ..errors import InvalidParameterError
 from .fitting import Data, number_of_components
 from .options import (
+    Adjacency,
     AsJson,
     Decimal,
     Delimiter,
     Encoding,
     Force,
     Quiet,
-    Adjacency,
     Weight,
     check_output,
     engine_names,

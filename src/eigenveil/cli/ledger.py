@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from ..errors import InvalidParameterError
-from .options import AsJson, Quiet, Adjacency, output_console, print_json
+from .options import Adjacency, AsJson, Quiet, output_console, print_json
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
 ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)

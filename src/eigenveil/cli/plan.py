@@ -8,7 +8,7 @@ import typer
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
-from .options import AsJson, Force, Quiet, Adjacency, check_output, output_console, print_json, whole_file
+from .options import Adjacency, AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
 
 if TYPE_CHECKING:
     from ..theory import Plan
@@ -126,7 +126,7 @@ def plan(
 
 
 def _show(answer: "Plan") -> None:
-    from ..theory.plan_words import against_table, parts
+    from ..theory.forecast import against_table, parts
 
     console = output_console()
     for part in parts(answer):
@@ -197,7 +197,7 @@ def _numbers(text: str, what: str) -> list[float]:
 
 
 def _write(answer: "Plan", path: Path, progress: bool) -> None:
-    from ..theory.plan_figure import plan_figure
+    from ..report.plan_figure import plan_figure
 
     figure = plan_figure(answer, progress=progress)
     with whole_file(path) as file:

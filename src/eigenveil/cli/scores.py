@@ -7,15 +7,15 @@ import typer
 from rich.table import Table as Grid
 
 from ..errors import InvalidParameterError
-from ..figure_style import new_figure, styled
+from ..report.plots import new_figure, styled
 from .options import (
+    AdjacencyName,
     AsJson,
     Decimal,
     Delimiter,
     Encoding,
     Force,
     Quiet,
-    AdjacencyName,
     check_output,
     note_console,
     opened_release,
@@ -122,7 +122,7 @@ def scores(
     cloud = score_map(source, loaded, ledger=book, **given)
     cloud.save(output)
     if plot is not None:
-        from .. import plots
+        from ..report import plots
 
         figure = plots.score_map(cloud)
         with written(plot) as file:

@@ -38,7 +38,7 @@ def open_declared(
     paths: list[str], declared: dict[str, Any], written: dict[str, Any], engine: str | None, quiet: bool
 ) -> Table:
     """Open files, here or on an engine, of which this was declared, and which are written so."""
-    from ..tables.declared import Declared
+    from ..tables.encoder import Declared
     from ..tables.open import open_table, open_with_engine
 
     files: Any = read_from(paths, quiet) if engine is None else None

@@ -17,7 +17,7 @@ from ..mechanisms.budget import Budget, Portion
 from ..mechanisms.gaussian import Gaussian
 from ..moments.comparisons import MixedDifferences
 from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes
-from ..moments.mapped import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.row_rule import RowRule
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm

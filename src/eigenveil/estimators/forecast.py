@@ -30,9 +30,8 @@ from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal
 from ..sampling.randomness import seeded_generator
-from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, standing
+from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, normalized_spectrum, standing
 from ..theory.plan import MOST_ROWS, Plan, Scenario, checked_target, tracked
-from ..theory.spectra import normalized_spectrum
 from .plan import SpendPlan
 from .preparation import told
 

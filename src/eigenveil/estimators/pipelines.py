@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 
 # Packages that fit an estimator many times on the same rows. (Ensembles seed what they fit, which a release tells.)
 _REFITTING = ("sklearn.model_selection", "sklearn.feature_selection._rfe", "sklearn.multioutput")

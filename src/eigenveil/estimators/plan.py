@@ -25,11 +25,11 @@ from ..errors import (
     integer_between,
     one_of,
 )
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
 from ..mechanisms.base import made_once
 from ..mechanisms.choices import noise_scale
-from ..moments.row_rule import COMPARED, UNIT_WEIGHTS, STATISTICS, RowRule
+from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..tables.open import is_source
 from ..tables.schema import Schema
 from .inputs import checked_schema, names_units

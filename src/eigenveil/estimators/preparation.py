@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below
 from ..errors import InvalidParameterError, positive_number, truth_value
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..moments import RowBound
 from ..moments.comparisons import COMPARISONS
 from ..moments.counts import NORM_GRID

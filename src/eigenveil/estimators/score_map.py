@@ -11,7 +11,7 @@ import numpy as np
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..gate import release_scores
-from ..guarantee import Guarantee, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms.choices import AUTO, CountMechanism, count_mechanism
 from ..moments.counts import ScoreCounts
 from ..releases.record import Release

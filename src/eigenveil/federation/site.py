@@ -98,7 +98,7 @@ def invite(
 
 
 def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the mechanism that was asked for, or the one of least off-diagonal noise, and the delta that it uses."""
+    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and its delta."""
     delta = probability_below_one("delta", estimator.delta)
     if estimator.mechanism != "auto":
         if estimator.mechanism not in FEDERATED_MECHANISMS:

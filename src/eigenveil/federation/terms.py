@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of
-from ..guarantee import Guarantee, Adjacency
+from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.federated import FEDERATED_MECHANISMS, FederatedMechanism
 from ..moments.row_rule import RowRule
 from ..releases.origin import REQUESTS, ComponentsRequest, Request

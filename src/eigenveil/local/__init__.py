@@ -11,9 +11,8 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
-    from .protocol import LocalProtocol, mechanism_of
+    from .protocol import LocalProtocol, mechanism_of, shuffled_guarantee
     from .server import Aggregator, Tally
-    from .shuffler import shuffled_guarantee
     from .simulation import simulate
     from .store import CollectionError
     from .wire import Refusal
@@ -42,7 +41,7 @@ _HOMES = {
     "encode": "client",
     "encode_many": "client",
     "mechanism_of": "protocol",
-    "shuffled_guarantee": "shuffler",
+    "shuffled_guarantee": "protocol",
     "simulate": "simulation",
 }
 

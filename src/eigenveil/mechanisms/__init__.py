@@ -11,8 +11,7 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .additive import AdditiveMechanism, RealNoiseMechanism
-    from .base import CentralMechanism, Mechanism
-    from .sampled import SamplingMechanism
+    from .base import CentralMechanism, Mechanism, SamplingMechanism
     from .table import MECHANISMS, choose_mechanism, mechanism_from, mechanism_with
 
 
@@ -34,7 +33,7 @@ _HOMES = {
     "CentralMechanism": "base",
     "Mechanism": "base",
     "RealNoiseMechanism": "additive",
-    "SamplingMechanism": "sampled",
+    "SamplingMechanism": "base",
     "choose_mechanism": "table",
     "mechanism_from": "table",
     "mechanism_with": "table",

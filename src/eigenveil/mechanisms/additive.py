@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..guarantee import Numerics, Adjacency
+from ..guarantee import Adjacency, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Values
@@ -66,7 +66,7 @@ class NoiseFacts:
         return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return a Gaussian matrix and an error of the count with these second moments, which is quick.
+        """Return a Gaussian matrix and an error of the count with these second moments: quicker than the own draw.
 
         Examples
         --------

@@ -12,6 +12,7 @@ import numpy as np
 from ..accounting.calibration import exact, float_above, guaranteed_epsilon
 from ..errors import (
     MOST_FEATURES,
+    CapacityError,
     InvalidParameterError,
     budget_delta,
     budget_epsilon,
@@ -19,8 +20,9 @@ from ..errors import (
     one_of,
     truth_value,
 )
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
+from ..sampling.bingham import certifiable
 from ..sampling.discrete import discrete_laplace
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ class Mechanism(ABC):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same distribution in every basis, as proofs on eigenvalues need."""
+        """Whether its noise is known to have the same distribution in every basis, as proofs about eigenvalues need."""
         return False
 
     @property
@@ -316,7 +318,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares: one budget pays for several measurements (`mechanisms.budget`)."""
+        """Whether its cost adds up in squares, so that one budget pays for several measurements (`budget`)."""
         return False
 
     # Where rows are private to the number.
@@ -336,7 +338,7 @@ class CentralMechanism(Mechanism):
         return 1 / (exact(self.epsilon) - self.matrix_epsilon)
 
     def check_count(self) -> None:
-        """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
+        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` where one is drawn."""
         if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
@@ -373,7 +375,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def equivalent_sd(self) -> float:
-        """Standard deviation of off-diagonal noise on C that would blur directions about as much as this mechanism.
+        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this.
 
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
@@ -408,5 +410,59 @@ class CentralMechanism(Mechanism):
 
 @lru_cache(maxsize=256, typed=True)
 def made_once(kind: type[CentralMechanism], **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of these public parameters, which cannot be changed; one object for all fits."""
+    """Return the mechanism of these public parameters, which cannot be changed: the same in every fit."""
     return kind(**parameters)
+
+
+class SamplingMechanism(CentralMechanism):
+    """Draws directions with density that grows with the variance along them."""
+
+    @property
+    @abstractmethod
+    def strength(self) -> float:
+        """The factor of C in the exponent of the density."""
+
+    @property
+    def equivalent_sd(self) -> float:
+        """sqrt(d/2)/s: that of noise as large as the mechanism's own where a direction is just found.
+
+        The gap g of C turns a direction by a mean square of 1/(2 s g) in each of the others, where noise of standard
+        deviation t would turn it by (t/g)^2. A direction is found from g = d/s on, up to a factor, and there both
+        agree for t^2 = d/(2 s^2).
+        """
+        return math.sqrt(self.n_features / 2) / self.strength
+
+    def check_strength(self, strength: Fraction, grid: int) -> None:
+        """Refuse a strength at which some data, of any number of rows that a grid can count, have no sure envelope."""
+        if not certifiable(strength / grid, self.n_features):
+            raise CapacityError(
+                f"{self.name} at this epsilon concentrates directions more than can be certified on this grid; use a "
+                "smaller epsilon, or more bits in the RowBound."
+            )
+
+    def directions(self, values: Values) -> FloatArray:
+        """Return the drawn directions as orthonormal rows."""
+        return orthonormal(values["directions"])
+
+    def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
+        """Return k(d - k)/(2 n s), s the factor of C in the exponent."""
+        k, d = self.n_components, eigenvalues.size
+        gap = float(eigenvalues[k - 1] - eigenvalues[k])
+        rate = 2 * n_rows * self.strength
+        return k * (d - k) / rate, d / (rate * gap) if gap > 0 else math.inf
+
+
+def integer_directions(directions: FloatArray) -> IntArray:
+    """Return directions as integers of `DIRECTION_UNIT`, as they leave."""
+    return np.rint(directions / DIRECTION_UNIT).astype(np.int64)
+
+
+def orthonormal(rows: FloatArray) -> FloatArray:
+    """Return rows that were rounded to the grid of directions as orthonormal ones, first come first kept."""
+    factor, triangle = np.linalg.qr(rows.T)
+    return np.asarray((factor * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T)
+
+
+def quadratic_forms(directions: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return u'Mu for every direction of every release of a stack."""
+    return np.asarray(np.einsum("nki,ij,nkj->nk", directions, matrix, directions, optimize=True))

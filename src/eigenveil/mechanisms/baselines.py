@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
-from .base import CentralMechanism, Integers, Values
-from .sampled import integer_directions, orthonormal
+from .base import CentralMechanism, Integers, Values, integer_directions, orthonormal
 
 
 class RandomProjection(CentralMechanism):

@@ -9,7 +9,7 @@ import numpy as np
 from ..accounting.calibration import DISCRETE_SHARE, decimal_above, exact, float_above, gaussian_mu
 from ..accounting.sensitivity import counts_l1, counts_squared
 from ..errors import CapacityError, InvalidParameterError, one_of, positive_number, probability_below_one
-from ..guarantee import Guarantee, Numerics, Adjacency, Unit
+from ..guarantee import Adjacency, Guarantee, Numerics, Unit
 from ..numerics import IntArray
 from ..sampling.discrete import discrete_laplace, geometric
 from ..sampling.matrices import FARTHEST

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
 from ..errors import CapacityError, InvalidParameterError, positive_number
-from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Guarantee, Numerics, Adjacency
+from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.bingham import bingham
 from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
 from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
-from .base import Integers, Values
-from .sampled import SamplingMechanism, integer_directions, quadratic_forms
+from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _LEAST_SHARE = 1e-6
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.calibration import decimal_below, exact, summed_gaussians_excess
 from ..errors import CapacityError, integer_between
-from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Guarantee, Adjacency, sites_assumption
+from ..guarantee import MASKS_ASSUMPTION, ONE_SITE_ASSUMPTION, Adjacency, Guarantee, sites_assumption
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import public_shift, rounded_sum, symmetric
@@ -24,7 +24,7 @@ UNITS = "units"
 
 
 class FederatedMechanism(AdditiveMechanism):
-    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may reveal theirs.
+    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may tell theirs to others.
 
     Parameters
     ----------

@@ -20,11 +20,18 @@ from ..accounting.calibration import (
 )
 from ..accounting.sensitivity import frobenius_squared, frobenius_with_trace_squared
 from ..errors import CapacityError, InvalidParameterError, positive_number
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import discrete_gaussian
 from ..sampling.matrices import FARTHEST, symmetric
-from .additive import AdditiveMechanism, NoiseFacts, diagonal_of, free_count_suffices, gaussian_facts, independent_facts
+from .additive import (
+    AdditiveMechanism,
+    NoiseFacts,
+    diagonal_of,
+    free_count_suffices,
+    gaussian_facts,
+    independent_facts,
+)
 from .base import Integers, Values
 
 

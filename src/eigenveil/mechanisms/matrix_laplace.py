@@ -8,7 +8,7 @@ import numpy as np
 
 from ..accounting.calibration import float_above
 from ..accounting.sensitivity import nuclear
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.matrices import LazyMatrix
 from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart

@@ -7,13 +7,12 @@ import numpy as np
 
 from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
 from ..sampling.matrix_bingham import matrix_bingham
-from .base import Integers, Values
-from .sampled import SamplingMechanism, integer_directions, quadratic_forms
+from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
 _CHAIN_ASSUMPTION = (
@@ -32,7 +31,7 @@ class Ppca(SamplingMechanism):
     2007; JMLR 2013, Theorem 6). One component has exactly this distribution, rounded to multiples of 2^-24, and all d
     of them are the whole space, which tells nothing. Those between come from a Gibbs sampler, so their privacy is
     empirical. ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor
-    epsilon/2 for both relations.
+    epsilon/2 for both adjacencies.
 
     Examples
     --------

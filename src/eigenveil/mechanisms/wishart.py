@@ -10,10 +10,9 @@ from scipy.special import chdtr, chdtrc
 
 from ..accounting.calibration import decimal_above, exact, float_above, safe_boundary
 from ..errors import InvalidParameterError, truth_value
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray
-from ..sampling.wishart import wishart
-from ..sampling.wishart import LazyWishart
+from ..sampling.wishart import LazyWishart, wishart
 from .additive import RealNoiseMechanism
 
 # The densities below are differences of distribution functions good to 1e-14; this much of delta covers it.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .row_rule import RowRule
     from .second_moments import SecondMoments
 
+
 __all__ = ["RowBound", "RowRule", "SecondMoments"]
 
 _HOMES = {

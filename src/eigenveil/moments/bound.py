@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
 from .kernels import EXACT_LIMIT, integers
-from .numpy_kernels import SINGLE_BITS, clip, units_together, squared_norms, weigh
+from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, weigh
 from .row_rule import RowRule
 from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
 

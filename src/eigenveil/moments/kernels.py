@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from . import numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, NormSums, Candidates
+from .numpy_kernels import EXACT_LIMIT, Candidates, NormSums
 
 # As in one_pass.c.
 _LANES, _TILE = 8, 32
@@ -133,8 +133,8 @@ def loaded(path: Path) -> CompiledPasses | None:
 
 __all__ = [
     "EXACT_LIMIT",
-    "NormSums",
     "Candidates",
+    "NormSums",
     "add_by_norm",
     "add_products",
     "integers",

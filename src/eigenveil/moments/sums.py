@@ -21,7 +21,7 @@ from ..numerics import FloatArray, IntArray
 from . import kernels
 from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
-from .kernels import NormSums, Candidates, add_by_norm
+from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .units import Units, side_by_side, units_of
 

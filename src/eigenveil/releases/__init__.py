@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .record import Release, load_release
     from .score_map import ScoreMap, load_score_map
 
+
 __all__ = ["Origin", "Release", "ScoreMap", "load_release", "load_score_map"]
 
 _HOMES = {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import AdditiveMechanism
-from ..mechanisms.sampled import orthonormal
+from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
 from ..postprocess.intervals import eigenvalue_intervals

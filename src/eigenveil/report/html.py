@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..guarantee import Guarantee, Adjacency, Unit, chance, odds_factor
+from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
 
 _VOID = {"meta", "br"}
 

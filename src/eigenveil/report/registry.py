@@ -12,7 +12,7 @@ from typing import Any
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..files import whole_file
-from ..guarantee import Guarantee, Numerics, Adjacency
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
 

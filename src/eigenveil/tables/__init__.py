@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .open import collect, draft_schema, on_engine, open_source, open_table, open_with_engine, second_moments
     from .schema import Column, Schema
 
+
 __all__ = [
     "Column",
     "Schema",

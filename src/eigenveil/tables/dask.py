@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import EigenveilError, InvalidDataError
 from .base import Accumulator
-from .declared import Declared
+from .encoder import Declared
 from .engines import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .frames import TableSource, held
 from .identifiers import keys_of
-from .privacy_units import UnitTable, RowKeys
+from .privacy_units import RowKeys, UnitTable
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..errors import EigenveilError, EngineError, InvalidDataError
 from ..moments.units import Blocks
 from .base import Accumulator
-from .declared import Declared
+from .encoder import Declared
 
 Outcome = Accumulator | EigenveilError
 
@@ -73,9 +73,8 @@ class EngineSource:
     def batches(self) -> Iterator[Any]:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
         raise InvalidDataError(
-            "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not "
-            "work there; use "
-            "statistic='clipped', or give the rows as files or an array."
+            "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not work "
+            "there; use statistic='clipped', or give the rows as files or an array."
         )
 
 

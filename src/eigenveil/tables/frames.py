@@ -10,8 +10,7 @@ import scipy.sparse
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
 from .base import Reader, batch_rows, choose_columns, need_arrow
-from .declared import Declared
-from .encoder import Encoder
+from .encoder import Declared, Encoder
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -13,9 +13,8 @@ from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from .base import Columns, Source, choose_columns, text_format, tracked_batches
 from .dask import DASK
-from .declared import Declared
 from .delimited import check_header
-from .encoder import Categories
+from .encoder import Categories, Declared
 from .engines import Engine, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held
@@ -324,7 +323,7 @@ def second_moments(
         The public rule that makes integer rows.
     columns : list of str or int, optional
         The columns to read, in this order.
-    person, memory
+    privacy_unit, memory
         What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
         `open_table`.
     progress : bool, optional

@@ -22,7 +22,7 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..moments.counts import SeenKeys
 from ..moments.units import Blocks
 from .base import FileReader, Reader, batch_rows, choose_columns
-from .declared import Declared
+from .encoder import Declared
 from .frames import TableSource
 from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of, run_starts
 from .schema import Schema

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EigenveilError, EngineError, InvalidDataError
 from ..moments.units import Blocks
 from .base import Accumulator
-from .declared import Declared
-from .encoder import Encoder
+from .encoder import Declared, Encoder
 from .engines import Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
 from .privacy_units import MEMORY, UnitOrder, clustered_blocks

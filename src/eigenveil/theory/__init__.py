@@ -2,8 +2,7 @@
 
 from . import bounds
 from .bounds import *
-from .forecast import Forecast
+from .forecast import Forecast, power_law
 from .plan import Plan
-from .spectra import power_law
 
 __all__ = ["Forecast", "Plan", "power_law", *bounds.__all__]

@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
 from ..guarantee import Adjacency
-from .forecast import Forecast
-from .plan_words import face, parts
+from .forecast import Forecast, face, parts
 
 T = TypeVar("T")
 _WIDTH = 120
@@ -172,7 +171,7 @@ class Plan:
         return [(value, self.at(int(value), self.epsilon)) for value in chosen if 2 <= value <= MOST_ROWS]
 
     def at(self, n_rows: int, epsilon: float, mechanism: str | None = None) -> Forecast | str:
-        """Return the forecast of the fit's mechanism, or of another, at other numbers; or why there is none."""
+        """Return the forecast of the mechanism that the fit takes, or of another, at other numbers; or why not."""
         name = self.taken.mechanism if mechanism is None else mechanism
         try:
             if (n_rows, epsilon) == (self.n_rows, self.epsilon):

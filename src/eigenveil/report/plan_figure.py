@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..figure_style import GREY, INK, SILVER, new_figure, styled
 from ..mechanisms.table import MECHANISMS
-from .forecast import Forecast
-from .plan import EPSILON_RANGE, MOST_ROWS, Plan, tracked
+from ..theory.forecast import Forecast
+from ..theory.plan import EPSILON_RANGE, MOST_ROWS, Plan, tracked
+from .plots import GREY, INK, SILVER, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ import numpy as np
 from ..numerics import FloatArray, IntArray
 from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows
 from .counts import RowSizes, norm_candidates
-from .numpy_kernels import units_together, squared_norms, to_the_bound
+from .numpy_kernels import squared_norms, to_the_bound, units_together
 from .units import Units, units_of
 
 MAP_BITS = 24
