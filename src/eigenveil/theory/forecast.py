@@ -288,7 +288,8 @@ def parts(plan: "Plan") -> Iterator[Any]:
     yield header(plan)
     yield mechanisms_table(plan)
     if plan.taken.components:
-        yield f"\nWhat a fit by {plan.taken.mechanism} will report, as shares of the variance of the rows as they are used:"
+        name = plan.taken.mechanism
+        yield f"\nWhat a fit by {name} will report, as shares of the variance of the rows as they are used:"
         yield reported_table(plan)
         yield ""
     yield footer(plan)
