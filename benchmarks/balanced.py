@@ -1,4 +1,4 @@
-"""What balancing gains `matrix_laplace` under replace: the balanced noise beside that of the product form.
+"""What balancing gains `matrix_laplace` under replace: the noise of the balanced form beside that of the product form.
 
 python benchmarks/balanced.py [--draws 2000] [--widths 1 2 5 10 50]
 

@@ -1,7 +1,6 @@
 """Coverage of the 95 % intervals for the variance along released directions, cell by cell.
 
-python benchmarks/coverage.py [--features 5 20 64 200] [--mechanisms gaussian matrix_laplace] [--statistic clipped
-signs]
+python benchmarks/coverage.py [--features 5 20 64 200] [--mechanisms gaussian matrix_laplace] [--rows clipped kendall]
                               [--sizes 1 3 10 30 100 1000] [--repeats 200] [--seed 0] [--output FILE.json]
 
 A cell is a mechanism, a rule of the rows, a width d, a spectrum and a size n epsilon/d. The truth is a known matrix;

@@ -4,8 +4,8 @@
     python benchmarks/coverage_entries.py --repeats 1000 --features 5
 
 Gaussian rows, a correlated covariance of unit variances, a bound that clips next to nothing: simulated on the level of
-matrices, with the noise of the mechanism. "data" is the covariance of the rows, "population" that of the mechanism they
-come from.
+matrices, with the noise of the mechanism. "data" is the covariance of the rows, "population" that of the distribution
+they come from.
 """
 
 import argparse

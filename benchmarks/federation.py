@@ -43,13 +43,13 @@ def timed(mechanism: str, n_sites: int, n_rows: int, d: int) -> dict[str, float]
         folder = Path(directory)
         agreed, keys = closed_round(mechanism, n_sites, d, folder)
         held = {}
-        own = seconds(lambda: held.update(moments=site_moments(agreed, X)))
+        own, _ = seconds(lambda: held.update(moments=site_moments(agreed, X)))
         sent = [folder / f"{number}.contribution" for number in range(n_sites)]
         took = [
-            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))
+            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))[0]
             for key, file in zip(keys, sent, strict=True)
         ]
-        combined = seconds(lambda: combine(agreed, sent))
+        combined, _ = seconds(lambda: combine(agreed, sent))
         size = sent[0].stat().st_size
     return {"moments": own, "contribution": took[0], "combination": combined, "bytes": float(size)}
 

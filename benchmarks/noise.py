@@ -1,9 +1,9 @@
-"""Seconds for one noisy matrix of every additive mechanism, as a ratio to float noise in the same run.
+"""Seconds for a noisy matrix of every additive mechanism, as a ratio to the float noise of version 0.1 in the same run.
 
 Run `python benchmarks/noise.py [--output FILE.json]`. The secure generator is used, as in a real release. What is timed
 is `mechanism.draw`: the noise, its rounding and the sum. The reference draws and adds the noise as version 0.1 did, and
 takes turns with it. The last rows time OpenDP's exact discrete Gaussian for as many numbers, with which our sampler
-agrees in mechanism.
+agrees in distribution.
 """
 
 import argparse

@@ -53,7 +53,7 @@ class DrawnMechanism:
         self.width = _envelope_width(self.gaps)
 
     def log_density(self, s: FloatArray, *, power: float | None = None) -> FloatArray:
-        """Return the log density at directions with u'Au = s; with a power of 0 that of Bingham's distribution."""
+        """Return the log density at directions with u'Au = s; a power of 0 in place of d gives Bingham's."""
         d = len(self.gaps)
         return np.asarray(-s - (d if power is None else power) * np.log1p(2 * s / self.width))
 

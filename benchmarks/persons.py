@@ -15,7 +15,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -50,12 +49,6 @@ def names(n_features: int) -> list[str]:
     return [f"x{position}" for position in range(n_features)]
 
 
-def processor_seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, busy: bool) -> dict[str, float]:
     """Return ratios of times."""
     frame = made_frame(n_rows, n_features, n_privacy_units)
@@ -76,8 +69,7 @@ def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, b
             block.n_privacy_units for block in open_table(array, privacy_unit=ids).batches()
         ),
     }
-    clock = processor_seconds if busy else seconds
-    timed = [{name: clock(work) for name, work in contestants.items()} for _ in range(rounds)]
+    timed = [{name: seconds(work)[int(busy)] for name, work in contestants.items()} for _ in range(rounds)]
     if busy:
         timed = [{name: min(one[name] for one in timed) for name in contestants}]
 
@@ -90,7 +82,7 @@ def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, b
         "fit of persons / (groupby + X.T @ X)": ratio("fit of persons", "groupby", "product"),
         "grouping / groupby": ratio("grouping", "groupby"),
         "grouping / groupby, array": ratio("grouping, array", "groupby"),
-        "persons / rows": ratio("equal", "by_rows"),
+        "persons / rows": ratio("persons", "rows"),
         "persons / (groupby + X.T @ X)": ratio("persons", "groupby", "product"),
         "persons / (groupby + X.T @ X), array": ratio("persons, array", "groupby", "product"),
     }
@@ -117,7 +109,7 @@ def child(path: Path, n_features: int, allowed: int) -> None:
     second_moments(warm_up, bound, privacy_unit=np.arange(20_000) % 7, progress=False)
     before = memory("VmHWM")
     result: dict[str, object] = {}
-    took = seconds(lambda: result.update(moments=second_moments(path, bound, privacy_unit="id", memory=allowed)))
+    took, _ = seconds(lambda: result.update(moments=second_moments(path, bound, privacy_unit="id", memory=allowed)))
     peak = memory("VmHWM") - before
     print(json.dumps({"seconds": took, "peak_growth_mib": peak / MIB, "digest": digest(result["moments"])}))
 

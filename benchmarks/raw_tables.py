@@ -124,7 +124,7 @@ def _patience(seconds: int) -> Iterator[None]:
 def why_no_peer() -> str | None:
     """Return why the peer is left out; None where it is there."""
     try:
-        import diffprivlib.models
+        import diffprivlib.models  # noqa: F401
     except ImportError as error:
         return f"{PEER} is left out: {error}"
     return None

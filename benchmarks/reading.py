@@ -1,7 +1,6 @@
 """What it costs to read a release: the time of every attribute over that of scikit-learn's PCA on rows of that shape.
 
-    python benchmarks/reading.py [--quick] [--shapes 20000x784 6000x3000] [-k 10] [--mechanism gaussian] [--output
-    FILE.json]
+    python benchmarks/reading.py [--quick] [--shapes 20000x784 6000x3000] [-k 10] [--mechanism NAME] [--output FILE]
 
 Each attribute is read off a fresh copy of the release, so that nothing another one has computed helps it. Ratios are to
 `PCA(k, svd_solver="covariance_eigh")`, fitted in the same run; far below 1, a number is at hand with the fit.

@@ -1,4 +1,4 @@
-"""Do fast tests hold the constants of mechanisms? Each is made wrong in a copy of the source, and its tests must fail.
+"""Do fast tests hold the constants of the mechanisms? Each is made wrong in a copy, and its tests must fail.
 
 python tools/mutants.py                  all mutants of tools/mutant_table.py, one after the other
 python tools/mutants.py --only wishart   those whose file or text has this word

@@ -1,15 +1,15 @@
 """Audit the claims.
 
-The code of a mechanism runs many times on neighbouring data, and an experiment tries to
-refute its epsilon.
+The code of a mechanism runs many times on neighbouring data, and an experiment
+tries to refute its epsilon.
 
 An audit ends in a number that epsilon cannot be below, with a confidence of 99 %.
-It can refute a claim and never proves one. Three mechanisms are tried at the claims of
-this package, and one at the constants of the paper it is from, which are known to
-be too small: that claim must be refuted, or the audit would be worth nothing.
+It can refute a claim and never proves one. Three mechanisms are tried at the claims
+of this package, and one at the constants of the paper it is from, which are known
+to be too small: that claim must be refuted, or the audit would be worth nothing.
 
-Figure: for each mechanism the epsilon that is claimed and the lower bound found by the
-audit; only the published constants of wishart lie below their bound.
+Figure: for each mechanism the epsilon that is claimed and the lower bound found by
+the audit; only the published constants of wishart lie below their bound.
 """
 
 import matplotlib.pyplot as plt

@@ -36,7 +36,7 @@ from .tables.schema import Schema
 
 @dataclass(frozen=True)
 class Payment:
-    """What was paid for: the mechanism that will draw, the whole guarantee, and the entry of the ledger if any."""
+    """What was paid for: the mechanism that will draw, the whole guarantee, and the entry of the ledger, if any."""
 
     mechanism: CentralMechanism
     guarantee: Guarantee
@@ -109,8 +109,8 @@ def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
         )
     if rule.compares_neighbours and mechanism.needs_rank_one:
         raise InvalidParameterError(
-            f"{mechanism.name} hides one integer row, and statistic='{rule.statistic}' makes several of each; "
-            "choose another mechanism."
+            f"{mechanism.name} hides one integer row, and statistic='{rule.statistic}' makes several of each; choose "
+            "another mechanism."
         )
     if rule.unit is Unit.PERSON and mechanism.needs_rank_one:
         raise InvalidParameterError(
@@ -350,8 +350,9 @@ def check_site_rule(mechanism: FederatedMechanism, rule: RowRule) -> None:
     """Refuse a rule of rows by which the sums of several sites would not be those of all rows together."""
     if rule.compares:
         raise InvalidParameterError(
-            f"statistic='{rule.statistic}' compares rows with one another, and those of different sites do not "
-            "meet; give public bounds, a schema with ranges or a norm_bound, so that rows are clipped."
+            f"statistic='{rule.statistic}' compares rows with one another, and those of different sites do not meet; "
+            "give public "
+            "bounds, a schema with ranges or a norm_bound, so that rows are clipped."
         )
     if rule.mapped_from is not None or rule.most_weight is not None:
         raise InvalidParameterError("Sites add up rows as they are, neither mapped nor weighted; release in one stage.")

@@ -137,7 +137,7 @@ class Numerics(StrEnum):
     """How close the running code comes to the mathematics of the proof, best first."""
 
     EXACT = "exact"
-    """The released bits have the distribution that the proof is about, as far as the generator's words are uniform."""
+    """The released bits have the distribution of the proof, as far as the generator's words are uniform."""
     IDEALIZED = "idealized"
     """The proof is for real arithmetic, and the code works in floats."""
     EMPIRICAL = "empirical"

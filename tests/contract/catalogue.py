@@ -17,7 +17,7 @@ IDS = ["-".join(case) for case in CASES]
 
 
 def make(name, calibration=None, adjacency=Adjacency.REPLACE_ONE, *, d=5, k=2, epsilon=1.0, **options):
-    """Return the mechanism with parameters it accepts; an inexact one is accepted as such, so that it can be released."""
+    """Return the mechanism with parameters it accepts; an inexact one is accepted as such, to be released."""
     mechanism = MECHANISMS[name]
     chosen = mechanism.calibrations[0] if calibration not in mechanism.calibrations else calibration
     options.setdefault("delta", 1e-6 if mechanism.uses_delta(chosen) else 0.0)

@@ -113,7 +113,7 @@ def releases() -> dict[str, Release]:
 def federated(folder: Path) -> dict[str, Release]:
     """Return a release of three sites, where the extra for it is installed."""
     try:
-        import cryptography
+        import cryptography  # noqa: F401
     except ImportError:
         return {}
     from eigenveil.federation import combine

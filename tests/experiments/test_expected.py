@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/expected.json"))
 FACTOR = 1.2
-# For each mechanism, the beginning of a finding that its noise decides; those of one mechanism are told apart by the whole name.
+# For each mechanism, the beginning of a finding that its noise decides; those of one mechanism go by the whole name.
 HELD = {
     "amin2018": [
         f"wine, {mechanism}, frobenius"

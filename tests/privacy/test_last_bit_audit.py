@@ -1,6 +1,7 @@
-"""The audit reads last bits: every flaw of float arithmetic is found when it is planted again, and exact mechanisms pass.
+"""The audit reads last bits: every flaw of float arithmetic is found when planted again, and exact mechanisms pass.
 
-The planted mechanisms leak through the representation; in real arithmetic all but one (a scaled float) keep what they claim.
+The planted mechanisms leak through the representation; in real arithmetic all but one (a scaled float) keep what they
+claim.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The eigenvector samplers of diffprivlib and OpenDP: the mechanism they draw from, its true loss, audits of the real code.
+"""The eigenvector samplers of diffprivlib and OpenDP: what they draw from, its true loss, audits of the real code.
 
 The default run needs neither package: it restates what they do. The heavy one runs them where they can be imported.
 """
@@ -57,7 +57,7 @@ def one_leading(d: int, size: float) -> np.ndarray:
 
 
 def form_cdf(mechanism: DrawnMechanism, power: int):
-    """The mechanism of s = u'Au for C with one leading eigenvalue: s = a t, t a Beta variable weighted by the density."""
+    """The distribution of s = u'Au for C with one leading eigenvalue: s = a t, t a weighted Beta variable."""
     d, a = len(mechanism.gaps), mechanism.gaps.max()
     t = np.linspace(0, 1, 20_001)[1:-1]
     weights = np.exp(mechanism.log_density(a * t, power=power)) * scipy.stats.beta((d - 1) / 2, 0.5).pdf(t)

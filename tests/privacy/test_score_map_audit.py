@@ -1,7 +1,7 @@
 """An audit of the score map at its worst case: one row moves from a cell to another, or is there or not.
 
-A lower bound on epsilon from outputs must stay below what is promised, and come near to it; a mechanism made for half of the
-sensitivity must be refuted.
+A lower bound on epsilon from outputs must stay below what is promised, and come near to it; a mechanism made for half
+of the sensitivity must be refuted.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The mechanism of the Bingham sampler, and controls that the same checks must reject."""
+"""The distribution of the Bingham sampler, and controls that the same checks must reject."""
 
 import importlib
 import itertools

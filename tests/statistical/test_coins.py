@@ -1,4 +1,4 @@
-"""Coins fall with exactly their probability: their distribution, the slow path forced, and the bits that a float would miss."""
+"""Coins fall with exactly their probability: their distribution, the slow path forced, bits that a float would miss."""
 
 from fractions import Fraction
 

@@ -19,7 +19,7 @@ Z = float(stats.norm.isf(ALPHA / 2))
 
 
 def flawed(mechanism: CapMechanism) -> CapMechanism:
-    """The mechanism at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by less than 1.5 %.
+    """The mechanism at an epsilon 5 % too large; at half of it where 5 % moves the caps' probability by under 1.5 %.
 
     Small epsilons hardly move it, and a large one on the circle has it near 1 already: no test could tell.
     """
@@ -101,7 +101,7 @@ def test_density_ratio_on_both_sides_of_the_cap(d):
 
 
 def test_short_rows_lose_no_privacy():
-    """A row of norm r is a mixture with the uniform distribution, whose density 1 lies between the two values of the cap."""
+    """A row of norm r is a mixture with the uniform distribution, whose density 1 is between the values of the cap."""
     for d in (2, 20, 500):
         for epsilon in (0.1, 1.0, 8.0):
             mechanism = CapMechanism.best(d, epsilon)

@@ -1,4 +1,4 @@
-"""Eigenvector sampling: the constants that it draws with, what they cost by quadrature, and the distribution of its draws."""
+"""Eigenvector sampling: the constants it draws with, their cost by quadrature, and the distribution of its draws."""
 
 import math
 
@@ -168,7 +168,7 @@ def test_a_whole_release_costs_what_it_is_given_and_not_much_less(constants, cal
     assert found * stated < worst <= stated * (1 + 1e-9)
 
 
-# The distribution of the draws, in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
+# The distribution of draws in the plane: the angle has density exp(h gap cos^2), whose moments are Bessel functions.
 
 
 def standardized(angles, kappa):

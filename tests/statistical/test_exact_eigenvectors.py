@@ -1,4 +1,4 @@
-"""Exact eigenvector sampling: the mechanism of later directions, the slack of their rounding, quotients and their cost."""
+"""Exact eigenvector sampling: the distribution of later directions, the slack of rounding, quotients, cost."""
 
 from fractions import Fraction
 
@@ -29,7 +29,7 @@ C = np.array([[5, 1, 0], [1, 3, 1], [0, 1, 1]], dtype=np.int64) * 2**31
 
 
 def plane_transform(pair, strength):
-    """Return where the second direction lies in its mechanism given the first, from 0 to 1, and the mean of its exponent."""
+    """Return the quantile of the second direction given the first, and the mean of its exponent."""
     basis = np.linalg.svd(pair[:1])[2][1:]
     values, vectors = np.linalg.eigh(basis @ (C / GRID) @ basis.T * strength)
     along = vectors.T @ basis @ pair[1]

@@ -1,6 +1,7 @@
-"""Exact noise has the mechanism of the proof: against known mechanisms, plain float samplers and a rejection sampler.
+"""Exact noise has the distribution of the proof: against known ones, plain float samplers and a rejection sampler.
 
-A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same distribution.
+A change of a constant by 1.2 is caught. Slow paths are forced: they decide as floats do, and have the same
+distribution.
 """
 
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The noise of several sites by its distribution: in the sum, for every coalition, and hidden in one contribution alone."""
+"""The noise of several sites by its distribution: in the sum, for every coalition, hidden in one contribution."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The Gaussian local mechanisms: the mechanism of a client's noise, `simulate` against real clients, the range check."""
+"""The Gaussian local mechanisms: a client's noise, `simulate` against real clients, the range check."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The mechanism of the matrix Bingham samplers, and controls that the same checks must reject."""
+"""The distribution of the matrix Bingham samplers, and controls that the same checks must reject."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""The noise of every additive mechanism has the mechanism it claims; a change of scale of 10 % is caught, of 5 % in the long run.
+"""Every additive noise has the distribution it claims; a scale wrong by 10 % is caught (by 5 %: long run).
 
 Each claim names scalar functionals of the noise with known distribution functions; a test keeps the table complete.
 """
@@ -30,7 +30,7 @@ def diagonals(mechanism, generator, n):
 
 
 def norms(mechanism, generator, n):
-    """Radius, and the share of one coordinate in it: uniform directions make that a Beta mechanism."""
+    """Radius, and the share of one coordinate in it: uniform directions make that a Beta variable."""
     draws = np.array([mechanism.noise(generator) for _ in range(n // 2)])
     radius = np.linalg.norm(draws, axis=(1, 2))
     return {

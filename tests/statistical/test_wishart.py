@@ -1,4 +1,4 @@
-"""The mechanism of the Wishart sampler, and controls that the same checks must reject."""
+"""The distribution of the Wishart sampler, and controls that the same checks must reject."""
 
 from collections.abc import Callable
 

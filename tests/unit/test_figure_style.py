@@ -105,7 +105,7 @@ def test_an_axis_without_a_label_is_found():
 
 def test_everything_that_draws_draws_in_the_style():
     """Whoever imports matplotlib for a figure of the docs does so through the style."""
-    own = {ROOT / "src" / "eigenveil" / "figure_style.py", ROOT / "src" / "eigenveil" / "plots.py"}
+    own = {ROOT / "src" / "eigenveil" / "report" / "plots.py"}
     folders = ("src", "benchmarks", "experiments", "tools")
     drawing = {path: path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")}
     for path, text in drawing.items():

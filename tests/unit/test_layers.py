@@ -20,8 +20,8 @@ BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "num
 DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 # What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
-    **dict.fromkeys(("display", "errors", "numerics"), set()),
-    **dict.fromkeys(("files", "guarantee", "metrics"), {"errors"}),
+    **{part: set() for part in ("display", "errors", "numerics")},
+    **{part: {"errors"} for part in ("files", "guarantee", "metrics")},
     **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
     "mechanisms": BASE | {"accounting", "sampling"},
     "releases": BASE | {"accounting", "mechanisms", "postprocess"} | RECORDS,

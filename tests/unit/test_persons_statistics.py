@@ -26,13 +26,13 @@ from sums_by_hand import unit_by_hand, weighed
 
 MAP = integer_map(np.diag([1.0, 0.5, 0.25, 0.8, 0.9]) + 0.05)
 STATISTICS = {
-    **{f"sizes, {weight}": lambda unit_weight=weight: RowSizes(None, None, unit_weight=weight) for weight in WEIGHTS},
+    **{f"sizes, {weight}": lambda weight=weight: RowSizes(None, None, unit_weight=weight) for weight in WEIGHTS},
     **{
-        f"mapped sizes, {weight}": lambda unit_weight=weight: MappedSizes(RowBound(2.0, unit_weight=weight), MAP)
+        f"mapped sizes, {weight}": lambda weight=weight: MappedSizes(RowBound(2.0, unit_weight=weight), MAP)
         for weight in WEIGHTS
     },
     **{
-        f"mapped, {weight}": lambda unit_weight=weight: SecondMoments(
+        f"mapped, {weight}": lambda weight=weight: SecondMoments(
             mapped_bound(RowBound(2.0, unit_weight=weight), MAP, 0.7), 5
         )
         for weight in WEIGHTS

@@ -16,11 +16,11 @@ from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.report.plan_figure import plan_figure
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
 from eigenveil.theory.forecast import normalized_spectrum
 from eigenveil.theory.plan import smallest_meeting
-from eigenveil.report.plan_figure import plan_figure
 from helpers import assert_one_sentence, refused
 
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}

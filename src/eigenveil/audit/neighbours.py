@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from ..guarantee import Adjacency
+from ..estimators.plan import Plan
+from ..guarantee import Adjacency, Guarantee
 from ..numerics import FloatArray, IntArray
 
 # In units of one over the strength of a sampler: how far the other eigenvalues lie below the two that are tied.
@@ -186,13 +187,33 @@ def _random(d: int, adjacency: Adjacency, name: str, generator: np.random.Genera
     return Neighbours(name, first, np.vstack([others, x]))
 
 
-def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
+class PlannedSpend(Protocol):
+    """What an audit takes of a plan."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a fit claims."""
+
+
+class AuditedEstimator(Protocol):
+    """An unfitted scikit-learn estimator that plans what its fit spends."""
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters."""
+
+    def plan(self, n_features: int, n_rows: int) -> PlannedSpend:
+        """Return what a fit of so many rows will spend."""
+
+
+def estimator_neighbours(estimator: AuditedEstimator, d: int) -> list[Neighbours]:
     """Return tables of rows with norms around 1 and 4, so many of the latter as a private norm bound would clip.
 
     They are as small as the estimator takes them.
     """
     plan, n_rows = _smallest_plan(estimator, d)
-    n_long = plan.rows_beyond(n_rows) if "norm_bound" in getattr(plan, "choices", ()) else n_rows // 5
+    n_long = n_rows // 5
+    if isinstance(plan, Plan) and plan.route(n_rows).choices:
+        n_long = plan.route(n_rows).rows_beyond(n_rows)
     base = np.zeros((n_rows, d))
     base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)
     base[1::2, 0] *= -1
@@ -210,7 +231,7 @@ def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
     ]
 
 
-def _smallest_plan(estimator: Any, d: int) -> tuple[Any, int]:
+def _smallest_plan(estimator: AuditedEstimator, d: int) -> tuple[PlannedSpend, int]:
     """Return the plan for the smallest table of 20 rows, 40, 80 ..., that is not refused, and its number of rows."""
     n_rows = 20
     while True:

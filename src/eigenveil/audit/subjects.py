@@ -21,6 +21,7 @@ from ..numerics import FloatArray, IntArray
 from .last_bits import STATISTICS, LastBits, numbers, shift, stacked
 from .lower_bound import features, log_likelihood_ratio
 from .neighbours import (
+    AuditedEstimator,
     Neighbours,
     added_row_neighbours,
     estimator_neighbours,
@@ -268,7 +269,9 @@ class EstimatorSubject:
         row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``privacy_unit=``.
     """
 
-    def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
+    def __init__(
+        self, estimator: AuditedEstimator, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2
+    ) -> None:
         self.estimator = estimator
         self.name = type(estimator).__name__
         self._neighbours = estimator_neighbours(estimator, n_features) if neighbours is None else list(neighbours)

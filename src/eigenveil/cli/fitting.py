@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +28,10 @@ from .options import (
 from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
 from .tables import Table, open_data, public_bounds
 from .terminal import HeldSignals, in_own_options, one_bar
+
+if TYPE_CHECKING:
+    from ..estimators import PrivatePCA
+    from ..estimators.base import PrivateEstimator
 
 Data = Annotated[
     list[str],
@@ -105,12 +109,12 @@ def sparse_pca(
         _show_components("sparse-pca", model, table, options, notes)
 
 
-def _show_components(command: str, model: Any, table: Table, options: FitOptions, notes: list[str]) -> None:
+def _show_components(command: str, model: "PrivatePCA", table: Table, options: FitOptions, notes: list[str]) -> None:
     if options.as_json:
         print_json({**facts(command, model, options, notes), **component_fields(model.release_)})
         return
     print_components(output_console(), model.release_, table.names)
-    _print_promise(model, options)
+    _print_guarantee(model, options)
 
 
 @with_options(FitOptions)
@@ -127,10 +131,10 @@ def covariance(data: Data, options: FitOptions, statistic: Rows = "auto") -> Non
         print_json({**facts("covariance", model, options, notes), **covariance_fields(model.release_)})
         return
     print_features(output_console(), model.release_, table.names)
-    _print_promise(model, options)
+    _print_guarantee(model, options)
 
 
-def estimator_parameters(estimator: Any, table: Table, options: FitOptions) -> dict[str, Any]:
+def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, options: FitOptions) -> dict[str, Any]:
     """Return what an estimator is made with."""
     if options.epsilon is None:
         raise typer.BadParameter("rows cost budget; say what may be spent.", param_hint="--epsilon")
@@ -160,7 +164,7 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
     return {"unit_weight": options.unit_weight}
 
 
-def fit_and_save(model: Any, table: Table, options: FitOptions) -> list[str] | None:
+def fit_and_save(model: "PrivateEstimator", table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
     plan = model.plan(table.source)
     shown = confirm_spend(plan, model.ledger, options, table.source.n_rows_hint)
@@ -192,7 +196,7 @@ def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
     return notes
 
 
-def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> dict[str, Any]:
+def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: list[str]) -> dict[str, Any]:
     """Return what `--json` tells about every release."""
     origin = model.release_.origin
     return {
@@ -209,7 +213,7 @@ def facts(command: str, model: Any, options: FitOptions, notes: list[str]) -> di
     }
 
 
-def _print_promise(model: Any, options: FitOptions) -> None:
+def _print_guarantee(model: "PrivateEstimator", options: FitOptions) -> None:
     console = output_console()
     print_legend(console, model.release_)
     console.print(f"Guarantee: {model.guarantee_}", soft_wrap=True)

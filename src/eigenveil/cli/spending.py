@@ -14,17 +14,8 @@ from .options import REFUSED, FitOptions, note_console
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
-    from ..estimators.plan import SpendPlan
+    from ..estimators.plan import Plan
     from .charging import ChargedLedger
-
-
-# Those of `row_rule`, which loads NumPy.
-_COMPARED = ("spatial_sign", "kendall")
-_INSTEAD = {
-    "normalized": "rows are brought to length 1 in place of that, which is free",
-    **dict.fromkeys(_COMPARED, "rows are compared with one another in place of that, which is free"),
-    "clipped": "there are no ranges, and the norm bound alone is chosen",
-}
 
 
 def open_ledger(path: Path | None) -> "ChargedLedger | None":
@@ -59,7 +50,7 @@ def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]
 
 
 def confirm_spend(
-    plan: "SpendPlan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
+    plan: "Plan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
@@ -78,13 +69,10 @@ def confirm_spend(
         _show(plan, options, accounts, about_rows)
     if asks:
         ask()
-    few, instead = _few(plan)
     return {
         "guarantee": guarantee_fields(plan.guarantee),
         "mechanisms": list(guarantees),
-        "private_choices": {name: part.epsilon for name, part in plan.choices.items()},
-        "unit_rows_below": few if instead == "normalized" else None,
-        "compared_rows_below": few if instead in _COMPARED else None,
+        "routes": plan.to_dict()["routes"],
         "n_features": plan.n_features,
         "ledger": accounts,
     }
@@ -141,41 +129,22 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _few(plan: "SpendPlan") -> tuple[int | None, str | None]:
-    """Return below how many rows another plan runs, and by which rule of rows."""
-    if plan.few is None:
-        return None, None
-    below, other = plan.few
-    return below, other.preparation_for(plan.n_features).statistic
-
-
 def _show(
-    plan: "SpendPlan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None
+    plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None
 ) -> None:
-    from ..estimators.pipelines import delta_of_a_unit
-    from ..estimators.preparation import CHOICES
+    from ..estimators.inputs import delta_of_a_unit
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", str(plan.guarantee))
-    names = {mechanism.name: rows for rows, mechanism in reversed(plan.mechanisms)}  # the first place of each
-    counted = plan.unit.counted
-    told = (f"{name} from {names[name]:,} {counted} on" if names[name] else name for name in reversed(names))
-    table.add_row("mechanism", ", ".join(told))
-    for name, part in plan.choices.items():
-        table.add_row("of which", f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately")
-    few, instead = _few(plan)
-    if few is not None:
-        table.add_row("", f"below {few:,} {counted} {_INSTEAD[str(instead)]}")
-    for rows, parts in plan.stages:
-        if parts.in_words():
-            table.add_row("in stages", parts.in_words() + (f", from {rows:,} {counted} on" if rows else ""))
+    for rows, route in plan.routes_in_words().items():
+        table.add_row(rows, route)
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
     large = delta_of_a_unit(plan.guarantee, about_rows or 0)
     if large is not None:
         table.add_row("warning", large)
     if accounts is None:
-        table.add_row("ledger", f"none: nothing adds up what is spent on these {counted}")
+        table.add_row("ledger", f"none: nothing adds up what is spent on these {plan.unit.counted}")
     else:
         table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
         spent, after, limit = (

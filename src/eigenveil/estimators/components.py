@@ -11,13 +11,13 @@ from ..errors import InvalidParameterError
 from ..numerics import FloatArray
 from ..releases.intervals import HIDDEN_ROWS
 from ..releases.record import Release
-from .base import Faced
+from .base import ReleaseDisplay
 from .inputs import checked_array, of_rows
 
 _Told = TypeVar("_Told")
 
 
-class ComponentsMixin(Faced, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class ComponentsMixin(ReleaseDisplay, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Components, their variances, and projections on them, of central and local estimators alike."""
 
     release_: Release

@@ -8,10 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.regression import Regression
-from .base import MomentsEstimator
+from .base import PrivateEstimator
 
 
-class PrivateCovariance(MomentsEstimator):
+class PrivateCovariance(PrivateEstimator):
     """The covariance, or with ``center=False`` the second moment, of sensitive rows.
 
     Parameters are those of `PrivatePCA`, without `n_components`. With nothing public, ranges of the features are found

@@ -1,199 +1,179 @@
-"""From a source to private statistics, and from these to a preparation that was paid for."""
+"""`Fit`: the one pipeline from a source to a release: check, pay, prepare, measure, draw.
+
+Ranges of the features are found in three searches by `first_at_most` (AboveThreshold), each of all features: the size of
+differences of disjoint pairs; the octave of the median, in units of that size; the place of the median within the
+octave. Features that are 0 or 1 by construction are not searched. docs/explanation/raw_tables.md derives the numbers,
+docs/explanation/stages.md those of a mean that is measured first and of preconditioning.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import gate
+from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
-from ..errors import InvalidDataError, own_words
+from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
 from ..guarantee import Adjacency
-from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import Budget, Portion
 from ..mechanisms.gaussian import Gaussian
-from ..moments.comparisons import MixedDifferences
-from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes
+from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
+from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
 from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
-from ..moments.row_rule import RowRule
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray
 from ..postprocess.preconditioning import map_after
-from ..tables.open import collect
-from .plan import SpendPlan, balanced_rows
-from .preparation import CHOICES, RowPreparation
-from .ranges import found_ranges, pair_sizes, rows_to_compare
-from .split import MAPPED_NORM_PLACES, MEANS, NORM_PLACES, NORM_SEARCHES, SMALL_STEP, Stages
+from ..releases.origin import Request
+from ..releases.record import Release
+from ..tables.base import tracked_batches
+from ..tables.open import Source, collect
+from .inputs import check_delta
+from .plan import SEARCHES, Plan, Route, balanced_rows
+from .preparation import CHOICES, Features, Needs, RowPreparation
+from .split import MEANS, NORM_PLACES, NORM_SEARCHES, PRECONDITIONED_NORM_PLACES, SMALL_STEP
 
-_SIZES = f"finding {CHOICES['norm_bound']}"
 ADDING = "adding up rows"
 """What rows are read for in the end, in words for a progress bar."""
+_FINDING_RANGES, _FINDING_NORM = f"finding {CHOICES['bounds']}", f"finding {CHOICES['norm_bound']}"
+# Half of a difference: steps of half an octave from 2^-1000 to 2^100. What is found below 2^-100 is no size: almost all
+# rows agree in that feature. A search that stops before it meets any difference does so there, where most steps are.
+# Nor is the last step one: what lies beyond it ends there too.
+_HALVES = np.arange(-2000, 201)
+_SIZES = np.ldexp(np.where(_HALVES % 2, math.sqrt(2.0), 1.0), _HALVES // 2)
+_NO_SIZE_BELOW, _NO_SIZE_FROM = 1800, 2200
+# Pairs beyond the size, in units of one over epsilon: enough to be seen.
+_PAIRS_BEYOND = 12
+# Octaves of the median beyond the size of its feature, and steps within an octave. Numbers that differ at all differ by
+# 2^-53 of themselves; only where rows agree may the median lie farther out.
+_OCTAVES, _OCTAVES_WITHOUT, _STEPS = 60, 230, 2**16
+# Half the width of a feature without a range, which is read as constant: so wide that it lengthens no row.
+_NO_RANGE = 2.0**300
 
 
-@own_words
-def collected_moments(source: Any, preparation: RowPreparation, differences_buffer: MixedDifferences) -> SecondMoments:
-    """Return the exact moments of all rows of a source; `ring` keeps those that are not yet compared with all."""
-    make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
-    if preparation.bound.compares:
-        return make().update_from(_comparisons(source, differences_buffer))
-    moments: SecondMoments = collect(source, make, purpose=ADDING)
-    return moments
+def pay(
+    route: Route, needs: Needs, n_rows: int, generator: np.random.Generator, ledger: LedgerOrPath | None
+) -> gate.Payment:
+    """Record a whole fit in the ledger, once, before the first draw."""
+    check_delta(route.guarantee, n_rows)
+    return gate.pay(route.mechanism, route.guarantee, generator, ledger, f"{needs.estimator}.fit")
 
 
-def _comparisons(source: Any, differences_buffer: MixedDifferences) -> Iterator[FloatArray]:
-    for batch in rows_to_compare(source, ADDING):
-        yield from (part for part in differences_buffer.push(batch) if part.shape[0])
+@contextmanager
+def noting_payment(payment: gate.Payment) -> Iterator[None]:
+    """Let an error between the payment and the release tell the entry of the ledger."""
+    try:
+        yield
+    except BaseException as error:
+        if payment.entry is not None:
+            error.add_note(f"Entry {payment.entry} of the ledger has been paid for, and no release came of it.")
+        raise
 
 
-def whole_moments(source: Any, preparation: RowPreparation) -> SecondMoments:
-    """Return the exact moments of all rows of a source, to which no more will come."""
-    differences_buffer = MixedDifferences(preparation.bound)
-    return with_last_differences(collected_moments(source, preparation, differences_buffer), differences_buffer)
-
-
-def with_last_differences(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
-    """Return the moments with the last rows compared with the first; `moments` and `ring` stay open for more rows."""
-    if not moments.bound.compares:
-        return moments
-    seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
-    return moments + seam.update_from(differences_buffer.closing())
-
-
-def row_sizes(source: Any, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
-    """Return counts of the norms of rows."""
-    make = partial(RowSizes, preparation.shift, preparation.scale, unit_weight=preparation.unit_weight)
-    sizes: RowSizes = collect(source, make, progress, _SIZES)
-    return sizes
-
-
-def sums_by_norm(source: Any, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
-    """Return counts of the norms of rows, and what their mean under any bound is found from."""
-    make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
-    sums: SumsByNorm = collect(source, make, progress, f"{_SIZES} and the mean")
-    return sums
-
-
-def found_privately(
-    source: Any,
-    plan: SpendPlan,
-    preparation: RowPreparation,
-    counts: RowSizes | ColumnCounts,
-    generator: np.random.Generator,
-) -> tuple[RowPreparation, RowSizes]:
-    """Return the preparation with ranges and norm chosen privately, which has been paid for, and counts of its rows."""
-    if isinstance(counts, ColumnCounts):
-        if preparation.ranges:  # else they were counted for a plan of more rows than there are
-            preparation = preparation.within(*found_ranges(source, counts, plan.cost("bounds"), generator))
-        counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation, progress=False)
-    beyond, epsilon = plan.rows_beyond(counts.n_rows), plan.cost("norm_bound")
-    norm = float(gate.choose_magnitudes(counts, beyond, epsilon, generator)[0])
-    return preparation.with_norm(norm), counts
-
-
-CheckSize = Callable[[CentralMechanism, RowRule, int], None]
-Pay = Callable[[SpendPlan, int, np.random.Generator], gate.Payment]
-
-
-def _moved(preparation: RowPreparation, mean: FloatArray) -> RowPreparation:
-    """Return the preparation that takes a mean of scaled rows off, and appends no constant any more."""
-    shift = mean / (1.0 if preparation.scale is None else preparation.scale)
-    return replace(preparation, shift=shift if preparation.shift is None else preparation.shift + shift, center=False)
-
-
-class StagedFit:
-    """A fit from a source: everything up to the draw of the matrix, in as many stages as the plan has.
+class Fit:
+    """A fit of a source by a plan: `run` does everything, from the first check to the draw.
 
     Parameters
     ----------
     source : Source
-        Read once, and once more by every stage.
-    plan : SpendPlan
+        Read once, and once more for everything that is found or measured before the matrix.
+    plan : Plan
     generator : numpy.random.Generator
-    check_size : callable
-        Refuses, given the mechanism, the rule of the rows and their number, so few rows that nothing can be learned.
-    pay : callable
-        Records the whole fit, given the plan, the number of rows and the generator, before the first draw.
-
-    Attributes
-    ----------
-    plan : SpendPlan
-        The one that runs on these rows.
-    payment : Payment
-    budget : Budget or None
-        What is left for the matrix; None where the mechanism draws with all that was paid.
-    drawn : Drawn
-        What was drawn before the matrix.
-    without_range : tuple of int
-        Features for which no range was found privately.
+    needs : Needs
+        Of the estimator.
+    request : Request
+        What is to be read off the release.
+    ledger : PrivacyLedger or path, optional
+        Where the whole fit is recorded before the first draw.
     """
 
+    route: Route
+    n_rows: int
     payment: gate.Payment
-    stages: Stages
 
     def __init__(
-        self, source: Any, plan: SpendPlan, generator: np.random.Generator, check_size: CheckSize, pay: Pay
+        self,
+        source: Source,
+        plan: Plan,
+        generator: np.random.Generator,
+        *,
+        needs: Needs,
+        request: Request,
+        ledger: LedgerOrPath | None,
     ) -> None:
         self.source, self.plan, self.generator = source, plan, generator
-        self._check_size, self._pay = check_size, pay
-        self.budget: Budget | None = None
+        self.needs, self.request, self.ledger = needs, request, ledger
+        self.budget: Budget | None = None  # what is left for the matrix, where it is divided
         self.drawn = gate.NOTHING
-        self.without_range: tuple[int, ...] = ()
 
-    def moments(self, n_components: int | None) -> SecondMoments:
-        """Return the moments that the matrix is drawn from, all else being found, paid for and drawn before."""
+    def run(self) -> Release:
+        """Return the release; everything that can be refused is refused before the spend."""
         source, plan = self.source, self.plan
-        preparation = plan.preparation_for(source.n_features)
+        features, preparation = Features.of(source), plan.preparation_for(source.n_features)
+        plan.check_passes(features)
         counts: RowSizes | ColumnCounts | None = None
-        n_rows: int | None = None
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
-        elif plan.choices or plan.measures_mean:
+            preparation = self._take_route(n_rows)
+        elif plan.most_rows.choices or plan.measures_mean:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
-            n_rows = counts.n_rows
-        if n_rows is not None:
-            self._refuse_empty(n_rows)
-            self.plan = plan = plan.at(n_rows).checked(n_rows)
-            preparation = plan.preparation_for(source.n_features)
-            if plan.choices or plan.stages_for(n_rows).mean:
-                SecondMoments(preparation.bound, source.n_features).check_capacity(n_rows)
-                self._paid(n_rows)
-        if counts is not None and plan.choices:
-            preparation, counts = found_privately(source, plan, preparation, counts, self.generator)
-            self.without_range = preparation.without_range
-        if self.budget is not None and self.stages.mean and isinstance(counts, SumsByNorm):
-            preparation = self.without_mean(self.budget, preparation, counts)
+            preparation = self._take_route(counts.n_rows)
+        if counts is not None and (self.route.choices or self.route.split.mean):
+            SecondMoments(preparation.bound, source.n_features).check_capacity(self.n_rows)
+            self._pay()
+            with noting_payment(self.payment):
+                preparation = self._found_privately(preparation, counts)
+                return self._draw(whole_moments(source, preparation), preparation, features)
         moments = whole_moments(source, preparation)
-        if not hasattr(self, "payment"):
-            n_rows = moments.n_samples
-            self._refuse_empty(n_rows)
-            gate.check(plan.mechanism(n_rows), moments)
-            plan.checked(n_rows)
-            self._paid(n_rows)
-        if self.budget is not None and self.stages.first:
-            return self.mapped(self.budget, moments, n_components)
-        return moments
+        if counts is None:  # all routes prepare the rows in this way
+            self._take_route(moments.n_samples)
+        gate.check(self.route.mechanism, moments)
+        self._pay()
+        with noting_payment(self.payment):
+            return self._draw(moments, preparation, features)
 
-    def _paid(self, n_rows: int) -> None:
-        """Pay for everything, once, before the first draw."""
-        mechanism = self.plan.mechanism(n_rows)
-        self.n_rows, self.stages = n_rows, self.plan.stages_for(n_rows)
-        self._check_size(mechanism, self.plan.preparation_for(self.source.n_features).bound.rule, n_rows)
-        self.payment = self._pay(self.plan, n_rows, self.generator)
-        if isinstance(mechanism, Gaussian) and self.stages != Stages():
-            self.budget = Budget(mechanism)
-
-    def _refuse_empty(self, n_rows: int) -> None:
+    def _take_route(self, n_rows: int) -> RowPreparation:
+        """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
         # Where the number of rows is private, so is whether there are any.
-        if n_rows == 0 and self.plan.adjacency is Adjacency.REPLACE_ONE:
+        if n_rows == 0 and self.plan.most_rows.mechanism.adjacency is Adjacency.REPLACE_ONE:
             raise InvalidDataError(
                 "The data have too few rows; give at least one, and more than one sample for pairs and signs."
             )
+        self.n_rows, self.route = n_rows, self.plan.route(n_rows)
+        self.route.check(self.needs, n_rows)
+        assert self.route.preparation is not None
+        return self.route.preparation
 
-    def without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
+    def _pay(self) -> None:
+        mechanism = self.route.mechanism
+        self.payment = pay(self.route, self.needs, self.n_rows, self.generator, self.ledger)
+        if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
+            self.budget = Budget(mechanism)
+
+    def _found_privately(self, preparation: RowPreparation, counts: RowSizes | ColumnCounts) -> RowPreparation:
+        """Return the preparation with everything that is found before the matrix: ranges, norm and mean."""
+        route = self.route
+        if isinstance(counts, ColumnCounts):
+            if preparation.ranges:  # else they were counted for a route of more rows than there are
+                found = found_ranges(self.source, counts, route.cost("bounds"), self.generator)
+                preparation = preparation.within(*found)
+            counts = (sums_by_norm if route.split.mean else row_sizes)(self.source, preparation, progress=False)
+        if route.choices:
+            beyond, epsilon = route.rows_beyond(counts.n_rows), route.cost("norm_bound")
+            norm = float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0])
+            preparation = preparation.with_norm(norm)
+        if self.budget is not None and route.split.mean and isinstance(counts, SumsByNorm):
+            return self._without_mean(self.budget, preparation, counts)
+        return preparation
+
+    def _without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
         """Return the preparation whose rows are freed of a private mean, and bounded anew: in one round or in two.
 
         A round finds a bound, unless the first has a private one, and the mean under it: both come of one reading. The
@@ -205,16 +185,16 @@ class StagedFit:
             again = name != MEANS[0]
             if again:
                 sums = sums_by_norm(self.source, preparation, progress=False)
-            if again or not self.plan.choices:
+            if again or not self.route.choices:
                 preparation = self._bounded(budget, preparation, sums, 1 + again)
-            preparation, left, moved = self._without(name, budget, preparation, sums, left)
+            preparation, left, moved = self._subtracted(name, budget, preparation, sums, left)
             self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
-            enough = again or self.stages.one_mean_may_do(budget.whole, self.n_rows)
+            enough = again or self.route.split.one_mean_suffices(budget.whole, self.n_rows)
             if enough and moved <= SMALL_STEP * preparation.norm_or_one:
                 return preparation
         return self._bounded(budget, preparation, row_sizes(self.source, preparation, progress=False), 2)
 
-    def _without(
+    def _subtracted(
         self, name: str, budget: Budget, preparation: RowPreparation, sums: SumsByNorm, left: float
     ) -> tuple[RowPreparation, float, float]:
         """Return the preparation without a mean that is measured now, the variance left in it, and how far it is.
@@ -222,7 +202,7 @@ class StagedFit:
         What a mean before has left, in the variance of an entry, is a prior of mean zero: both are weighed by their
         precision. 0 says that there was none, so that all of this one counts.
         """
-        norm, portion = preparation.norm_or_one, budget.take(self.stages.mean / len(MEANS))
+        norm, portion = preparation.norm_or_one, budget.take(self.route.split.mean / len(MEANS))
         noisy = gate.noisy_sum(sums, norm, portion, self.generator)
         variance = (portion.scale(sum_squared(Adjacency.REPLACE_ONE)) * norm / self.n_rows) ** 2
         weight = left / (left + variance) if left else 1.0
@@ -230,48 +210,206 @@ class StagedFit:
         self.drawn = replace(self.drawn, also={**self.drawn.also, name: (noisy, unit)})
         mean = np.asarray(noisy * unit, np.float64)
         mean[list(preparation.without_range)] = 0.0  # where the median is the better guess
-        return _moved(preparation, mean), weight * variance, float(np.linalg.norm(mean))
+        return preparation.without_mean(mean), weight * variance, float(np.linalg.norm(mean))
 
     def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes, reach: int) -> RowPreparation:
         """Return the preparation with a bound for its rows that is found now, up to `reach` times the one it has."""
         most = reach * preparation.norm_or_one
         top = int(np.searchsorted(NORM_GRID, most))
-        portion = budget.take(self.stages.norm / NORM_SEARCHES)
+        portion = budget.take(self.route.split.residual_norm / NORM_SEARCHES)
         found = self._norm(budget, counts, top, NORM_PLACES, portion)
         return preparation.with_norm(min(found, most))
 
     def _norm(self, budget: Budget, counts: RowSizes, top: int, places: int, portion: Portion) -> float:
         """Return a bound that about as many rows pass as the noise of the mechanism suggests."""
         top = min(max(top, places - 1), NORM_GRID.size - 1)
-        rule = self.plan.preparation_for(self.source.n_features).without_constant.bound  # on the grid of all stages
+        assert self.route.preparation is not None
+        rule = self.route.preparation.without_constant.bound  # on the grid of everything that is measured
         most = max(float(balanced_rows(budget.whole, rule)), 2 * portion.count_sd(places))
         most = math.floor(min(most, self.n_rows / 2))
         return gate.find_norm(counts, range(top + 1 - places, top + 1), most, portion, self.generator)
 
-    def mapped(self, budget: Budget, moments: SecondMoments, n_components: int | None) -> SecondMoments:
-        """Return the moments that the matrix is drawn from: those of mapped rows where a map promises enough."""
-        mechanism = budget.mechanism(self.stages.first)
-        first = gate.look(mechanism, moments, self.generator)
+    def _preconditioned(self, budget: Budget, moments: SecondMoments) -> SecondMoments:
+        """Return the moments that the matrix is drawn from: those of preconditioned rows where that promises enough."""
+        split = self.route.split
+        mechanism = budget.mechanism(split.pilot)
+        pilot = gate.look(mechanism, moments, self.generator)
         left = budget.left
         one_shot, second = (
-            budget.at(share).noise_sd(self.n_rows)
-            for share in (left + self.stages.first, left - self.stages.mapped_norm)
+            budget.at(share).noise_sd(self.n_rows) for share in (left + split.pilot, left - split.preconditioned_norm)
         )
-        chosen = map_after(first.second_moment, mechanism.noise_sd(self.n_rows), n_components, one_shot, second)
-        self.drawn = replace(self.drawn, first=first)
+        n_directions = self.needs.n_directions
+        chosen = map_after(pilot.second_moment, mechanism.noise_sd(self.n_rows), n_directions, one_shot, second)
+        self.drawn = replace(self.drawn, first=pilot)
         if chosen is None:
             return moments
         integers = integer_map(chosen.matrix)
         sizes = partial(MappedSizes, moments.bound, integers)
-        counts: RowSizes = collect(self.source, sizes, False, "finding a bound for mapped rows")
+        counts: RowSizes = collect(self.source, sizes, False, "finding a bound for preconditioned rows")
         before = moments.bound.norm
         top = int(np.searchsorted(NORM_GRID, before))
-        portion = budget.take(self.stages.mapped_norm)
-        norm = self._norm(budget, counts, top, MAPPED_NORM_PLACES, portion)
+        portion = budget.take(split.preconditioned_norm)
+        norm = self._norm(budget, counts, top, PRECONDITIONED_NORM_PLACES, portion)
         if not chosen.keeps_promise((norm / before) ** 2):
             return moments
         self.drawn = replace(self.drawn, first=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})
         bound = mapped_bound(moments.bound, integers, norm)
         make = partial(SecondMoments, bound, self.source.n_features, self.source.feature_names)
-        again: SecondMoments = collect(self.source, make, False, "adding up mapped rows")
+        again: SecondMoments = collect(self.source, make, False, "adding up preconditioned rows")
         return again
+
+    def _draw(self, moments: SecondMoments, preparation: RowPreparation, features: Features) -> Release:
+        if self.budget is not None and self.route.split.pilot:
+            moments = self._preconditioned(self.budget, moments)
+        return gate.draw(
+            moments,
+            self.generator,
+            self.payment,
+            request=replace(self.request, own_units=preparation.own_units),
+            estimator=self.needs.estimator,
+            chosen_privately=tuple(sorted(self.route.choices)),
+            schema=features.schema,
+            budget=self.budget,
+            drawn=self.drawn,
+            without_range=preparation.without_range,
+        )
+
+
+@own_words
+def collected_moments(source: Source, preparation: RowPreparation, differences_buffer: MixedDifferences) -> SecondMoments:
+    """Return the exact moments of all rows of a source; `differences_buffer` keeps those that are not yet compared with all."""
+    make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
+    if preparation.bound.compares:
+        return make().update_from(_comparisons(source, differences_buffer))
+    moments: SecondMoments = collect(source, make, purpose=ADDING)
+    return moments
+
+
+def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterator[FloatArray]:
+    for batch in rows_to_compare(source, ADDING):
+        yield from (part for part in differences_buffer.push(batch) if part.shape[0])
+
+
+def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
+    """Return the exact moments of all rows of a source, to which no more will come."""
+    differences_buffer = MixedDifferences(preparation.bound)
+    return with_last_differences(collected_moments(source, preparation, differences_buffer), differences_buffer)
+
+
+def with_last_differences(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
+    """Return the moments with the last rows compared with the first; `moments` and `differences_buffer` stay open for more rows."""
+    if not moments.bound.compares:
+        return moments
+    seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
+    return moments + seam.update_from(differences_buffer.closing())
+
+
+def row_sizes(source: Source, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
+    """Return counts of the norms of rows."""
+    make = partial(RowSizes, preparation.shift, preparation.scale, unit_weight=preparation.unit_weight)
+    sizes: RowSizes = collect(source, make, progress, _FINDING_NORM)
+    return sizes
+
+
+def sums_by_norm(source: Source, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
+    """Return counts of the norms of rows, and what their mean under any bound is found from."""
+    make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
+    sums: SumsByNorm = collect(source, make, progress, f"{_FINDING_NORM} and the mean")
+    return sums
+
+
+def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
+    """Yield the rows that stand on the ring in batches: all of a table, or one of every person by their identifiers."""
+    if getattr(source, "by_unit", False):
+        chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
+        return chosen.batches()
+    return tracked_batches(source, purpose=purpose)
+
+
+def pairs_beyond(n_pairs: int, n_features: int, epsilon: Fraction) -> Fraction:
+    """Return how many of so many pairs of rows should differ by more than a size that a search of this epsilon finds.
+
+    Examples
+    --------
+    >>> pairs_beyond(10_000, 5, Fraction(1, 10))
+    Fraction(600, 1)
+    """
+    return min(_PAIRS_BEYOND * n_features / epsilon, Fraction(3 * n_pairs, 4))
+
+
+@own_words
+def pair_sizes(source: Source, features: Sequence[int]) -> tuple[int, ColumnCounts]:
+    """Return the number of rows, and counts of half the distances of disjoint pairs of them in these features."""
+    counts, n_rows = ColumnCounts([_SIZES] * len(features), features), 0
+    for block in mixed_blocks(rows_to_compare(source, _FINDING_RANGES)):
+        counts.update_from(half_differences([block]))
+        n_rows += block.shape[0]
+    return n_rows, counts
+
+
+def found_ranges(
+    source: Source, pairs: ColumnCounts, epsilon: Fraction, generator: np.random.Generator
+) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
+    """Return middles and half widths of ranges, and the features that have none; what they cost has been paid.
+
+    A feature of which no pairs were counted is 0 or 1, and keeps that; a truth value has the range [0, 1].
+    """
+    each = epsilon / SEARCHES
+    sizes, known = _sizes(pairs, each, generator)
+    units = np.where(known, sizes, _SIZES[_NO_SIZE_BELOW])  # without a size, in what is worth knowing
+    octaves = [_octaves(unit, of_known) for unit, of_known in zip(units, known, strict=True)]
+    searched = list(pairs.columns)
+    counts = _counted(source, octaves, searched)
+    middle = counts.n_rows // 2
+    places = gate.choose_places(counts, middle, each, generator)
+    steps = [_within_octave(*found) for found in zip(units, octaves, map(int, places), strict=True)]
+    places = gate.choose_places(_counted(source, steps, searched), middle, each, generator)
+    chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
+    medians, widths = np.array(chosen).T
+    middles, half = np.zeros(source.n_features), np.ones(source.n_features)
+    truths = np.flatnonzero(getattr(source, "truths", ()))
+    middles[truths] = half[truths] = 0.5
+    middles[searched] = medians - widths / 2
+    # A median that is known up to a step only needs a range that is no narrower than that.
+    half[searched] = np.where(known, np.maximum(sizes, widths), _NO_RANGE)
+    return middles, half, tuple(feature for feature, found in zip(searched, known, strict=True) if not found)
+
+
+def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -> None:
+    """Name features without a range, once the release is there; that they have none has been paid for too."""
+    if not positions:
+        return
+    names = features_in_words(source.feature_names, source.n_features)
+    listed = ", ".join(str(names[position]) for position in positions)
+    warn_caller(
+        f"No range was found of {listed}: almost all rows agree in it to within 1e-29, or too many differ by more than "
+        "1e30. It is read as if all agreed; give bounds, or leave it out.",
+        NoiseWarning,
+    )
+
+
+def _sizes(
+    pairs: ColumnCounts, epsilon: Fraction, generator: np.random.Generator
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return a distance that most pairs of rows do not pass, for every feature, and of which it was found."""
+    beyond = pairs_beyond(pairs.n_rows, len(pairs.points), epsilon)
+    places = gate.choose_places(pairs, math.floor(beyond), epsilon, generator)
+    return 2 * _SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
+
+
+def _octaves(size: float, known: bool) -> FloatArray:
+    """Return the points between which the median is looked for first: all octaves in units of the size."""
+    positive = size * 2.0 ** np.arange((_OCTAVES if known else _OCTAVES_WITHOUT) + 1)
+    return np.concatenate([-positive[::-1], positive])
+
+
+def _within_octave(size: float, points: FloatArray, place: int) -> FloatArray:
+    """Return equal steps up to one of the octaves' points, from the one before, each about a size."""
+    high, low = points[place], points[place - 1] if place else 2 * points[0]
+    count = int(min(_STEPS, max(2, math.ceil((high - low) / size))))
+    return np.asarray(low + (high - low) * np.arange(1, count + 1) / count)
+
+
+def _counted(source: Source, points: Sequence[FloatArray], columns: Sequence[int]) -> ColumnCounts:
+    counts: ColumnCounts = collect(source, partial(ColumnCounts, points, columns), False, _FINDING_RANGES)
+    return counts

@@ -32,8 +32,9 @@ from ..sampling.matrix_bingham import haar_orthogonal
 from ..sampling.randomness import seeded_generator
 from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, normalized_spectrum, standing
 from ..theory.plan import MOST_ROWS, Plan, Scenario, checked_target, tracked
-from .plan import SpendPlan
-from .preparation import told
+from .pca import PrivatePCA
+from .plan import Plan as FitPlan
+from .plan import Route
 
 PUBLIC_NORM, PUBLIC_RANGES = 0.5, 1 / 3
 """The mean squared norm of a row over the squared bound, by default: with a public norm, and for features that are
@@ -50,7 +51,7 @@ _FORMULA = "a first-order formula, for so wide a table: it holds where eigenvalu
 
 
 def forecast(
-    estimator: Any,
+    estimator: PrivatePCA,
     n_features: int,
     n_rows: int,
     *,
@@ -107,7 +108,7 @@ def forecast(
     values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
     k, seed = _number_wanted(estimator), integer_between("seed", seed, 0)
     fits = MadeUpFits(estimator, values, k, integer_between("repeats", repeats, 2), seed)
-    auto = estimator.plan(d, n).mechanism(n).name  # which refuses what the fit would refuse
+    auto = estimator.plan(d, n).route(n).mechanism.name  # which refuses what the fit would refuse
     adjacency = Adjacency.parse(estimator.adjacency)
     scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
     forecasts, left_out = [], {}
@@ -149,7 +150,7 @@ class MadeUpFits:
         How many fits, with which random numbers: the same for every n and epsilon.
     """
 
-    estimator: Any
+    estimator: PrivatePCA
     spectrum: FloatArray
     n_components: int | None
     repeats: int
@@ -163,10 +164,10 @@ class MadeUpFits:
     def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
         """Return what to expect of one mechanism."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
-        mechanism = plan.mechanism(n_rows)
-        guarantee, how = plan.guarantee_of(mechanism), _in_words(plan, n_rows)
+        route = plan.route(n_rows)
+        mechanism, guarantee, how = route.mechanism, route.guarantee, _in_words(route)
         as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
-        if _bounded_publicly(plan):
+        if _bounded_publicly(route):
             how += f", whose square is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
         numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _READ)
         note = "; ".join(filter(None, (note, approximation)))
@@ -178,12 +179,12 @@ class MadeUpFits:
         return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
 
     def _numbers(
-        self, name: str, plan: SpendPlan, n_rows: int, epsilon: float, read: int
+        self, name: str, plan: FitPlan, n_rows: int, epsilon: float, read: int
     ) -> tuple[dict[str, Any], str]:
         """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
-        mechanism = plan.mechanism(n_rows)
+        mechanism = plan.route(n_rows).mechanism
         if self.spectrum.size > WIDEST:
-            return self._to_first_order(mechanism, plan, n_rows), _FORMULA
+            return self._to_first_order(plan.route(n_rows), n_rows), _FORMULA
         if n_rows <= self.most:
             return self._average(self._model(name, epsilon), n_rows, read), ""
         wanted = factor = _epsilon_factor(mechanism, n_rows / self.most)
@@ -196,34 +197,35 @@ class MadeUpFits:
                 if factor < 1:
                     raise
 
-    def _to_first_order(self, mechanism: CentralMechanism, plan: SpendPlan, n_rows: int) -> dict[str, Any]:
+    def _to_first_order(self, route: Route, n_rows: int) -> dict[str, Any]:
+        mechanism, rule = route.mechanism, route.rule
         if self.n_components is None:
             raise CapacityError(f"{mechanism.name} is too wide to simulate here; give a number of components.")
-        rule = plan.preparation_for(self.spectrum.size).bound.rule
         # Rows of one length, or bounded privately, are taken to be as long as they may be.
-        trace = float(self.spectrum.sum()) if _bounded_publicly(plan) else 1.0
+        trace = float(self.spectrum.sum()) if _bounded_publicly(route) else 1.0
         used = self.spectrum / self.spectrum.sum() * (trace * rule.norm**2 / rule.reach_squared)
         known = first_order(mechanism, used, self.spectrum, self.n_components, n_rows)
         if known is None:
             raise CapacityError(f"{mechanism.name} is too wide to simulate here, and has no formula for its loss.")
         return known
 
-    def _model(self, name: str, epsilon: float) -> Any:
+    def _model(self, name: str, epsilon: float) -> PrivatePCA:
         """Return the estimator with another mechanism; a mechanism that is not exact is forecast with a reservation."""
         options = {**(self.estimator.mechanism_options or {}), "accept_inexact": True}
         model = clone(self.estimator)
         delta = _delta_for(name, self.estimator.delta)
-        return model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
+        model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
+        return model
 
-    def _average(self, model: Any, n_rows: int, read: int) -> dict[str, Any]:
+    def _average(self, model: PrivatePCA, n_rows: int, read: int) -> dict[str, Any]:
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
         model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
-        plan = model.plan(self.spectrum.size, n_rows)
-        unit = plan.preparation_for(self.spectrum.size).bound.rule.norm if _bounded_publicly(plan) else 1.0
+        route = model.plan(self.spectrum.size, n_rows).route(n_rows)
+        unit = route.rule.norm if _bounded_publicly(route) else 1.0
         outcomes = []
         for at, generator in enumerate(seeded_generator(self.seed).spawn(self.repeats)):
-            rows = self._rows(n_rows, told(model, "standardize"), generator) * unit
+            rows = self._rows(n_rows, model.standardize, generator) * unit
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
                 release = model.set_params(random_state=generator).fit(rows).release_
@@ -242,11 +244,11 @@ class MadeUpFits:
         return np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
 
 
-def _outcome(model: Any, release: Release, rows: FloatArray, read: bool) -> Outcome:
+def _outcome(model: PrivatePCA, release: Release, rows: FloatArray, read: bool) -> Outcome:
     """Return what a release comes to beside its rows."""
-    centred = rows - rows.mean(axis=0) if told(model, "center") else rows
+    centred = rows - rows.mean(axis=0) if model.center else rows
     true = centred.T @ centred / len(rows)
-    if told(model, "standardize"):
+    if model.standardize:
         sizes = np.sqrt(np.diag(true))
         true /= np.outer(sizes, sizes)
     shares = release.explained_variance_ratio if read else None
@@ -280,7 +282,7 @@ def _delta_for(name: str, delta: float) -> float:
     return delta if kind.uses_delta(kind.calibrations[0]) else 0.0
 
 
-def _number_wanted(estimator: Any) -> int | None:
+def _number_wanted(estimator: PrivatePCA) -> int | None:
     """Return how many components are asked for; None for those above the noise."""
     wanted = estimator.n_components
     if wanted is None or isinstance(wanted, float) or (isinstance(wanted, str) and wanted != ABOVE_NOISE):
@@ -288,32 +290,31 @@ def _number_wanted(estimator: Any) -> int | None:
     return None if wanted == ABOVE_NOISE else int(wanted)
 
 
-def _has_ranges(estimator: Any) -> bool:
+def _has_ranges(estimator: PrivatePCA) -> bool:
     return estimator.bounds is not None or getattr(estimator.schema, "bounds", None) is not None
 
 
-def _usual_energy(estimator: Any) -> float:
+def _usual_energy(estimator: PrivatePCA) -> float:
     return PUBLIC_RANGES if _has_ranges(estimator) else PUBLIC_NORM
 
 
-def _bounded_publicly(plan: SpendPlan) -> bool:
+def _bounded_publicly(route: Route) -> bool:
     """Return whether rows are clipped to a public norm, so that it matters how long they are beside it."""
-    return plan.preparation_for(plan.n_features).bound.rule.keeps_lengths and not plan.choices
+    return route.rule.keeps_lengths and not route.choices
 
 
-def _in_words(plan: SpendPlan, n_rows: int) -> str:
+def _in_words(route: Route) -> str:
     """Return how rows are prepared."""
-    preparation, stages = plan.preparation_for(plan.n_features), plan.stages_for(n_rows)
-    rule = preparation.bound.rule
+    rule, split = route.rule, route.split
     if rule.compares:
         what = "signs of differences" if rule.statistic == "kendall" else "directions between rows"
         return f"{what}, {rule.comparisons} comparisons a row; nothing about the rows need be public"
     if not rule.keeps_lengths:
         return "rows brought to length 1"
-    bound = "a public bound" if not plan.choices else "a bound that is found privately"
-    if preparation.ranges:
+    bound = "a public bound" if not route.choices else "a bound that is found privately"
+    if split.ranges:
         bound = "ranges and a bound that are found privately"
     centre = "" if rule.constant is None else " with a constant for the mean"
-    if stages.mean:
+    if split.mean:
         centre = " with the mean measured first"
-    return f"rows clipped to {bound}{centre}{', after a first look' if stages.first else ''}"
+    return f"rows clipped to {bound}{centre}{', with a pilot estimate for preconditioning' if split.pilot else ''}"

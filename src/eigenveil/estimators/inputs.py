@@ -1,19 +1,36 @@
-"""Methods that are there for some parameters only, and say why where they are not."""
+"""What an estimator is given, and where: rows as scikit-learn or a table has them, and what else works on these rows.
+
+A step before a private estimator that has learned from the rows hands on rows of which each depends on all others: one
+person then changes every row, and the sensitivity of the release is no longer what was paid for. A search fits many
+times, and each fit spends anew. Both are seen on the stack, where scikit-learn's own objects stand.
+"""
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
-from types import MethodType
+from types import FrameType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, own_words
-from ..guarantee import Unit
+from ..accounting.ledger import opened_ledger
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NotNumbersError,
+    PrivacyWarning,
+    own_words,
+    warn_caller,
+)
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..numerics import FloatArray
 from ..tables.arrays import NO_MASKS, NOT_NUMBERS, WeightedTable
 from ..tables.engines import EngineSource
@@ -66,16 +83,31 @@ def available_where(check: Callable[[Any], object]) -> Callable[[Callable[..., A
 
 
 def opened(
-    estimator: Any, data: Any, *, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None
+    data: Any,
+    schema: Any,
+    privacy_unit: Any,
+    *,
+    fit_schema: Any = None,
+    fit_privacy_unit: Any = None,
+    sample_weight: Any = None,
 ) -> Source:
-    """Return the source of data, encoded by the schema of an estimator or of its `fit`, with its persons or weights."""
-    source = _opened(estimator, data, schema, privacy_unit)
+    """Return the source of data, encoded by a schema, with its privacy units or weights.
+
+    Parameters
+    ----------
+    data : array, data frame, path, ...
+        What `fit` takes.
+    schema, privacy_unit : optional
+        The parameters of the estimator.
+    fit_schema, fit_privacy_unit, sample_weight : optional
+        Those of the call of `fit`.
+    """
+    known = checked_schema(_given_once("schema", schema, fit_schema))
+    source = _opened(data, known, _privacy_unit(checked_unit_column(privacy_unit), fit_privacy_unit))
     return source if sample_weight is None else WeightedTable(source, sample_weight)
 
 
-def _opened(estimator: Any, data: Any, schema: Any, privacy_unit: Any) -> Source:
-    schema = checked_schema(_given_once("schema", estimator.schema, schema))
-    privacy_unit = _privacy_unit(estimator, privacy_unit)
+def _opened(data: Any, schema: Schema | None, privacy_unit: Any) -> Source:
     if is_source(data):
         if schema is not None and getattr(data, "schema", None) != schema:
             raise InvalidParameterError(
@@ -94,15 +126,14 @@ def _opened(estimator: Any, data: Any, schema: Any, privacy_unit: Any) -> Source
         raise
 
 
-def _given_once(name: str, of_estimator: Any, of_fit: Any) -> Any:
+def _given_once(name: str, of_estimator: BaseEstimator, of_fit: Any) -> Any:
     if of_estimator is not None and of_fit is not None and of_estimator != of_fit:
         raise InvalidParameterError(f"fit was given another {name} than the estimator has; give it to one of them.")
     return of_fit if of_estimator is None else of_estimator
 
 
-def unit_column(estimator: Any) -> Any:
+def checked_unit_column(privacy_unit: Any) -> str | int | None:
     """Return the column that the parameter `privacy_unit` names, or None; identifiers are no parameter."""
-    privacy_unit = estimator.privacy_unit
     if privacy_unit is None or isinstance(privacy_unit, str):
         return privacy_unit
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
@@ -113,18 +144,12 @@ def unit_column(estimator: Any) -> Any:
     )
 
 
-def _privacy_unit(estimator: Any, of_fit: Any) -> Any:
-    column = unit_column(estimator)
+def _privacy_unit(column: str | int | None, of_fit: Any) -> Any:
     if of_fit is None or column is None:
         return column if of_fit is None else of_fit
     if isinstance(of_fit, str | Integral):
         return _given_once("privacy_unit", column, of_fit)
     raise InvalidParameterError("The estimator has a column of persons; leave the list of identifiers out of fit.")
-
-
-def names_units(estimator: Any, schema: Schema | None) -> bool:
-    """Return whether persons are the unit by what is public before a table is opened."""
-    return unit_column(estimator) is not None or (schema is not None and schema.privacy_unit is not None)
 
 
 def checked_schema(schema: Any) -> Schema | None:
@@ -168,18 +193,18 @@ _SAID: tuple[tuple[str, str], ...] = (
 def checked_array(X: Any, **options: Any) -> Any:
     """Return what `sklearn.utils.check_array` does."""
     _refuse_what_sklearn_takes(X)
-    return _told(lambda: check_array(X, **options))
+    return _checked(lambda: check_array(X, **options))
 
 
 def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
     """Return what `sklearn.utils.check_X_y` does."""
     _refuse_what_sklearn_takes(X)
     _refuse_what_sklearn_takes(y)
-    rows, target = _told(lambda: check_X_y(X, y, **options))
+    rows, target = _checked(lambda: check_X_y(X, y, **options))
     return rows, target
 
 
-def checked_rows(estimator: Any, X: Any, *, reset: bool = False, **options: Any) -> Any:
+def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, **options: Any) -> Any:
     """Return what `sklearn.utils.validation.validate_data` does: its array, with names and width checked or kept."""
     rows = checked_array(X, estimator=estimator, **options)
     # Names and widths are public, and scikit-learn's words about them are what its users look for.
@@ -196,7 +221,7 @@ def _refuse_what_sklearn_takes(data: Any) -> None:
 
 
 @own_words
-def _told(check: Callable[[], Any]) -> Any:
+def _checked(check: Callable[[], Any]) -> Any:
     try:
         return check()
     except Exception as error:
@@ -213,7 +238,7 @@ def _in_our_words(error: Exception) -> InvalidDataError:
 
 
 def of_rows(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: Any,
     schema: Schema | None,
     function: Callable[[Any], FloatArray],
@@ -225,7 +250,7 @@ def of_rows(
     return rows.mapped(function, names) if isinstance(rows, EngineSource) else function(rows)
 
 
-def readable_rows(estimator: Any, X: Any, schema: Schema | None, **options: Any) -> Any:
+def readable_rows(estimator: BaseEstimator, X: Any, schema: Schema | None, **options: Any) -> Any:
     """Return the rows of X as a checked matrix of the features that a fitted estimator knows; or their engine's source.
 
     Arrays and frames of numbers are what scikit-learn checks. Anything else that `fit` takes is read as it read it: by
@@ -274,7 +299,7 @@ def _check_rows_in_order(source: Any) -> None:
         )
 
 
-def _without_units(estimator: Any, X: Any) -> Any:
+def _without_units(estimator: BaseEstimator, X: Any) -> Any:
     """Return X without the column that tells persons apart, where it is there."""
     privacy_unit, columns = getattr(estimator, "privacy_unit", None), getattr(X, "columns", None)
     if columns is not None:
@@ -294,7 +319,7 @@ def _without_units(estimator: Any, X: Any) -> Any:
     return X if kept is None else rows[:, kept]
 
 
-def _features_beside(estimator: Any, width: int) -> list[int] | None:
+def _features_beside(estimator: BaseEstimator, width: int) -> list[int] | None:
     """Return the positions of the features in rows of this width with the column of persons; None without it."""
     privacy_unit = getattr(estimator, "privacy_unit", None)
     if not isinstance(privacy_unit, Integral) or width != estimator.n_features_in_ + 1:
@@ -307,3 +332,128 @@ def _for_sklearn(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return not any(isinstance(part, str | os.PathLike) for part in X)
     return hasattr(X, "__array__") or scipy.sparse.issparse(X) or (np.isscalar(X) and not isinstance(X, str))
+
+
+# Packages that fit an estimator many times on the same rows. (Ensembles seed what they fit, which a release tells.)
+_REFITTING = ("sklearn.model_selection", "sklearn.feature_selection._rfe", "sklearn.multioutput")
+# What was said of a search, for as long as its object is there.
+_WARNED: WeakKeyDictionary[BaseEstimator, set[str]] = WeakKeyDictionary()
+# Steps that scikit-learn wants fitted, and that learn nothing from rows for these parameters.
+_LEARNS_NOTHING: dict[str, dict[str, Any]] = {
+    "PolynomialFeatures": {},
+    "GaussianRandomProjection": {"n_components": int},
+    "SparseRandomProjection": {"n_components": int},
+    "OneHotEncoder": {"categories": list, "min_frequency": type(None), "max_categories": type(None)},
+    "OrdinalEncoder": {"categories": list, "min_frequency": type(None), "max_categories": type(None)},
+    # Otherwise it learns which columns there are: those with a value, and indicators of those without.
+    "SimpleImputer": {"strategy": "constant", "keep_empty_features": True, "add_indicator": False},
+}
+
+
+def check_pipeline(estimator: BaseEstimator) -> None:
+    """Refuse a search that nobody counts, and warn of steps before this fit that void its guarantee.
+
+    Asked before a row is read. A ledger that cannot be opened is refused here too.
+    """
+    ledger = opened_ledger(estimator.ledger)
+    frames = list(_stack(sys._getframe(1)))
+    learned = list(_learned_before(estimator, frames))
+    search = next((frame for frame in reversed(frames) if _refits(frame)), None)
+    if learned:
+        _warn_once(
+            search,
+            f"The guarantee of {type(estimator).__name__} does not hold for the rows before "
+            f"{' and '.join(dict.fromkeys(learned))}, which learned from them: leave it out, give public ranges or a "
+            "schema, or put PrivateScaler in its place.",
+        )
+    # A seeded fit is marked as not private anyway.
+    if estimator.random_state is not None or search is None:
+        return
+    if ledger is None:
+        raise InvalidParameterError(
+            "A search or cross-validation fits many times, and every fit spends epsilon again; give a ledger= that "
+            "counts them, or on data that are public a random_state=."
+        )
+    _warn_once(
+        search,
+        "The ledger counts every fit of this search or cross-validation, but scores are computed from the rows "
+        "themselves: neither they nor what is chosen by them is private.",
+    )
+
+
+def _warn_once(search: FrameType | None, sentence: str) -> None:
+    """Warn; within a search, which fits many times, once for the object that searches or is searched."""
+    known = {} if search is None else search.f_locals
+    around = next((known[name] for name in ("self", "estimator") if isinstance(known.get(name), BaseEstimator)), None)
+    if around is not None and sentence in _WARNED.setdefault(around, set()):
+        return
+    if around is not None:
+        _WARNED[around].add(sentence)
+    warn_caller(sentence, PrivacyWarning)
+
+
+def check_delta(promise: Guarantee, n: int) -> None:
+    """Warn, before the spend, of a delta that promises nothing to single persons."""
+    large = delta_of_a_unit(promise, n)
+    if large is not None:
+        warn_caller(large, PrivacyWarning)
+
+
+def delta_of_a_unit(promise: Guarantee, n: int) -> str | None:
+    """Return a sentence about a delta of at least 1/n, or None; n is public under replace alone."""
+    delta, unit = promise.delta, promise.unit
+    if promise.adjacency is not Adjacency.REPLACE_ONE or delta * n < 1:
+        return None
+    return (
+        f"delta = {delta:g} is at least 1/n for these {n:,} {unit.counted}, which even the publication of "
+        f"{unit.in_words}, taken at random, would satisfy; choose one far below 1/n."
+    )
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _refits(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith(_REFITTING)
+
+
+def _learned_before(estimator: BaseEstimator, frames: list[FrameType]) -> Iterator[str]:
+    """Yield the names of the steps that learned from rows and hand them on to this estimator."""
+    at_work: set[int] = set()
+    for frame in frames:
+        around = frame.f_locals.get("self")
+        # A pipeline may fit a clone of its step, but holds the step itself meanwhile, and that which it fitted before.
+        at_work.update(id(one) for one in frame.f_locals.values() if isinstance(one, BaseEstimator))
+        if around is estimator or not isinstance(around, BaseEstimator):
+            continue
+        steps = _steps(around)
+        now = max((place for place, step in enumerate(steps) if id(step) in at_work), default=len(steps))
+        for step in steps[:now]:
+            yield from _learned(step)
+        if hasattr(around, "transformer_") and hasattr(around, "regressor"):  # a target that is scaled
+            yield from _learned(around.transformer_)
+
+
+def _steps(around: Any) -> list[Any]:
+    """Return the steps of a pipeline, in order; what stands beside each other hands nothing on."""
+    return [step for _, step in around.steps] if isinstance(getattr(around, "steps", None), list) else []
+
+
+def _learned(step: Any) -> Iterator[str]:
+    parts = _steps(step) or [one[1] for one in getattr(step, "transformer_list", ())]
+    parts = parts or [one[1] for one in getattr(step, "transformers_", ())]
+    if parts:
+        for part in parts:
+            yield from _learned(part)
+    elif isinstance(step, BaseEstimator) and not hasattr(step, "guarantee_") and get_tags(step).requires_fit:
+        name = type(step).__name__
+        allowed = _LEARNS_NOTHING.get(name)
+        if allowed is None or not all(_is(getattr(step, key), value) for key, value in allowed.items()):
+            yield name
+
+
+def _is(given: Any, allowed: Any) -> bool:
+    return isinstance(given, allowed) if isinstance(allowed, type) else bool(given == allowed)

@@ -1,26 +1,23 @@
 """`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
-from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidParameterError, integer_between, one_of
-from ..mechanisms import CentralMechanism
-from ..moments.row_rule import RowRule
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest, Request
-from ..releases.reading import NO_UNITS
 from ..releases.record import Release
-from ..tables.schema import Schema
-from .base import MomentsEstimator
+from .base import PrivateEstimator
 from .components import ComponentsMixin
-from .inputs import check_read_again, opened
-from .preparation import told
+from .inputs import check_read_again
+from .preparation import Needs
 
 
-class PrivatePCA(ComponentsMixin, MomentsEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivatePCA(ComponentsMixin, PrivateEstimator):
     """Principal components of sensitive rows, with a differential privacy guarantee.
 
     Parameters
@@ -129,50 +126,7 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
     1-differentially private (replace one row), exact numerics; see assumptions
     """
 
-    _needs = "directions"
-    _lengths = False
-    _projects: bool
-
-    def __init__(
-        self,
-        n_components: int | float | str | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        statistic: str = "auto",
-        standardize: bool = False,
-        center: bool = True,
-        norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        schema: Schema | None = None,
-        privacy_unit: str | int | None = None,
-        unit_weight: str = "equal",
-        mechanism: str = "auto",
-        mechanism_options: Mapping[str, Any] | None = None,
-        adjacency: str = "replace_one",
-        stages: int | str = "auto",
-        ledger: LedgerOrPath | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            statistic=statistic,
-            standardize=standardize,
-            center=center,
-            norm_bound=norm_bound,
-            bounds=bounds,
-            schema=schema,
-            privacy_unit=privacy_unit,
-            unit_weight=unit_weight,
-            mechanism=mechanism,
-            mechanism_options=mechanism_options,
-            adjacency=adjacency,
-            stages=stages,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.n_components = n_components
+    n_components: int | float | str | None = field(default=None, kw_only=False)
 
     @classmethod
     def from_release(cls, release: Release) -> Self:
@@ -208,40 +162,24 @@ class PrivatePCA(ComponentsMixin, MomentsEstimator):
         wanted: int | float | str | None = self._read_off()
         if wanted is None and self.n_components is not None:
             wanted = integer_between("n_components", self.n_components, 1, n_features)
-        return ComponentsRequest(wanted, correlation=told(self, "standardize"))
+        return ComponentsRequest(wanted, correlation=self.standardize)
 
-    def _check_mechanism(self, mechanism: CentralMechanism) -> None:
-        super()._check_mechanism(mechanism)
-        read_off = self._read_off()
-        if read_off is not None and mechanism.releases == "subspace":
-            raise InvalidParameterError(
-                f"{mechanism.name} releases no eigenvalues to choose n_components from; give a number."
-            )
-        if read_off == ABOVE_NOISE and not mechanism.adds_noise:
-            raise InvalidParameterError(
-                f"{mechanism.name} adds no noise that components could rise above; give n_components as a number, or choose "
-                "a mechanism that adds noise."
-            )
-
-    def _directions_wanted(self) -> int | None:
-        return None if self.n_components is None or self._read_off() is not None else int(self.n_components)
-
-    def _directions_released(self, d: int) -> int | None:
-        return self._directions_wanted()
+    def _needs(self) -> Needs:
+        k = self.n_components
+        return Needs(
+            type(self).__name__,
+            matrix=False,
+            variances=isinstance(k, str | float | np.floating),
+            known_noise=isinstance(k, str),
+            lengths=False,
+            n_directions=int(k) if isinstance(k, Integral) else None,
+        )
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows, which are private data; see `fit` and `transform`."""
-        check_read_again(opened(self, X, schema=options.get("schema"), privacy_unit=options.get("privacy_unit")), X)
-        self._projects = True
-        try:
-            return super().fit_transform(X, y, **options)
-        finally:
-            del self._projects
-
-    def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
-        super()._check_size(mechanism, rule, n_rows)
-        if rule.statistic == "kendall" and hasattr(self, "_projects"):  # how rows are made may depend on their number
-            raise InvalidParameterError(NO_UNITS)
+        del y
+        check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
+        return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:
         self.components_, self.mean_ = release.components, release.mean

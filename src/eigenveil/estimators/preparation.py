@@ -1,48 +1,39 @@
-"""What an estimator is asked for by its parameters: what is true or false, and in whose units."""
+"""How the rows of a fit become integers: from declared parameters, an estimator's needs and public facts of a table."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from ..accounting.calibration import decimal_below
-from ..errors import InvalidParameterError, positive_number, truth_value
-from ..guarantee import Adjacency, Guarantee, Numerics
+from ..errors import (
+    MOST_FEATURES,
+    InvalidDataError,
+    InvalidParameterError,
+    column_in_words,
+    integer_between,
+    one_of,
+    positive_number,
+    truth_value,
+)
+from ..guarantee import Adjacency
+from ..mechanisms import MECHANISMS, CentralMechanism
 from ..moments import RowBound
 from ..moments.comparisons import COMPARISONS
 from ..moments.counts import NORM_GRID
-from ..moments.row_rule import COMPARED
+from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
+from ..releases.reading import NO_UNITS
+from ..tables.open import Source
 from ..tables.schema import Schema
+from .inputs import checked_schema, checked_unit_column
+from .split import NORM_SHARE, RANGES_SHARE, Split, checked_stages
 
-TRUTH_VALUES = {"standardize": "; give public sizes by a schema", "center": "; give a public middle by bounds"}
-"""Parameters that are true or false, with what to do for who means numbers."""
-
-
-def told(estimator: Any, name: str) -> bool:
-    """Return a parameter that is true or false, or refuse it."""
-    return truth_value(name, getattr(estimator, name), TRUTH_VALUES[name])
-
-
-def has_own_units(estimator: Any, schema: Schema | None) -> bool:
-    """Return whether public ranges bound rows alone, and what is asked for is asked of features in their own units.
-
-    Not of matrices in the units of the features anyway, nor of correlations. About the origin with a norm of mapped
-    features, those are what is asked for: a mechanism may draw their directions, and no matrix.
-    """
-    if estimator._lengths or told(estimator, "standardize"):
-        return False
-    ranges = estimator.bounds is not None or getattr(schema, "bounds", None) is not None
-    return ranges and (told(estimator, "center") or estimator.norm_bound is None)
-
-
-NORM_SHARE = Fraction(1, 10)
-"""Share of epsilon for a privately chosen norm bound."""
-RANGES_SHARE = Fraction(3, 10)
-"""Share of epsilon for privately found ranges of the features: a tenth for each of three searches."""
+AUTO = "auto"
+"""The statistic that is chosen by what is public."""
 CHOICES = {"bounds": "the ranges of the features", "norm_bound": "the norm bound"}
 """What may be chosen privately, in words."""
 INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a public norm_bound, or bounds"}
@@ -50,7 +41,237 @@ INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a 
 LEAST_REACH = 0.25
 """How far a feature reaches at least, beside features in the mean, where they are read in their own units."""
 POOLED_CONSTANT = 0.125
-"""The constant of pooled statistic in units of a person's norm: half of what a row has where a person has sixteen."""
+"""The constant of pooled rows in units of a person's norm: half of what a row has where a person has sixteen."""
+# The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
+# half of the target's). It takes 0.04 of R² where the target fills its range evenly, 0.2 where its deviation is
+# an eighth of it; beyond, hardly any table has more to gain from its features: docs/explanation/postprocessing.md.
+_MEAN_NOISE = 1 / 9
+# In such units the noise edge is d times the noise on a mean, and may be this many √d: the largest variance of any
+# direction was 0.02 to 0.63 √d on the tables of benchmarks/ridge.py.
+_EDGE_NOISE = 0.7
+_ANOTHER_PASS = (
+    "partial_fit sees every row once, and a private bound would take another pass; give a public norm_bound, bounds or "
+    "schema with ranges, or statistic='spatial_sign', or call fit."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FitParameters:
+    """The parameters of an estimator that decide about a fit, each checked by itself.
+
+    They are those of `PrivatePCA`, which documents them.
+    """
+
+    epsilon: float
+    delta: float
+    statistic: str
+    standardize: bool
+    center: bool
+    norm_bound: float | None
+    bounds: Any
+    schema: Any
+    privacy_unit: str | int | None
+    unit_weight: str
+    mechanism: str
+    mechanism_options: Mapping[str, Any] | None
+    adjacency: Adjacency
+    stages: object
+
+    @classmethod
+    def of(cls, estimator: BaseEstimator) -> Self:
+        """Return the parameters of an estimator, or refuse one that has no meaning."""
+        given = {field.name: getattr(estimator, field.name) for field in fields(cls)}
+        checked = {
+            "statistic": one_of("statistic", given["statistic"], (AUTO, *STATISTICS)),
+            "standardize": truth_value("standardize", given["standardize"], "; give public sizes by a schema"),
+            "center": truth_value("center", given["center"], "; give a public middle by bounds"),
+            "privacy_unit": checked_unit_column(given["privacy_unit"]),
+            "unit_weight": one_of("unit_weight", given["unit_weight"], UNIT_WEIGHTS),
+            "adjacency": Adjacency.parse(given["adjacency"]),
+            "stages": checked_stages(given["stages"]),
+        }
+        return cls(**given | checked)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an estimator needs of a release: all that planning and fitting know about it.
+
+    Parameters
+    ----------
+    estimator : str
+        Its name.
+    matrix : bool
+        Whether it needs a matrix; else directions alone will do.
+    variances : bool
+        Whether the number of components is read off their variances.
+    known_noise : bool
+        Whether it needs noise of a known distribution.
+    lengths : bool
+        Whether the lengths of rows matter, and not only their directions.
+    n_directions : int, optional
+        How many directions are wanted, where these will do.
+    even_noise : bool
+        Whether noise must not differ between directions.
+    target : bool
+        Whether one column is predicted from the others.
+    public_ranges : bool
+        Whether ranges of the features must be public.
+    units : bool
+        Whether rows are transformed right after the fit, in the units of the table.
+    """
+
+    estimator: str
+    matrix: bool = True
+    variances: bool = False
+    known_noise: bool = False
+    lengths: bool = True
+    n_directions: int | None = None
+    even_noise: bool = False
+    target: bool = False
+    public_ranges: bool = False
+    units: bool = False
+
+    def check_mechanism(self, mechanism: CentralMechanism) -> None:
+        """Refuse a mechanism that releases too little."""
+        if self.variances and mechanism.releases == "subspace":
+            raise InvalidParameterError(
+                f"{mechanism.name} releases no eigenvalues to choose n_components from; give a number."
+            )
+        if self.known_noise and not mechanism.adds_noise:
+            instead = "give n_components as a number, or " if self.variances else ""
+            raise InvalidParameterError(
+                f"{mechanism.name} adds no noise of a known distribution, which {self.estimator} needs here; {instead}"
+                "choose a mechanism that adds noise."
+            )
+        if self.matrix and mechanism.releases == "subspace":
+            raise InvalidParameterError(f"{mechanism.name} releases no matrix; choose another mechanism.")
+
+    def check_rule(self, rule: RowRule, standardize: bool) -> None:
+        """Refuse rows that were made by a rule that has too little in them."""
+        if self.public_ranges and rule.shift is None:
+            raise InvalidParameterError(f"{self.estimator} needs public ranges; give bounds, or a schema with ranges.")
+        if self.target and not rule.keeps_lengths:
+            raise InvalidParameterError("A regression needs the lengths of rows, not directions; collect the rows.")
+        if standardize and not rule.needs_matrix:
+            raise InvalidParameterError(
+                "Correlations need rows with a constant appended, or signs of differences; collect the moments so."
+            )
+
+    def check_rows(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
+        """Refuse rows of which nothing can be learned: too few for a regression, or without units to transform them by."""
+        if self.units and rule.statistic == "kendall":
+            raise InvalidParameterError(NO_UNITS)
+        if not self.target or rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
+            return
+        # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
+        root = (mechanism.n_features - 1) ** 0.5
+        noise = (mechanism.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
+        most = min(_MEAN_NOISE, _EDGE_NOISE / root)
+        if noise > most:
+            factor = math.ceil(10 * noise / most) / 10
+            raise InvalidDataError(
+                "The noise would hide even the mean of the target, and with it all that could be learned about it: "
+                f"{factor:g} times the {rule.unit.counted} (there are {n_rows}) or the epsilon (the release has "
+                f"{mechanism.epsilon:g}) would do, or fewer features."
+            )
+
+
+@dataclass(frozen=True)
+class Features:
+    """The public facts about the features of a table.
+
+    Parameters
+    ----------
+    n_features : int
+    names : tuple of str, optional
+    one_hot : tuple of bool
+        Which of them are 0 or 1 by construction.
+    n_categorical : int
+        How many columns these come from: a row has at most one 1 for each.
+    schema : Schema, optional
+        What was declared of the columns.
+    in_order : bool
+        Whether rows come in a public order, so that neighbours can be compared.
+    reads_once : bool
+        Whether rows come once only.
+    by_unit : bool
+        Whether the unit is a person with all of their rows.
+    most_weight : float, optional
+        The largest of the public weights of rows, where they have such.
+    truths : tuple of bool
+        Which of them are truth values, 0 or 1 each by itself; none by default.
+    """
+
+    n_features: int
+    names: tuple[str, ...] | None
+    one_hot: tuple[bool, ...]
+    n_categorical: int = 0
+    schema: Schema | None = None
+    in_order: bool = True
+    reads_once: bool = False
+    by_unit: bool = False
+    most_weight: float | None = None
+    truths: tuple[bool, ...] = ()
+
+    @classmethod
+    def declared(cls, n_features: int, parameters: FitParameters) -> Self:
+        """Return so many features, of which nothing is known but by an estimator's parameters."""
+        d, schema = integer_between("n_features", n_features, 1, MOST_FEATURES), checked_schema(parameters.schema)
+        if schema is not None and d != schema.n_features:
+            raise InvalidParameterError(
+                f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
+            )
+        if schema is None:
+            return cls(d, None, (False,) * d, by_unit=parameters.privacy_unit is not None)
+        kinds = [column.kind for column in schema.columns for _ in column.features]
+        one_hot = tuple(fixed for column in schema.columns for fixed in column.one_hot)
+        return cls(
+            d,
+            schema.feature_names,
+            one_hot,
+            n_categorical=sum(column.kind == "category" for column in schema.columns),
+            schema=schema,
+            by_unit=parameters.privacy_unit is not None or schema.privacy_unit is not None,
+            truths=tuple(kind == "boolean" and not fixed for kind, fixed in zip(kinds, one_hot, strict=True)),
+        )
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        """Return the features of an opened table."""
+        one_hot = getattr(source, "one_hot", (False,) * source.n_features)
+        schema, n_categorical = checked_schema(getattr(source, "schema", None)), getattr(source, "n_categorical", 0)
+        optional = ("in_order", "reads_once", "by_unit", "most_weight", "truths")
+        known = {name: getattr(source, name) for name in optional if hasattr(source, name)}
+        return cls(source.n_features, source.feature_names, one_hot, n_categorical, schema, **known)
+
+    def counted_as(self, parameters: FitParameters) -> dict[str, Any]:
+        """Return what a row or a person counts, as the rule of rows takes it."""
+        return {"unit_weight": parameters.unit_weight if self.by_unit else None, "most_weight": self.most_weight}
+
+    @property
+    def without_public_range(self) -> tuple[int, ...]:
+        """Features that are not 0 or 1 by construction."""
+        truths = self.truths or (False,) * self.n_features
+        return tuple(at for at, known in enumerate(zip(self.one_hot, truths, strict=True)) if not any(known))
+
+    def longest(self, reach: Sequence[float]) -> float:
+        """Return the norm that no row is beyond whose features reach so far; a one-hot block has a single 1."""
+        squares = sum(far**2 for far, fixed in zip(reach, self.one_hot, strict=True) if not fixed)
+        return math.sqrt(squares + self.n_categorical)
+
+    def bounds_by_name(self, given: Mapping[Any, Any]) -> list[Any]:
+        """Return bounds in the order of the features; what is 0 or 1 anyway gets (-1, 1), which leaves it as it is."""
+        names: Sequence[Any] = range(self.n_features) if self.names is None else self.names
+        for name in given:
+            if name not in names:
+                hint = "" if self.names is not None else "; where there are no names, plan and fit need positions"
+                raise InvalidParameterError(f"bounds names {name!r}, which is no feature that is read{hint}.")
+        for position, (name, fixed) in enumerate(zip(names, self.one_hot, strict=True)):
+            if name not in given and not fixed:
+                feature = column_in_words(name, position)
+                raise InvalidParameterError(f"bounds has nothing for the feature {feature}; name every feature.")
+        return [given.get(name, (-1.0, 1.0)) for name in names]
 
 
 def euclidean(reach: FloatArray) -> float:
@@ -97,15 +318,10 @@ class RowPreparation:
     unit_weight: str | None = None
     most_weight: float | None = None
 
-    def choices(self, epsilon: Fraction, adjacency: Adjacency) -> dict[str, Guarantee]:
-        """Return what the private choices cost, by what is chosen."""
-        shares = {"bounds": RANGES_SHARE if self.ranges else Fraction(0)}
-        shares["norm_bound"] = NORM_SHARE if self.norm is None else Fraction(0)
-        return {
-            name: Guarantee(decimal_below(epsilon * share), 0.0, adjacency, Numerics.EXACT)
-            for name, share in shares.items()
-            if share
-        }
+    @property
+    def split(self) -> Split:
+        """The shares of epsilon that find what is not public."""
+        return Split(ranges=RANGES_SHARE * bool(self.ranges), norm=NORM_SHARE * (self.norm is None))
 
     def of_unit_rows(self) -> "RowPreparation":
         """Return the preparation that takes the directions of the statistic, whatever their lengths."""
@@ -122,6 +338,11 @@ class RowPreparation:
     def with_norm(self, norm: float) -> "RowPreparation":
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
+
+    def without_mean(self, mean: FloatArray) -> "RowPreparation":
+        """Return the preparation that subtracts a mean of scaled rows, and appends no constant any more."""
+        shift = mean / (1.0 if self.scale is None else self.scale)
+        return replace(self, shift=shift if self.shift is None else self.shift + shift, center=False)
 
     @cached_property
     def without_constant(self) -> "RowPreparation":
@@ -237,3 +458,159 @@ def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise InvalidParameterError("bounds must be finite, with low below high for every feature.")
     return low, high
+
+
+def has_own_units(parameters: FitParameters, needs: Needs, schema: Schema | None) -> bool:
+    """Return whether public ranges bound rows alone, and the release is about features in their own units.
+
+    Not of matrices in the units of the features anyway, nor of correlations. About the origin with a norm of mapped
+    features, those are what is asked for: a mechanism may draw their directions, and no matrix.
+    """
+    if needs.lengths or parameters.standardize:
+        return False
+    ranges = parameters.bounds is not None or getattr(schema, "bounds", None) is not None
+    return ranges and (parameters.center or parameters.norm_bound is None)
+
+
+def statistic_for(parameters: FitParameters, needs: Needs, features: Features | None = None) -> str:
+    """Return the statistic that was named, or that which suits what is public.
+
+    Rows are clipped where a bound is public, where their lengths matter, and where they cannot be compared: under
+    add/remove, on an engine or from a query, about the origin, where all rows of persons are pooled, and where
+    ``stages=2``. Else they are compared, and nothing about them need be known.
+    """
+    if parameters.statistic != AUTO:
+        return parameters.statistic
+    if (
+        _uses_lengths(parameters, needs)
+        or not _comparable(parameters, features)
+        or _has_public_bound(parameters, features)
+    ):
+        return "clipped"
+    pooled = features is not None and features.by_unit and parameters.unit_weight == "by_rows"
+    if pooled or parameters.stages == 2:
+        return "clipped"
+    return "kendall" if parameters.standardize else "spatial_sign"
+
+
+def _may_find_ranges(parameters: FitParameters, features: Features) -> bool:
+    """Return whether a range of every feature may be found privately: rows can be compared, and nothing is public."""
+    if parameters.statistic != AUTO or (features.schema is not None and features.schema.says_sizes):
+        return False
+    return _comparable(parameters, features) and not _has_public_bound(parameters, features)
+
+
+def _uses_lengths(parameters: FitParameters, needs: Needs) -> bool:
+    return needs.lengths and not parameters.standardize
+
+
+def _comparable(parameters: FitParameters, features: Features | None) -> bool:
+    # Persons stand in the order of their identifiers, each with one of their rows.
+    in_order = features is None or features.in_order or features.by_unit
+    if features is not None and features.most_weight is not None:  # which a comparison of two rows has no place for
+        return False
+    return in_order and parameters.center and parameters.adjacency is Adjacency.REPLACE_ONE
+
+
+def _has_public_bound(parameters: FitParameters, features: Features | None) -> bool:
+    schema = parameters.schema if features is None else features.schema
+    declared = parameters.norm_bound, parameters.bounds, getattr(schema, "bounds", None)
+    if any(bound is not None for bound in declared):
+        return True
+    return features is not None and _only_indicators(parameters, features)
+
+
+def _only_indicators(parameters: FitParameters, features: Features) -> bool:
+    return not features.without_public_range and parameters.bounds is parameters.norm_bound is None
+
+
+def check_one_pass(parameters: FitParameters, needs: Needs) -> None:
+    """Raise an `AttributeError` where something about the rows must be found out before they are collected."""
+    if statistic_for(parameters, needs) == "clipped" and not _has_public_bound(parameters, None):
+        raise AttributeError(_ANOTHER_PASS)
+
+
+def prepared(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:
+    """Return how declared parameters and the public facts of a table prepare its rows."""
+    statistic = statistic_for(parameters, needs, features)
+    finds_ranges = _may_find_ranges(parameters, features) and _uses_lengths(parameters, needs)
+    return public_preparation(
+        features.n_features,
+        statistic,
+        **_bounds_of(parameters, features, statistic),
+        standardize=parameters.standardize,
+        center=parameters.center,
+        ranges=features.without_public_range if finds_ranges else (),
+        own_units=has_own_units(parameters, needs, features.schema),
+        **features.counted_as(parameters),
+    )
+
+
+def prepared_once(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:
+    """Return how rows are prepared that come once; an engine has no public order, and may need a bound after all."""
+    if features.by_unit:
+        raise InvalidDataError(
+            "partial_fit cannot tell whether a person has rows in another call, and would count them twice; give all "
+            "rows to fit."
+        )
+    preparation = prepared(parameters, needs, features)
+    if preparation.norm is None:
+        raise InvalidDataError(_ANOTHER_PASS)
+    return preparation
+
+
+def prepared_with_ranges(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation | None:
+    """Return how rows are prepared where there are so many that ranges pay, in place of comparing them; or None."""
+    # A mechanism that draws a subspace tells nothing about the mean.
+    subspace = parameters.mechanism in MECHANISMS and MECHANISMS[parameters.mechanism].releases == "subspace"
+    if subspace or features.reads_once or _uses_lengths(parameters, needs):
+        return None
+    if not _may_find_ranges(parameters, features):
+        return None
+    return RowPreparation(
+        "clipped",
+        center=True,
+        ranges=features.without_public_range,
+        own_units=not parameters.standardize,
+        **features.counted_as(parameters),
+    )
+
+
+def _bounds_of(parameters: FitParameters, features: Features, statistic: str) -> dict[str, Any]:
+    """Return norm_bound, bounds and sizes for all features, from what was given by name or by a schema."""
+    schema, norm, bounds = features.schema, parameters.norm_bound, parameters.bounds
+    if schema is not None:
+        if bounds is not None:
+            raise InvalidParameterError("Ranges and scales are declared in the schema; leave out bounds.")
+        if statistic in COMPARED or schema.bounds is None:  # ranges are sizes to differences, and nothing to signs
+            sizes = schema.sizes if statistic != "kendall" and schema.says_sizes else None
+            if sizes is not None and schema.without_size and norm is None:  # beside those, its unit would be a size
+                raise InvalidParameterError(
+                    f"The schema has ranges or scales, but none for the column {schema.without_size[0]!r}; declare one "
+                    "for every number and date, or for none of them, and ranges are found privately."
+                )
+            return {"norm_bound": norm, "bounds": None, "sizes": sizes}
+        return {"norm_bound": norm, "bounds": schema.bounds, "longest": schema.longest}
+    if isinstance(bounds, Mapping):
+        pairs = features.bounds_by_name(bounds)
+        if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
+            raise InvalidParameterError("bounds by name must be (low, high) for every feature.")
+        bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        return {"norm_bound": norm, "bounds": bounds, "longest": features.longest}
+    if statistic == "clipped" and _only_indicators(parameters, features):
+        if not any(features.truths):
+            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
+        bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
+        return {"norm_bound": None, "bounds": bounds, "longest": features.longest}
+    return {"norm_bound": norm, "bounds": bounds}
+
+
+def possible_preparations(parameters: FitParameters, needs: Needs, features: Features) -> Iterator[RowPreparation]:
+    """Yield how rows of a table may be prepared, depending on their number."""
+    preparation = prepared(parameters, needs, features)
+    many = prepared_with_ranges(parameters, needs, features)
+    yield preparation
+    if many is not None:
+        yield many
+    if preparation.norm is None and not preparation.center:
+        yield preparation.of_unit_rows()

@@ -1,7 +1,6 @@
 """`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
 
-import math
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -9,30 +8,19 @@ import scipy.sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
-from ..guarantee import Adjacency
-from ..mechanisms import CentralMechanism
-from ..moments.row_rule import RowRule
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
-from ..tables.open import Source
 from ..tables.schema import Schema
-from .base import MomentsEstimator
+from .base import PrivateEstimator, passes_once
 from .inputs import available_where, checked_pair, of_rows
-from .plan import SpendPlan, rows_pass_once
-
-# The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
-# half of the target's). It takes 0.04 of R² where the target fills its range evenly, 0.2 where its deviation is
-# an eighth of it; beyond, hardly any table has more to gain from its features: docs/explanation/postprocessing.md.
-MEAN_NOISE = 1 / 9
-# In such units the noise edge is d times the noise on a mean, and may be this many √d: the largest variance of any
-# direction was 0.02 to 0.63 √d on the tables of benchmarks/ridge.py.
-EDGE_NOISE = 0.7
+from .plan import Plan
+from .preparation import Needs
 
 
-class PrivateRidge(RegressorMixin, MomentsEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRidge(RegressorMixin, PrivateEstimator):
     """Ridge regression whose coefficients and R² come from one private release.
 
     Parameters
@@ -78,53 +66,17 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
     array([ 1. , -0.5])
     """
 
-    _needs = "noise"
-
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        target: int | str | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        center: bool = True,
-        norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        schema: Schema | None = None,
-        privacy_unit: str | int | None = None,
-        unit_weight: str = "equal",
-        mechanism: str = "auto",
-        mechanism_options: Mapping[str, Any] | None = None,
-        adjacency: str = "replace_one",
-        stages: int | str = "auto",
-        ledger: LedgerOrPath | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            center=center,
-            norm_bound=norm_bound,
-            bounds=bounds,
-            schema=schema,
-            privacy_unit=privacy_unit,
-            unit_weight=unit_weight,
-            mechanism=mechanism,
-            mechanism_options=mechanism_options,
-            adjacency=adjacency,
-            stages=stages,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.alpha = alpha
-        self.target = target
+    alpha: float | None = field(default=None, kw_only=False)
+    target: int | str | None = None
+    standardize: bool = field(default=False, init=False)
+    statistic: str = field(default="auto", init=False)
 
     def fit(
         self,
         X: Any,
         y: Any = None,
         *,
-        plan: SpendPlan | None = None,
+        plan: Plan | None = None,
         schema: Schema | None = None,
         privacy_unit: Any = None,
         sample_weight: Any = None,
@@ -137,7 +89,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             The features, or the whole table where `target` names its column.
         y : array of shape (n_samples,), optional
             The targets.
-        plan : SpendPlan, optional
+        plan : Plan, optional
             What `plan` gave for these rows [x, y], where it was asked before.
         schema : Schema, optional
             What is publicly known of the columns, where the estimator was not told.
@@ -153,7 +105,7 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
                     f"{type(self).__name__} requires y to be passed, but the target y is None; give y, or the "
                     "target column by target=."
                 )
-            return self._fit_source(X, plan, schema=schema, **of_rows)
+            return self._fit(X, plan, schema=schema, **of_rows)
         if self.target is not None:
             raise InvalidParameterError("Give either y or target, not both.")
         if self.schema is not None or schema is not None:
@@ -164,12 +116,12 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
         X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
         column = y[:, None]
         table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
-        self._fit_source(table, plan, **of_rows)
+        self._fit(table, plan, **of_rows)
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
-    @available_where(rows_pass_once)
+    @available_where(passes_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is not None:
@@ -200,31 +152,8 @@ class PrivateRidge(RegressorMixin, MomentsEstimator):
             raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
         return RegressionRequest(feature_names.index(self.target), alpha)
 
-    def plan(self, n_features: int | Source, n_rows: int | None = None) -> SpendPlan:
-        """Return what a fit will spend, as in `PrivatePCA`; so few rows that nothing can be learned are refused."""
-        plan = super().plan(n_features, n_rows)
-        if n_rows is not None and plan.preparation is not None:
-            self._check_size(plan.mechanism(n_rows), plan.preparation.bound.rule, n_rows)
-        return plan
-
-    def _check_size(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
-        if rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
-            return
-        # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
-        root = (mechanism.n_features - 1) ** 0.5
-        noise = (mechanism.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
-        most = min(MEAN_NOISE, EDGE_NOISE / root)
-        if noise > most:
-            factor = math.ceil(10 * noise / most) / 10
-            raise InvalidDataError(
-                "The noise would hide even the mean of the target, and with it all that could be learned about it: "
-                f"{factor:g} times the {rule.unit.counted} (there are {n_rows}) or the epsilon (the release has "
-                f"{mechanism.epsilon:g}) would do, or fewer features."
-            )
-
-    def _check_rows(self, rule: RowRule) -> None:
-        if not rule.keeps_lengths:
-            raise InvalidParameterError("A regression needs the lengths of rows, not directions; collect the rows.")
+    def _needs(self) -> Needs:
+        return Needs(type(self).__name__, known_noise=True, target=True)
 
     def _interpret(self, release: Release) -> None:
         fit = release.regression

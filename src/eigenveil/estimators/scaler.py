@@ -1,26 +1,25 @@
 """`PrivateScaler`: scikit-learn's StandardScaler with a privacy guarantee."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting.ledger import LedgerOrPath
-from ..errors import InvalidParameterError, NoiseWarning, warn_caller
-from ..moments.row_rule import RowRule
+from ..errors import NoiseWarning, warn_caller
 from ..numerics import FloatArray
 from ..releases.record import Release
-from ..tables.schema import Schema
-from .base import MomentsEstimator
-from .inputs import check_read_again, of_rows, opened
+from .base import PrivateEstimator
+from .inputs import check_read_again, of_rows
+from .preparation import Needs
 
 # A variance below so many standard deviations of its noise is not told from none.
 _TOLD = 2.0
 
 
-class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Subtract the mean and divide by the standard deviation, both from one private release.
 
     For a pipeline that has to scale before a step of its own: a `StandardScaler` there voids the guarantee of whatever
@@ -51,41 +50,14 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
     array([1., 1.])
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
-        schema: Schema | None = None,
-        privacy_unit: str | int | None = None,
-        unit_weight: str = "equal",
-        mechanism: str = "auto",
-        mechanism_options: Mapping[str, Any] | None = None,
-        adjacency: str = "replace_one",
-        ledger: LedgerOrPath | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            statistic="clipped",
-            standardize=False,
-            center=True,
-            bounds=bounds,
-            schema=schema,
-            privacy_unit=privacy_unit,
-            unit_weight=unit_weight,
-            mechanism=mechanism,
-            mechanism_options=mechanism_options,
-            adjacency=adjacency,
-            ledger=ledger,
-            random_state=random_state,
-        )
+    standardize: bool = field(default=False, init=False)
+    center: bool = field(default=True, init=False)
+    norm_bound: float | None = field(default=None, init=False)
+    statistic: str = field(default="clipped", init=False)
+    stages: int | str = field(default="auto", init=False)
 
-    def _check_rows(self, rule: RowRule) -> None:
-        if rule.shift is None:
-            raise InvalidParameterError("PrivateScaler needs public ranges; give bounds, or a schema with ranges.")
+    def _needs(self) -> Needs:
+        return Needs(type(self).__name__, public_ranges=True)
 
     def _interpret(self, release: Release) -> None:
         self.mean_, self.var_ = release.mean, np.diag(np.asarray(release.covariance)).copy()
@@ -101,7 +73,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, MomentsEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the scaled rows, which are private data; see `fit` and `transform`."""
-        check_read_again(opened(self, X, schema=options.get("schema"), privacy_unit=options.get("privacy_unit")), X)
+        check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
         return super().fit_transform(X, y, **options)
 
     def transform(self, X: Any) -> Any:

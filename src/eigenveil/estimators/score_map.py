@@ -19,7 +19,7 @@ from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
 from ..sampling.randomness import generator_from
 from ..tables.open import Source, collect, is_source, open_table
 from ..tables.schema import Schema
-from .pipelines import check_delta
+from .inputs import check_delta
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0

@@ -1,18 +1,15 @@
 """`PrivateSparsePCA`: principal components that use few features."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from ..accounting.ledger import LedgerOrPath
 from ..errors import integer_between
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
-from ..tables.schema import Schema
 from .pca import PrivatePCA
+from .preparation import Needs
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSparsePCA(PrivatePCA):
     """Sparse principal components by Fantope projection and selection, from one released matrix.
 
@@ -44,62 +41,20 @@ class PrivateSparsePCA(PrivatePCA):
     array([0, 1, 2])
     """
 
-    _needs = "noise"
-    _lengths = False
-    _maps = False
-
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        penalty: float | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        statistic: str = "auto",
-        standardize: bool = False,
-        center: bool = True,
-        norm_bound: float | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
-        schema: Schema | None = None,
-        privacy_unit: str | int | None = None,
-        unit_weight: str = "equal",
-        mechanism: str = "auto",
-        mechanism_options: Mapping[str, Any] | None = None,
-        adjacency: str = "replace_one",
-        ledger: LedgerOrPath | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            epsilon=epsilon,
-            delta=delta,
-            statistic=statistic,
-            standardize=standardize,
-            center=center,
-            norm_bound=norm_bound,
-            bounds=bounds,
-            schema=schema,
-            privacy_unit=privacy_unit,
-            unit_weight=unit_weight,
-            mechanism=mechanism,
-            mechanism_options=mechanism_options,
-            adjacency=adjacency,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.penalty = penalty
-        self.tol = tol
-        self.max_iter = max_iter
+    n_components: int = field(default=1, kw_only=False)
+    penalty: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 500
+    stages: int | str = field(default="auto", init=False)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         del feature_names
         k = integer_between("n_components", self.n_components, 1, n_features)
-        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
+        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=self.standardize)
 
-    def _directions_wanted(self) -> int | None:
-        return None
+    def _needs(self) -> Needs:
+        # The penalty is the same for all entries, and so must be the noise.
+        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True)
 
     def _interpret(self, release: Release) -> None:
         super()._interpret(release)

@@ -1,6 +1,6 @@
-"""Into which parts a Gaussian budget is divided, a mean first, a first look and bounds; public numbers alone.
+"""`Split`: how the privacy budget of a fit is divided; every share, and from how many rows on it holds.
 
-docs/explanation/stages.md derives the rules, and benchmarks/stages.py shows them at work.
+Shares follow from public numbers alone. docs/explanation/stages.md derives the rules, and benchmarks/stages.py shows them at work.
 """
 
 import math
@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
+from ..accounting.calibration import decimal_below
 from ..accounting.sensitivity import sum_squared
 from ..errors import CapacityError, InvalidParameterError, shown
+from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import MOST_WEIGHT, Portion, at_share
 from ..mechanisms.gaussian import Gaussian
@@ -19,53 +20,86 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 
 STAGES = (1, 2, "auto")
+RANGES_SHARE = Fraction(3, 10)
+"""Of epsilon, for ranges of the features that are found privately: a tenth for each of three searches."""
+NORM_SHARE = Fraction(1, 10)
+"""Of epsilon, for a norm bound that is found privately."""
 MEAN_SHARES = ((20, Fraction(1, 10)), (100, Fraction(1, 20)))
-"""From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean that is first.
+"""From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean that is measured first.
 
 With fewer, what the noise leaves of the mean in the rows weighs more than a constant that is appended to them."""
 MEANS = ("mean", "mean_again")
-"""A mean is measured in so many rounds at most, each with an equal part of its share, and leaves under these names."""
-NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
+"""A mean is measured in so many rounds at most, each with an equal part of its share, and released under these names."""
+RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
 """The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
+PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
+"""Of what the mean leaves for the matrix: the share of a pilot estimate, and of a bound for preconditioned rows."""
 SMALL_STEP = 1 / 8
 """A mean that moves rows by no more than this part of their bound leaves the bound as it is, and ends the rounds.
 
-Squared norms change by 1/64 on average, far less than a rung, and the shares of a round are worth as much."""
+Squared norms change by 1/64 on average, far less than a step of the grid, and the shares of a round are worth as much."""
 SMALL_ERROR = 1 / 10
 """The rounds end with the first if what its noise leaves in the matrix is at most this part of the noise edge."""
-FIRST_SHARE, MAPPED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
-"""Of what is left for the matrix: the share of a first look, and of a bound for rows that are mapped after it."""
-NORM_PLACES, MAPPED_NORM_PLACES = 128, 64
-"""Rungs of the ladder among which a bound is looked for: 16 octaves, and 8."""
+NORM_PLACES, PRECONDITIONED_NORM_PLACES = 128, 64
+"""Steps of the grid among which a bound is looked for: 16 octaves, and 8."""
 NARROWEST, WIDEST = 3, 2000
-"""Features between which a second stage is tried without being asked for."""
+"""Features between which preconditioning is tried without being asked for."""
 # A mean that is first may cost so much more noise than a constant where there is none to find; where there is, it saves
 # many times that.
 _NOISIER = 1.05
 # Sums of two releases, weighed in integers, must fit int64, with as much to spare as noise may take.
 _ROOM = 2**61 // MOST_WEIGHT
+_NONE = Fraction(0)
 
 
 @dataclass(frozen=True)
-class Stages:
-    """The shares of mu^2 of everything that is measured before the matrix, which takes the rest.
+class Split:
+    """How the privacy budget of a fit is divided. What is left of each budget is for the matrix.
 
     Parameters
     ----------
+    ranges, norm : Fraction
+        Shares of epsilon: ranges of the features, and a norm bound, that are found privately.
     mean : Fraction
-        A mean that rows are freed of; 0 where none is measured.
-    norm : Fraction
-        Bounds for rows without their mean.
-    first : Fraction
-        A first look at the matrix; 0 where there is one stage only.
-    mapped_norm : Fraction
-        A bound for rows that are mapped after the first look. Where they are not, the matrix takes this too.
+        Share of mu^2 of the mechanism: a mean that is measured first and subtracted.
+    residual_norm : Fraction
+        Share of mu^2: bounds for rows without their mean.
+    pilot : Fraction
+        Share of mu^2: a pilot estimate of the matrix, for preconditioning.
+    preconditioned_norm : Fraction
+        Share of mu^2: a bound for preconditioned rows. Where none are made, the matrix takes this too.
+
+    Examples
+    --------
+    >>> split = divided(Fraction(1, 10), preconditions=True)
+    >>> float(split.mean), float(split.pilot), float(split.matrix)
+    (0.1, 0.084, 0.7392)
     """
 
-    mean: Fraction = Fraction(0)
-    norm: Fraction = Fraction(0)
-    first: Fraction = Fraction(0)
-    mapped_norm: Fraction = Fraction(0)
+    ranges: Fraction = _NONE
+    norm: Fraction = _NONE
+    mean: Fraction = _NONE
+    residual_norm: Fraction = _NONE
+    pilot: Fraction = _NONE
+    preconditioned_norm: Fraction = _NONE
+
+    @property
+    def matrix(self) -> Fraction:
+        """The share of mu^2 that is left for the matrix, where all others are spent."""
+        return 1 - self.mean - self.residual_norm - self.pilot - self.preconditioned_norm
+
+    @property
+    def divides_mechanism(self) -> bool:
+        """Whether anything is measured at a share of mu^2 before the matrix."""
+        return bool(self.mean or self.pilot)
+
+    def choices(self, epsilon: Fraction, adjacency: Adjacency) -> dict[str, Guarantee]:
+        """Return what the private choices cost, by what is chosen."""
+        return {
+            name: Guarantee(decimal_below(epsilon * share), 0.0, adjacency, Numerics.EXACT)
+            for name, share in (("bounds", self.ranges), ("norm_bound", self.norm))
+            if share
+        }
 
     def check(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
         """Refuse, before anything is spent, what one of the parts cannot draw."""
@@ -74,34 +108,36 @@ class Stages:
         if self.mean:
             squared_change, largest = sum_squared(mechanism.adjacency) * 16**rule.bits, n_rows * 4**rule.bits
             _portion(mechanism, self.mean / len(MEANS)).check(mechanism.n_features, squared_change, largest)
-            _portion(mechanism, self.norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
-        if self.first:
-            _portion(mechanism, self.mapped_norm).check_counts(MAPPED_NORM_PLACES, n_rows)
-            at_share(mechanism, self.first).check_grid(4**rule.bits)
+            _portion(mechanism, self.residual_norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
+        if self.pilot:
+            if n_rows >= rows_without_pilot(rule):
+                raise CapacityError("The plan was made for fewer rows, of which a pilot estimate is taken; make another.")
+            _portion(mechanism, self.preconditioned_norm).check_counts(PRECONDITIONED_NORM_PLACES, n_rows)
+            at_share(mechanism, self.pilot).check_grid(4**rule.bits)
 
-    def one_mean_may_do(self, mechanism: Gaussian, n_rows: int) -> bool:
+    def one_mean_suffices(self, mechanism: Gaussian, n_rows: int) -> bool:
         """Return whether the noise of the first mean leaves little; docs/explanation/stages.md derives 2/(s x)."""
         return (
             2 * math.sqrt(mechanism.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * mechanism.total_mu()
         )
 
-    def for_rows(self, n_rows: int, rule: RowRule) -> "Stages":
-        """Return the stages of so many rows: with more than 8 million at 16 bits, weighed sums would not fit int64."""
-        fits = n_rows * rule.limit_squared < _ROOM
-        return self if fits else replace(self, first=Fraction(0), mapped_norm=Fraction(0))
+    @property
+    def without_pilot(self) -> "Split":
+        """The same without preconditioning."""
+        return replace(self, pilot=_NONE, preconditioned_norm=_NONE)
 
     def in_words(self) -> str:
-        """Return what a mean and a first look take of the Gaussian budget; empty where there is neither."""
-        parts = {"the mean": self.mean + self.norm, "a first look": self.first}
+        """Return what a mean and a pilot estimate take of the Gaussian budget; empty where there is neither."""
+        shares = {"the mean": self.mean + self.residual_norm, "a pilot estimate": self.pilot}
         up_to = {"the mean": "up to "}  # the matrix takes what rounds that are not needed would have had
         return " and ".join(
             f"{up_to.get(name, '')}{float(share):.2g} of its mu squared for {name}"
-            for name, share in parts.items()
+            for name, share in shares.items()
             if share
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types for JSON: shares of mu squared, of those parts that there are."""
+    def to_dict(self) -> dict[str, float]:
+        """Return plain types for JSON: the shares that there are."""
         return {name: float(share) for name, share in vars(self).items() if share}
 
 
@@ -109,7 +145,12 @@ def _portion(mechanism: Gaussian, share: Fraction) -> Portion:
     return Portion(mechanism.epsilon, mechanism.delta, share)
 
 
-def stages_asked(stages: object) -> object:
+def rows_without_pilot(rule: RowRule) -> int:
+    """Return from how many rows on weighed sums of two releases would not fit int64: 8 million at 16 bits."""
+    return -(-_ROOM // rule.limit_squared)
+
+
+def checked_stages(stages: object) -> object:
     """Return the parameter if it is one of `STAGES`, also as the text that a command line has."""
     named = {str(one): one for one in STAGES}
     if isinstance(stages, bool) or str(stages) not in named:
@@ -148,84 +189,104 @@ def mean_first(mechanism: CentralMechanism, norm: float | None) -> tuple[tuple[i
     return tuple((math.ceil(least / per_row), share) for least, share in MEAN_SHARES)
 
 
-def second_stage(mechanism: CentralMechanism, rule: RowRule, asked: object) -> bool:
-    """Return whether a first look is taken before the matrix, or refuse what was asked for.
+def takes_pilot(mechanism: CentralMechanism, rule: RowRule, stages: object) -> bool:
+    """Return whether a pilot estimate is taken before the matrix, or refuse stages that cannot be.
 
-    A first look costs nothing where no map comes of it, since both releases are then averaged; so little is asked for:
-    a mechanism whose budget can be divided, rows as they are, and a width at which a map may pay.
+    A pilot estimate costs nothing where rows are not preconditioned after it, since both releases are then averaged. So
+    it takes little: a mechanism whose budget can be divided, rows that are not compared, and a width at which it may pay.
     """
     able = mechanism.divisible and not rule.compares and rule.constant is None and _on_the_grid(rule.norm)
-    if asked == 2 and not able:
+    if stages == 2 and not able:
         raise InvalidParameterError(
             "stages=2 needs mechanism='gaussian' (a delta above 0) with adjacency='replace_one', rows that are not compared, "
             "and a norm from 1e-4 to 5e8; choose these, or stages='auto'."
         )
-    return able and asked != 1 and (asked == 2 or NARROWEST <= mechanism.n_features <= WIDEST)
+    return able and stages != 1 and (stages == 2 or NARROWEST <= mechanism.n_features <= WIDEST)
 
 
 def _on_the_grid(norm: float | None) -> bool:
-    # All rungs that a bound is looked for among are there: up to twice the norm, and so many below that.
+    # All candidates that a bound is looked for among are there: up to twice the norm, and so many below that.
     return norm is None or bool(NORM_GRID[NORM_PLACES] <= norm <= NORM_GRID[-1] / 2)
 
 
 def _quieter(mechanism: CentralMechanism, constant: CentralMechanism, rule: RowRule) -> bool:
     """Return whether a mean that is first has no more noise than a constant, even for rows without a mean to find."""
     # Where there is no mean to find, a bound is found in each round, and none after the last.
-    spent = MEAN_SHARES[-1][1] + NORM_SHARE * len(MEANS) / NORM_SEARCHES
+    spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * len(MEANS) / NORM_SEARCHES
     first = mechanism.equivalent_sd / math.sqrt(1 - spent)
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
 
 @cache  # of the few shares that there are
-def divided(mean: Fraction, two: bool) -> Stages:
-    """Return the stages of a fit with this share for a mean, with a first look or without."""
-    norm = NORM_SHARE if mean else Fraction(0)
-    left = 1 - mean - norm
-    return Stages(mean, norm, left * FIRST_SHARE * two, left * MAPPED_NORM_SHARE * two)
+def divided(mean: Fraction, preconditions: bool) -> Split:
+    """Return how mu^2 is divided with this share for a mean, with preconditioning or without."""
+    norm = RESIDUAL_NORM_SHARE if mean else _NONE
+    left = (1 - mean - norm) * preconditions
+    return Split(mean=mean, residual_norm=norm, pilot=left * PILOT_SHARE, preconditioned_norm=left * PRECONDITIONED_NORM_SHARE)
 
 
 MechanismsByRows = tuple[tuple[int, CentralMechanism], ...]
+DividedByRows = tuple[tuple[int, CentralMechanism, Split], ...]
 
 
-def in_stages(
-    mechanisms_for: Callable[..., MechanismsByRows], rule: RowRule, norm: float | None, asked: object, maps: bool
-) -> tuple[MechanismsByRows, tuple[tuple[int, Stages], ...]]:
-    """Return the mechanisms of a fit from a source, and into which stages their budget is divided, each from some rows on.
+def undivided(mechanisms: MechanismsByRows) -> DividedByRows:
+    """Return the mechanisms, each with all of its budget for the matrix."""
+    return tuple((rows, mechanism, Split()) for rows, mechanism in mechanisms)
+
+
+def divided_by_rows(
+    mechanisms_for: Callable[..., MechanismsByRows], rule: RowRule, norm: float | None, stages: object, preconditions: bool
+) -> DividedByRows:
+    """Return the mechanisms of a fit from a source, and how their budget is divided, each from some rows on.
 
     Parameters
     ----------
     mechanisms_for : callable
-        Returns the mechanisms for rows of a rule; with ``divided=True`` those that a budget can be divided for, if any.
+        Returns the mechanisms for rows of a rule; with ``divisible=True`` those that a budget can be divided for, if any.
     rule : RowRule
         How rows become integers, with a constant where the mean is wanted.
     norm : float, optional
         The public bound on a row, where there is one.
-    asked : {1, 2, "auto"}
-        The parameter `stages`.
-    maps : bool
-        Whether a map may help: directions are wanted, or it was asked for, and noise that differs between them does no
-        harm.
+    stages : {1, 2, "auto"}
+    preconditions : bool
+        Whether preconditioning may help: directions are wanted, or ``stages=2``, and noise may differ between them.
     """
     mechanisms = mechanisms_for(rule)
-    if not rule.knows_corner and asked == 2:
+    if not rule.knows_corner and stages == 2:
         raise InvalidParameterError(
             "Pooled rows of persons and rows with weights are read in one stage; leave out stages."
         )
-    if asked == 1 or not rule.knows_corner:
-        return mechanisms, ()
+    if stages == 1 or not rule.knows_corner:
+        return undivided(mechanisms)
     plain = rule if rule.constant is None else replace(rule, constant=None)
     try:
-        mechanism = (mechanisms if rule == plain else mechanisms_for(plain, divided=True))[-1][1]
+        mechanism = (mechanisms if rule == plain else mechanisms_for(plain, divisible=True))[-1][1]
     except CapacityError:  # of a mechanism that was not asked for; the constant does without it
-        if asked == 2:
+        if stages == 2:
             raise
-        return mechanisms, ()
-    two = maps and second_stage(mechanism, plain, asked)
+        return undivided(mechanisms)
+    two = preconditions and takes_pilot(mechanism, plain, stages)
     if rule == plain:
-        return mechanisms, ((0, divided(Fraction(0), two)),)
-    tiers = mean_first(mechanism, norm) if asked == 2 or _quieter(mechanism, mechanisms[-1][1], rule) else ()
-    if asked == 2 and tiers:  # which takes a mean that is first, however few the rows are
+        return tuple(
+            (rows, one, divided(_NONE, two and isinstance(one, Gaussian))) for rows, one in mechanisms
+        )
+    tiers = mean_first(mechanism, norm) if stages == 2 or _quieter(mechanism, mechanisms[-1][1], rule) else ()
+    if stages == 2 and tiers:  # which takes a mean that is first, however few the rows are
         tiers = ((0, tiers[0][1]), tiers[1])
-    stages = tuple((rows, divided(share, two)) for rows, share in tiers)
-    few = () if tiers and tiers[0][0] == 0 else mechanisms
-    return (*few, *((rows, mechanism) for rows, _ in tiers)), ((0, Stages()), *stages)
+    fewest = tiers[0][0] if tiers else math.inf
+    return (
+        *undivided(tuple(one for one in mechanisms if one[0] < fewest)),
+        *((rows, mechanism, divided(share, two)) for rows, share in tiers),
+    )
+
+
+def with_room(routes: DividedByRows, rule: RowRule) -> DividedByRows:
+    """Return the same without a pilot estimate from so many rows on that weighed sums would not fit int64."""
+    most, found = rows_without_pilot(rule), []
+    for at, (rows, mechanism, split) in enumerate(routes):
+        until = routes[at + 1][0] if at + 1 < len(routes) else math.inf
+        if rows < most or not split.pilot:
+            found.append((rows, mechanism, split))
+        if split.pilot and until > most:
+            found.append((max(rows, most), mechanism, split.without_pilot))
+    return tuple(found)

@@ -12,13 +12,12 @@ import numpy as np
 
 from ..accounting.ledger import LedgerOrPath, opened_ledger
 from ..errors import InvalidDataError, InvalidParameterError, positive_number, probability_below_one
+from ..estimators.base import PrivateEstimator
 from ..estimators.inputs import checked_schema
-from ..estimators.plan import Features, prepared
-from ..estimators.preparation import CHOICES, INSTEAD, told
-from ..estimators.split import check_read_once, stages_asked
+from ..estimators.preparation import CHOICES, INSTEAD, Features, FitParameters, prepared
+from ..estimators.split import check_read_once
 from ..files import whole_file
 from ..gate import check_site, check_site_rule, pay_for_share, site_share
-from ..guarantee import Adjacency
 from ..mechanisms.federated import FEDERATED_MECHANISMS
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
@@ -32,7 +31,7 @@ from .wire import n_numbers, sealed, to_words
 
 
 def invite(
-    estimator: Any,
+    estimator: PrivateEstimator,
     sites: Sequence[str],
     *,
     n_colluding: int = 1,
@@ -69,9 +68,10 @@ def invite(
     schema = checked_schema(estimator.schema)
     if schema is None:
         raise InvalidParameterError("A round needs a schema, so that all sites read the same columns; give one.")
-    check_read_once(stages_asked(estimator.stages))
-    preparation = prepared(estimator, Features.of(schema.n_features, estimator))
-    private = preparation.choices(Fraction(1), Adjacency.parse(estimator.adjacency))
+    parameters = FitParameters.of(estimator)
+    check_read_once(parameters.stages)
+    preparation = prepared(parameters, estimator._needs(), Features.declared(schema.n_features, parameters))
+    private = preparation.split.choices(Fraction(1), parameters.adjacency)
     if private and not preparation.bound.compares:
         name = next(iter(private))
         raise InvalidParameterError(
@@ -82,9 +82,9 @@ def invite(
     terms = Terms(
         schema=schema,
         row_rule=rule,
-        **_mechanism(estimator, schema.n_features + (rule.constant is not None), len(sites), n_colluding),
+        **_mechanism(parameters, schema.n_features + (rule.constant is not None), len(sites), n_colluding),
         epsilon=positive_number("epsilon", estimator.epsilon),
-        adjacency=Adjacency.parse(estimator.adjacency).value,
+        adjacency=parameters.adjacency.value,
         invited=tuple(sites),
         n_colluding=n_colluding,
         quorum=len(sites) if quorum is None else quorum,
@@ -97,20 +97,20 @@ def invite(
     return Round(terms)
 
 
-def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and its delta."""
-    delta = probability_below_one("delta", estimator.delta)
-    if estimator.mechanism != "auto":
-        if estimator.mechanism not in FEDERATED_MECHANISMS:
+def _mechanism(parameters: FitParameters, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
+    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+    delta = probability_below_one("delta", parameters.delta)
+    if parameters.mechanism != "auto":
+        if parameters.mechanism not in FEDERATED_MECHANISMS:
             listed = " or ".join(FEDERATED_MECHANISMS)
             raise InvalidParameterError(f"Sites share the noise of {listed}; choose one of them, or auto.")
-        return {"mechanism": estimator.mechanism, "delta": delta}
+        return {"mechanism": parameters.mechanism, "delta": delta}
     usable = {
         name: mechanism(
-            epsilon=estimator.epsilon,
+            epsilon=parameters.epsilon,
             delta=delta if mechanism.needs_delta else 0.0,
             n_features=width,
-            adjacency=estimator.adjacency,
+            adjacency=parameters.adjacency,
             n_sites=n_sites,
             n_colluding=n_colluding,
         )
@@ -121,8 +121,8 @@ def _mechanism(estimator: Any, width: int, n_sites: int, n_colluding: int) -> di
     return {"mechanism": best, "delta": usable[best].delta}
 
 
-def _request(estimator: Any, own_units: bool) -> Request:
-    options = {"correlation": told(estimator, "standardize"), "own_units": own_units}
+def _request(estimator: PrivateEstimator, own_units: bool) -> Request:
+    options = {"correlation": bool(estimator.standardize), "own_units": own_units}
     if "n_components" not in estimator.get_params():
         return Request(**options)
     return ComponentsRequest(estimator.n_components, **options)

@@ -23,8 +23,8 @@ def simulate(
 ) -> Release:
     """Return the release that the reports of all `rows` would lead to, without making every report.
 
-    For the Gaussian mechanisms the noise of all clients is drawn as one sum, of the same distribution; `double_cap`
-    and `one_bit` play every client, many at once.
+    For the Gaussian mechanisms the noise of all clients is drawn as one sum, of the same distribution; `double_cap` and
+    `one_bit` play every client, many at once.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class NoiseFacts:
         return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return a Gaussian matrix and an error of the count with these second moments: quicker than the own draw.
+        """Return a Gaussian matrix and an error of the count with these second moments, which is quick.
 
         Examples
         --------

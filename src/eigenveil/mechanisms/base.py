@@ -112,7 +112,7 @@ class Mechanism(ABC):
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same distribution in every basis, as proofs about eigenvalues need."""
+        """Whether its noise is known to have the same distribution in every basis, as proofs on eigenvalues need."""
         return False
 
     @property
@@ -318,7 +318,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares, so that one budget pays for several measurements (`budget`)."""
+        """Whether its cost adds up in squares: one budget pays for several measurements (`mechanisms.budget`)."""
         return False
 
     # Where rows are private to the number.
@@ -338,7 +338,7 @@ class CentralMechanism(Mechanism):
         return 1 / (exact(self.epsilon) - self.matrix_epsilon)
 
     def check_count(self) -> None:
-        """Refuse an epsilon at which the noise of a count cannot be drawn; for `check_grid` where one is drawn."""
+        """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
         if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
@@ -375,7 +375,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def equivalent_sd(self) -> float:
-        """Standard deviation of noise on C beside its diagonal that would blur directions about as much as this.
+        """Standard deviation of off-diagonal noise on C that would blur directions about as much as this mechanism.
 
         For rows of norm 1. It decides how many rows are worth clipping; 0 where nothing is.
         """
@@ -410,7 +410,7 @@ class CentralMechanism(Mechanism):
 
 @lru_cache(maxsize=256, typed=True)
 def made_once(kind: type[CentralMechanism], **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of these public parameters, which cannot be changed: the same in every fit."""
+    """Return the mechanism of these public parameters, which cannot be changed; one object for all fits."""
     return kind(**parameters)
 
 

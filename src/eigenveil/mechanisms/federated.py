@@ -24,7 +24,7 @@ UNITS = "units"
 
 
 class FederatedMechanism(AdditiveMechanism):
-    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may tell theirs to others.
+    """A mechanism whose noise comes in shares of `n_sites` sites, of which `n_colluding` may reveal theirs.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Ppca(SamplingMechanism):
     2007; JMLR 2013, Theorem 6). One component has exactly this distribution, rounded to multiples of 2^-24, and all d
     of them are the whole space, which tells nothing. Those between come from a Gibbs sampler, so their privacy is
     empirical. ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor
-    epsilon/2 for both adjacencies.
+    epsilon/2 for both relations.
 
     Examples
     --------

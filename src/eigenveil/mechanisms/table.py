@@ -52,7 +52,7 @@ def mechanism_from(name: str, parameters: Mapping[str, Any]) -> CentralMechanism
 
 
 def mechanism_with(name: str, options: Any, **parameters: Any) -> CentralMechanism:
-    """Return the mechanism of a name with parameters that are known here and options of a user, or refuse those.
+    """Return the mechanism of a name with known parameters and options that a user chose, or refuse those.
 
     Examples
     --------

@@ -133,7 +133,8 @@ class RowRule:
         if self.compares:
             raise InvalidParameterError(
                 f"statistic='{self.statistic}' compares one row of every person, so that a person takes part in as "
-                "many comparisons as any other; use unit_weight='equal'."
+                "many "
+                "comparisons as any other; use unit_weight='equal'."
             )
         if self.statistic == "normalized":
             raise InvalidParameterError("Directions of rows are averaged over each person; use unit_weight='equal'.")

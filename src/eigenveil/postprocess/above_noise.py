@@ -35,8 +35,8 @@ def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: fl
     -----
     With the R-transform ag/(1 - bg^2), a = size * off_variance, b = excess * a, the spectrum ends where
     z(g) = 1/g + ag/(1 - bg^2) is smallest, and the largest eigenvalue fluctuates about this end on the scale
-    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a) and sqrt(a)
-    size^(-2/3).
+    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a)
+    and sqrt(a) size^(-2/3).
 
     Examples
     --------
@@ -94,7 +94,7 @@ def n_above_few_draws(
     *,
     excess: float = 0.0,
 ) -> int:
-    """Return how many of the largest eigenvalues are above any noise, for wide matrices, from few draws of it.
+    """Return how many of the largest eigenvalues are above noise of any distribution, from few draws of it.
 
     Parameters
     ----------

@@ -15,7 +15,8 @@ from ..numerics import FloatArray
 from .above_noise import edge_quantile
 from .shrinkage import SIMULATION_SEED, decreasing
 
-# Simulated noise is as many numbers in all, within these numbers of draws; Student's t makes up for few of them.
+# Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
+# them.
 _NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
 
 

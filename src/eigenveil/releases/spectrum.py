@@ -428,7 +428,7 @@ class NoiseReading(ComponentReading):
         """Return what noise passes with probability alpha along its largest direction beside some rows.
 
         0 where it is as large along all.
-        A direction that has most of the noise is one number, whose mechanism is wider than that of an edge.
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
         mechanism, products = self.mechanism, self._noise_products
         if self._alike or self.of_correlation or not isinstance(mechanism, AdditiveMechanism):

@@ -224,7 +224,7 @@ class _GaussianCells:
 
 
 def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw from the discrete Laplace distribution: a magnitude, a coin for its sign; minus zero is drawn again."""
+    """Draw from the discrete Laplace distribution: a magnitude and a coin for its sign; minus zero is drawn again."""
     accepted: list[IntArray] = []
     missing = size
     while missing > 0:

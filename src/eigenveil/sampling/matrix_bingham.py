@@ -234,7 +234,7 @@ _SMALL_REST = 1e-3
 
 
 class HoffKernel:
-    """Hoff's sampler: a pass over all columns, in each over its coordinates in the eigenbasis of its conditional.
+    """Hoff's sampler: a pass over all columns, and in each over its coordinates in the eigenbasis.
 
     The coordinates of a column are redrawn as masses without a common scale, as only their shares matter: then one of
     them costs a few operations on numbers, whatever d is.

@@ -74,7 +74,8 @@ class EngineSource:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
         raise InvalidDataError(
             "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not "
-            "work there; use statistic='clipped', or give the rows as files or an array."
+            "work there; use "
+            "statistic='clipped', or give the rows as files or an array."
         )
 
 

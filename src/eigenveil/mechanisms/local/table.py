@@ -16,7 +16,7 @@ LOCAL_MECHANISMS: dict[str, type[LocalMechanism]] = {
 
 
 def local_mechanism_from(parameters: Mapping[str, Any]) -> LocalMechanism:
-    """Return the mechanism that the key "mechanism" names, with its parameters; other fields of a protocol are ignored.
+    """Return the mechanism that the key "mechanism" names, with its parameters; other keys are ignored.
 
     Examples
     --------
