@@ -1,6 +1,7 @@
 """What was planned and recorded is what draws: no plan, mechanism or moments can be changed on the way."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from eigenveil import (
     SecondMoments,
 )
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.plan import SpendPlan
+from eigenveil.estimators.plan import Plan
+from eigenveil.estimators.preparation import Needs
 from eigenveil.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
@@ -41,10 +43,13 @@ class Growing:
 
 
 def test_the_mechanism_that_was_paid_for_draws_whatever_the_source_does(ledger, monkeypatch):
-    monkeypatch.setattr(PrivatePCA, "_lengths", True)  # else so few rows are brought to unit length, and no choice paid
+    # Lengths matter, or so few rows would be brought to unit length, and no choice paid.
+    needs = Needs("PrivatePCA", matrix=False, lengths=True, n_directions=1)
+    monkeypatch.setattr(PrivatePCA, "_needs", lambda self: needs)
     model = PrivatePCA(1, statistic="clipped", center=False, ledger=ledger)
     fitted = model.fit(Growing())
-    assert model.plan(50).mechanism(400).name == "ppca" != model.plan(50).mechanism(700).name
+    few, many = (model.plan(50).route(n).mechanism.name for n in (400, 700))
+    assert few == "ppca" != many
     assert fitted.mechanism_ == "ppca"
     assert ledger.entries()[0].guarantee == fitted.guarantee_
 
@@ -56,7 +61,7 @@ def test_a_plan_is_executed_by_the_parameters_that_made_it_alone(ledger):
         with pytest.raises(InvalidParameterError, match="other parameters"):
             model.set_params(ledger=ledger).fit(ROWS, plan=plan)
     strong = MECHANISMS["laplace"](epsilon=100.0, n_features=5)
-    forged = SpendPlan(5, plan.preparation, plan.choices, ((0, strong),))
+    forged = Plan(5, ((0, replace(plan.most_rows, mechanism=strong)),))
     with pytest.raises(InvalidParameterError, match="other parameters"):
         PrivatePCA(1, ledger=ledger).fit(ROWS, plan=forged)
     assert ledger.entries() == []

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, gate
-from eigenveil.estimators import ranges
-from eigenveil.estimators.preparation import RANGES_SHARE, RowPreparation
+from eigenveil.estimators import fit
+from eigenveil.estimators.plan import SEARCHES, rows_for_ranges
+from eigenveil.estimators.preparation import RowPreparation
+from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARE
 from eigenveil.guarantee import Adjacency
 from eigenveil.moments.counts import ColumnCounts, half_differences
 from eigenveil.sampling.randomness import secure_generator
@@ -92,10 +94,11 @@ def test_three_searches_share_what_was_paid(monkeypatch):
     monkeypatch.setattr(gate, "choose_places", counted)
     X = np.random.default_rng(0).normal(size=(10_000, 3)) + np.array([0, 50, -3e6])
     model = PrivateCovariance(epsilon=2.0).fit(X)
-    assert len(spent) == ranges.SEARCHES == 3
-    choices = RowPreparation(ranges=(0, 1, 2)).choices(Fraction(2), Adjacency.REPLACE_ONE)
+    assert len(spent) == SEARCHES
+    choices = RowPreparation(ranges=(0, 1, 2)).split.choices(Fraction(2), Adjacency.REPLACE_ONE)
     assert sum(spent) <= Fraction(str(choices["bounds"].epsilon)) <= 2 * RANGES_SHARE
-    assert [part.epsilon for part in model.guarantee_.parts] == [0.6, 0.2, 1.2]
+    shares = (RANGES_SHARE, NORM_SHARE, 1 - RANGES_SHARE - NORM_SHARE)
+    assert [part.epsilon for part in model.guarantee_.parts] == [float(2 * share) for share in shares]
 
 
 @pytest.mark.parametrize("middle", [0.0, 3.0, -2015.0, 1.7e9, 1e-6, -1e12])
@@ -103,13 +106,13 @@ def test_three_searches_share_what_was_paid(monkeypatch):
 def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need_be(middle, spread):
     """At the least number of rows that is not refused."""
     d, epsilon = 4, Fraction(1)
-    n = int(ranges.rows_for_ranges(epsilon, d))
+    n = int(rows_for_ranges(epsilon, d))
     rng = np.random.default_rng(5)
     X = middle + spread * rng.normal(size=(n, d))
     generator, astray = secure_generator(), 0
     for _ in range(5):
         source = open_source(X)
-        middles, half, none = ranges.found_ranges(source, ranges.pair_sizes(source, range(d))[1], epsilon, generator)
+        middles, half, none = fit.found_ranges(source, fit.pair_sizes(source, range(d))[1], epsilon, generator)
         step = abs(middle) / 2**16
         known = not none and (np.abs(middles - middle) < 1.5 * half).all()
         astray += not (known and (half > 0.9 * spread).all() and (half < 8 * max(spread, step)).all())
@@ -119,8 +122,8 @@ def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need
 @pytest.mark.parametrize("place", range(0, 122, 11))
 @pytest.mark.parametrize("size", [1e-9, 1.0, 3e8])
 def test_the_steps_end_at_the_octave_and_are_about_a_size(place, size):
-    octaves = ranges._octaves(size, known=True)
-    steps = ranges._within_octave(size, octaves, place)
+    octaves = fit._octaves(size, known=True)
+    steps = fit._within_octave(size, octaves, place)
     low = octaves[place - 1] if place else 2 * octaves[0]
     width = steps[1] - steps[0]
     assert steps[-1] == octaves[place]

@@ -17,7 +17,7 @@ import scipy.sparse
 
 from eigenveil import PrivateCovariance, RowBound, SecondMoments
 from eigenveil.estimators.fit import whole_moments
-from eigenveil.estimators.plan import Features, prepared
+from eigenveil.estimators.preparation import Features, FitParameters, prepared
 from eigenveil.moments import counts as norm_counts
 from eigenveil.moments.counts import NORM_GRID, ColumnCounts, RowSizes
 from eigenveil.moments.sums import SumsByNorm
@@ -265,7 +265,8 @@ def test_control_float_norms_depend_on_the_batch():
 
 def ring_gram(read, rows, kind="spatial_sign", scale=None):
     model = PrivateCovariance(statistic=kind, schema=None if scale is None else scales(*scale))
-    preparation = prepared(model, Features.of(D, model))
+    parameters = FitParameters.of(model)
+    preparation = prepared(parameters, model._needs(), Features.declared(D, parameters))
     moments = whole_moments(read(rows), preparation)
     return moments.n_samples, tuple(map(int, moments.gram.ravel()))
 

@@ -104,8 +104,8 @@ def test_auto_chooses_exact_mechanisms_only(adjacency, delta, k):
 def test_accepting_does_not_change_what_auto_chooses():
     plain = PrivatePCA(1, norm_bound=1.0, center=False).plan(20)
     accepting = PrivatePCA(1, norm_bound=1.0, center=False, mechanism_options={"accept_inexact": True}).plan(20)
-    assert [(rows, mechanism.name) for rows, mechanism in plain.mechanisms] == [
-        (rows, mechanism.name) for rows, mechanism in accepting.mechanisms
+    assert [(rows, route.mechanism.name) for rows, route in plain.routes] == [
+        (rows, route.mechanism.name) for rows, route in accepting.routes
     ]
     assert PrivateCovariance(norm_bound=1.0).plan(20).guarantee.numerics is Numerics.EXACT
 

@@ -10,6 +10,7 @@ from eigenveil import PrivacyLedger, Schema, load_release
 from eigenveil.cli import app, spending
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
+from eigenveil.estimators.split import NORM_SHARE
 from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
@@ -49,12 +50,13 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "field"), [(("--no-center",), "unit_rows_below"), (("--standardize",), "compared_rows_below")]
+    ("words", "statistic"), [(("--no-center",), "normalized"), (("--standardize",), "kendall")]
 )
-def test_what_few_rows_get_in_place_of_a_bound_is_told_before_the_spend(folder, words, field):
+def test_what_few_rows_get_in_place_of_a_bound_is_told_before_the_spend(folder, words, statistic):
     pca = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 5, *words, "--dry-run")
-    told = json.loads(invoke(*pca, "--json").stdout)
-    assert f"below {told[field]:,} rows" in invoke(*pca).stderr
+    routes = json.loads(invoke(*pca, "--json").stdout)["routes"]
+    assert (routes[0]["statistic"], routes[-1]["statistic"]) == (statistic, "clipped")
+    assert f"from {routes[-1]['from_rows']:,} rows on" in invoke(*pca).stderr
 
 
 def test_a_delta_of_one_over_the_rows_is_told_before_the_spend(folder):
@@ -245,9 +247,10 @@ def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
     monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     words = ("pca", "people.csv", "-k", 1, "--columns", "age", "--statistic", "clipped", "--epsilon", 1,
              "--ledger", "study.ledger", "--dry-run")  # fmt: skip
-    assert "epsilon 0.1 to choose the norm bound privately" in invoke(*words).stderr
+    assert f"epsilon {float(NORM_SHARE)} to choose the norm bound privately" in invoke(*words).stderr
     told = json.loads(invoke(*words, "--json").stdout)
-    assert told["private_choices"] == {"norm_bound": 0.1}
+    (route,) = told["routes"]
+    assert route["choices"] == {"norm_bound": float(NORM_SHARE)}
     assert told["guarantee"]["epsilon"] == 1.0
     assert ledger.spent == (0.0, 0.0)
     assert not (folder / "release.npz").exists()

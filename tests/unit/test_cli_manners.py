@@ -1,5 +1,6 @@
 """Manners of the command line: -h, choices, what is required, nothing overwritten, one bar, options in errors, show."""
 
+import contextlib
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from eigenveil.cli import app, fitting, ledger, options
 from eigenveil.cli.terminal import in_options, one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.estimators import fit
-from eigenveil.estimators.plan import AUTO
+from eigenveil.estimators.preparation import AUTO
 from eigenveil.guarantee import Adjacency
 from eigenveil.moments.row_rule import STATISTICS
 from eigenveil.tables.base import tracked_batches
@@ -260,7 +261,7 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
         def announce(self, purpose):
             self.passes.append(purpose)
 
-    # Twenty features, one of which holds nearly all variance about a far mean: a map pays after a first look.
+    # Twenty features, one of which holds nearly all variance about a far mean: preconditioning pays after a pilot estimate.
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
     parameters = {"epsilon": 3.0, "statistic": "clipped", "random_state": 0}
@@ -286,8 +287,8 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
             *[f"{bound} and the mean"] * 2,
             bound,
             adding,
-            "finding a bound for mapped rows",
-            "adding up mapped rows",
+            "finding a bound for preconditioned rows",
+            "adding up preconditioned rows",
         ],
         "compared": [adding],
         "nothing public": [*["finding the ranges of the features"] * 3, bound, adding],
@@ -313,8 +314,12 @@ def test_a_fit_on_a_terminal_shows_one_bar(folder):
         [sys.executable, "-m", "eigenveil.cli", *words], stdout=subprocess.PIPE, stderr=secondary, check=True
     )
     os.close(secondary)
-    text = os.read(primary, 2**20).decode()
+    read = b""
+    with contextlib.suppress(OSError):  # a terminal whose other end is closed, once all of it was read
+        while part := os.read(primary, 2**20):
+            read += part
     os.close(primary)
+    text = read.decode()
     assert b"Principal components" in done.stdout
     assert "drawing the release" in text
     assert "reading rows" not in text

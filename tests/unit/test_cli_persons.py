@@ -122,12 +122,12 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
         "by_rows",
         "--dry-run",
     )
-    assert "norm bound alone" in told.stderr  # what few persons have in place of ranges: pooled rows are not compared
-    assert "compared with one another in place" not in told.stderr
+    assert "differences" not in told.stderr  # pooled rows are not compared, however few the persons are
+    assert "persons on" in told.stderr
     planned = json.loads(
         invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
     )
-    assert planned["compared_rows_below"] > 0
+    assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign", "spatial_sign", "clipped"]
     with pytest.raises(InvalidDataError, match="times the persons"):
         PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
 

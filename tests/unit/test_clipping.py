@@ -101,16 +101,17 @@ def test_unit_rows_have_neither_a_norm_nor_a_constant():
 def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp_path):
     model = PrivatePCA(2, epsilon=1.0, delta=1e-6, center=False)
     plan = model.plan(20)
-    below, few = plan.few
-    mechanism = few.mechanism(below)
+    below, _ = next((rows, route) for rows, route in plan.routes if route.rule.statistic == "clipped")
+    few = plan.route(below - 1)
+    mechanism = few.mechanism
     assert mechanism.epsilon == 1.0
     assert below == math.ceil(8 * 20 * mechanism.off_diagonal_sd)
     assert few.choices == {}
-    assert plan.at(below).choices.keys() == {"norm_bound"}
+    assert plan.route(below).choices.keys() == {"norm_bound"}
     assert plan.guarantee.epsilon == 1.0
-    assert json.loads(json.dumps(plan.to_dict()))["few"]["below_rows"] == below
-    assert model.plan(20, n_rows=below - 1).preparation.statistic == "normalized"
-    assert model.plan(20, n_rows=below).preparation.statistic == "clipped"
+    assert below in [one["from_rows"] for one in json.loads(json.dumps(plan.to_dict()))["routes"]]
+    assert model.plan(20, n_rows=below - 1).most_rows.rule.statistic == "normalized"
+    assert model.plan(20, n_rows=below).most_rows.rule.statistic == "clipped"
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, delta=1e-6, data_set="study")
     fitted = model.set_params(ledger=ledger).fit(100.0 * rows(below - 1, 20))
     assert fitted.release_.origin.row_rule.statistic == "normalized"
@@ -125,10 +126,10 @@ def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp
 def test_lengths_that_matter_are_kept():
     origin = {"center": False}
     for model in (PrivateCovariance(**origin), PrivateRidge(target=0, **origin), PrivatePCA(1, statistic="clipped")):
-        assert model.plan(20).few is None
-    assert PrivatePCA(1, adjacency="add_or_remove_one", **origin).plan(20).few is None
-    assert PrivatePCA(1, norm_bound=1.0, **origin).plan(20).few is None
-    assert PrivateSparsePCA(1, **origin).plan(20).few is not None
+        assert model.plan(20).route(0).rule.statistic == "clipped"
+    assert PrivatePCA(1, adjacency="add_or_remove_one", **origin).plan(20).route(0).rule.statistic == "clipped"
+    assert PrivatePCA(1, norm_bound=1.0, **origin).plan(20).route(0).rule.statistic == "clipped"
+    assert PrivateSparsePCA(1, **origin).plan(20).route(0).rule.statistic == "normalized"
     moments = SecondMoments(RowBound(1.0, statistic="normalized"), 3).update(rows(50, 3))
     with pytest.raises(InvalidParameterError, match="lengths"):
         PrivateRidge(target=0).fit_moments(moments)

@@ -252,7 +252,7 @@ def test_a_private_bound_leaves_as_many_rows_beyond_as_planned():
         X = rng.normal(size=(20_000, 5)) * spread
         norms = np.linalg.norm(X, axis=1)
         model = PrivatePCA(1, epsilon=10.0, statistic="clipped", center=False)
-        beyond = model.plan(5, n_rows=20_000).rows_beyond(20_000)
+        beyond = model.plan(5).route(20_000).rows_beyond(20_000)
         assert 6 <= beyond < 100
         for _ in range(10):
             bound = model.fit(X).norm_bound_

@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_info
 
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.errors import InvalidParameterError, NoiseWarning
-from eigenveil.estimators import base
-from eigenveil.estimators import plan as public_facts
-from eigenveil.estimators.plan import asked_by
+from eigenveil.estimators import plan as plans
+from eigenveil.estimators.base import made_for
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import made_once
@@ -54,8 +53,8 @@ def counted(monkeypatch, owner, name):
 def test_a_fit_computes_the_scales_of_a_mechanism_once_and_checks_each_rule_once(monkeypatch, budget):
     scales = counted(monkeypatch, Gaussian, "_scales")
     made = counted(monkeypatch, RowRule, "__post_init__")
-    prepared = counted(monkeypatch, base, "prepared")
-    again = counted(monkeypatch, public_facts, "prepared")
+    prepared = counted(monkeypatch, plans, "prepared")
+    again = counted(monkeypatch, plans, "possible_preparations")
     PrivatePCA(10, norm_bound=9.0, **BUDGETS[budget]).fit(rows(3000, 20))
     assert max(Counter(id(mechanism) for (mechanism,), _ in scales).values(), default=0) <= 1
     # One rule; where a mean is measured first also without a constant, as a record and at work, and with each mean.
@@ -71,8 +70,8 @@ def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others
     assert made_once(MECHANISMS["laplace"], **parameters, accept_inexact=True).accept_inexact
     with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
         made_once(MECHANISMS["laplace"], **parameters, accept_inexact=1)
-    plans = [PrivatePCA(2, epsilon=epsilon, norm_bound=1.0).plan(5) for epsilon in (0.3, 0.3, 0.4)]
-    mechanisms = [plan.mechanism(100) for plan in plans]
+    made = [PrivatePCA(2, epsilon=epsilon, norm_bound=1.0).plan(5) for epsilon in (0.3, 0.3, 0.4)]
+    mechanisms = [plan.route(100).mechanism for plan in made]
     assert mechanisms[0] is mechanisms[1]
     assert [mechanism.epsilon for mechanism in mechanisms] == [0.3, 0.3, 0.4]
 
@@ -121,14 +120,14 @@ def test_the_record_of_mapped_rows_tells_nothing_more():
 
 
 def test_a_plan_knows_all_parameters_that_decide():
-    asked = {name: asked_by(PrivatePCA(**given)) for name, given in {
+    decisive = {name: made_for(PrivatePCA(**given)) for name, given in {
         "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"}, "components": {"n_components": 2},
         "bounds": {"bounds": (0, 1)}, "options": {"mechanism_options": {"calibration": "tight"}},
     }.items()}  # fmt: skip
-    assert len(set(asked.values())) == len(asked)
-    assert asked_by(PrivatePCA(random_state=1, ledger="a")) == asked["none"]  # which decide about no plan
+    assert len(set(decisive.values())) == len(decisive)
+    assert made_for(PrivatePCA(random_state=1, ledger="a")) == decisive["none"]  # which decide about no plan
     names = set(PrivatePCA().get_params()) - {"ledger", "random_state"}
-    assert names == {name for name, _ in pickle.loads(asked["none"])[1]}
+    assert names == {name for name, _ in pickle.loads(decisive["none"])[1]}
 
 
 # Linear algebra after the noise.

@@ -138,7 +138,7 @@ def test_the_recommendation_is_the_lowest_proved_loss(pure, approximate):
 def test_auto_is_what_the_fit_takes(pure, approximate):
     for answer, delta in ((pure, 0.0), (approximate, 1e-6)):
         asked = PrivatePCA(2, epsilon=1.0, delta=delta, norm_bound=1.0, center=False)
-        assert answer.auto == asked.plan(6, 2000).mechanism(2000).name
+        assert answer.auto == asked.plan(6, 2000).most_rows.mechanism.name
     assert pure.taken.mechanism == pure.auto
 
 

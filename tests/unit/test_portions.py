@@ -15,6 +15,8 @@ from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_e
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, split
+from eigenveil.estimators.preparation import Needs
+from eigenveil.estimators.split import MEAN_SHARES, MEANS, NORM_SEARCHES, NORM_SHARE, RANGES_SHARE, RESIDUAL_NORM_SHARE
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian
@@ -140,7 +142,8 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
     if promise == 0.5:
         monkeypatch.setattr(preconditioning.Map, "keeps_promise", lambda *_: False)
     if "center" in parameters and "stages" not in parameters:
-        monkeypatch.setattr(PrivatePCA, "_maps", False)
+        needs = Needs("PrivatePCA", matrix=False, lengths=False, n_directions=2, even_noise=True)
+        monkeypatch.setattr(PrivatePCA, "_needs", lambda self: needs)  # no preconditioning
     monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if "far" in name else np.inf)
     monkeypatch.setattr(split, "SMALL_ERROR", np.inf if "near" in name else 0.0)
     recorder = Recorder(monkeypatch)
@@ -163,20 +166,25 @@ def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
     PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, norm_bound=4.0).fit(STEEP)
     shares = np.array(recorder.costs) / naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE)) ** 2
     assert recorder.parts == [*MEAN, *MEAN, *BOUND, "matrix"]
-    assert shares[:-1] == pytest.approx([*[1 / 350] * 7, 1 / 40] * 2 + [1 / 350] * 7, rel=1e-6)
-    assert shares[-1] == pytest.approx(1 - 1 / 20 - 3 / 50, rel=1e-6)
+    mean, norm = MEAN_SHARES[-1][1], RESIDUAL_NORM_SHARE
+    search, measured = [float(norm / NORM_SEARCHES / 7)] * 7, float(mean / len(MEANS))
+    assert shares[:-1] == pytest.approx([*search, measured] * len(MEANS) + search, rel=1e-6)
+    assert shares[-1] == pytest.approx(float(1 - mean - norm), rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("rows", "n_features", "chosen", "left"),
-    [("clipped", STEEP.shape[1], ("norm_bound",), 0.9), ("auto", 4, ("bounds", "norm_bound"), 0.6)],
+    [
+        ("clipped", STEEP.shape[1], ("norm_bound",), 1 - NORM_SHARE),
+        ("auto", 4, ("bounds", "norm_bound"), 1 - NORM_SHARE - RANGES_SHARE),
+    ],
 )
 def test_a_private_bound_is_paid_beside_the_gaussian_budget(monkeypatch, rows, n_features, chosen, left):
     recorder = Recorder(monkeypatch)
     table = STEEP[:, :n_features]
     model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, statistic=rows).fit(table)
     assert model.release_.origin.chosen_privately == chosen
-    mu = naive_mu(left * EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    mu = naive_mu(float(left) * EPSILON, DELTA * (1 - DISCRETE_SHARE))
     assert sum(recorder.costs) == pytest.approx(mu**2, rel=1e-6)
     assert model.guarantee_.epsilon == EPSILON
 

@@ -21,7 +21,8 @@ from eigenveil import (
     load_release,
 )
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from eigenveil.estimators import ranges
+from eigenveil.estimators import plan as plans
+from eigenveil.estimators.split import RANGES_SHARE
 from eigenveil.metrics import captured_variance
 from eigenveil.releases.origin import ComponentsRequest, Origin, Request
 from eigenveil.tables.open import open_table
@@ -268,14 +269,14 @@ def test_a_schema_that_sizes_some_columns_is_refused_before_the_spend(tmp_path):
                 attempt()
             assert "none for the column 'year'" in str(caught.value)
     assert ledger.entries() == []
-    assert PrivatePCA(2, schema=some, standardize=True).plan(4).preparation.statistic == "kendall"
-    assert PrivatePCA(2, schema=some, norm_bound=3.0).plan(4).choices == {}
-    assert list(PrivateCovariance(schema=Schema(sized)).plan(3).choices) == ["norm_bound"]
-    assert list(PrivateCovariance(schema=Schema((*sized[2:], Column("year")))).plan(2).choices) == [
+    assert PrivatePCA(2, schema=some, standardize=True).plan(4).most_rows.preparation.statistic == "kendall"
+    assert PrivatePCA(2, schema=some, norm_bound=3.0).plan(4).most_rows.choices == {}
+    assert list(PrivateCovariance(schema=Schema(sized)).plan(3).most_rows.choices) == ["norm_bound"]
+    assert list(PrivateCovariance(schema=Schema((*sized[2:], Column("year")))).plan(2).most_rows.choices) == [
         "bounds",
         "norm_bound",
     ]
-    assert PrivateCovariance(schema=Schema(sized[2:])).plan(1).choices == {}
+    assert PrivateCovariance(schema=Schema(sized[2:])).plan(1).most_rows.choices == {}
 
 
 def test_a_regression_with_nothing_public():
@@ -288,7 +289,7 @@ def test_a_regression_with_nothing_public():
 def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     frame = raw(3_999)
-    assert ranges.rows_for_ranges(3, 4) == 400
+    assert plans.rows_for_ranges(3, 4) == 400
     for attempt in (
         lambda: PrivateCovariance(ledger=ledger).fit(frame),
         lambda: PrivateRidge(target="year", ledger=ledger).fit(frame),
@@ -381,7 +382,7 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
     with refused(InvalidParameterError) as caught:  # it would search all six
         model.fit(table, plan=model.plan(6))
     assert "make it from them" in str(caught.value)
-    assert model.plan(table).choices["bounds"].epsilon == 0.3
+    assert model.plan(table).most_rows.choices["bounds"].epsilon == float(RANGES_SHARE)
     assert searched == []
     model.fit(table)
     assert searched == [((0, 5), Fraction(1, 10))] * 3
@@ -402,13 +403,13 @@ def test_truth_values_are_not_searched_either(tmp_path):
     model = PrivateCovariance(epsilon=1e4, random_state=1)
     for data, of_fit in ((frame, None), (tmp_path / "a.csv", None), (half, None), (frame, schema), (said, schema)):
         model.fit(data, schema=of_fit)
-        assert list(model.plan(open_table(data, schema=of_fit) if data is not half else half).choices) == [
+        assert list(model.plan(open_table(data, schema=of_fit) if data is not half else half).most_rows.choices) == [
             "bounds",
             "norm_bound",
         ]
         assert (model.release_.mean[1], model.scale_[1]) == (pytest.approx(0.3, abs=0.02), 2.0)
         assert model.covariance_[1, 1] == pytest.approx(0.21, rel=0.1)
-    assert PrivateCovariance(schema=schema).plan(2).preparation.ranges == (0,)
+    assert PrivateCovariance(schema=schema).plan(2).most_rows.preparation.ranges == (0,)
     with refused(InvalidDataError) as caught:
         PrivateCovariance(epsilon=1.0).fit(frame[:999])
     assert "takes 1,000" in str(caught.value)  # of one feature
@@ -418,7 +419,7 @@ def test_truth_values_are_not_searched_either(tmp_path):
     assert public.norm_bound_ == pytest.approx(2**0.5)
     assert np.allclose(public.covariance_, only.cov(), atol=0.01)
     numbers = frame.assign(member=frame.member.astype(float))
-    assert PrivateCovariance().plan(open_table(numbers)).preparation.ranges == (0, 1)
+    assert PrivateCovariance().plan(open_table(numbers)).most_rows.preparation.ranges == (0, 1)
 
 
 def test_a_prediction_goes_no_farther_out_than_the_fit():

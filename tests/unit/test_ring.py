@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.base import CollectsInParts
+from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.estimators.fit import with_last_differences
 from eigenveil.moments.comparisons import COMPARISONS, NeighbourDifferences
 from eigenveil.moments.row_rule import RowRule
@@ -231,16 +231,12 @@ def test_regressions_refuse_comparisons(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_fewer_choices_of_a_mechanism_change_with_half_the_rows(kind):
     """A comparison takes two rows, so n rows are worth n/2 of norm 1 to a mechanism, whatever k is."""
-    differences_buffer, clipped = (
-        PrivatePCA(1, statistic=kind).plan(50),
-        PrivatePCA(1, norm_bound=1.0, center=False).plan(50),
-    )
-    if kind == "kendall":
-        assert [mechanism.name for _, mechanism in differences_buffer.mechanisms] == [
-            "matrix_laplace"
-        ]  # a correlation needs the matrix
+    compared = PrivatePCA(1, statistic=kind).plan(50).routes
+    clipped = PrivatePCA(1, norm_bound=1.0, center=False).plan(50).routes
+    if kind == "kendall":  # a correlation needs the matrix
+        assert [route.mechanism.name for _, route in compared] == ["matrix_laplace"]
     else:
-        assert differences_buffer.mechanisms[1][0] == 2 * clipped.mechanisms[1][0]
+        assert compared[1][0] == 2 * clipped[1][0]
 
 
 @pytest.mark.parametrize("k", [2, 8])
@@ -269,7 +265,7 @@ def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
 
         def trace(frame, event, _):
             nonlocal lines
-            if frame.f_code.co_name != "partial_fit" or frame.f_globals["__name__"] != CollectsInParts.__module__:
+            if frame.f_code.co_name != "partial_fit" or frame.f_globals["__name__"] != PrivateEstimator.__module__:
                 return None
             lines += event == "line"
             if event == "line" and lines == interrupted_at:

@@ -77,7 +77,8 @@ def test_gaussian_noise_has_the_delta_it_says_at_the_decimal_epsilon(delta):
 def test_the_parts_of_a_plan_cost_epsilon_at_most(model):
     for epsilon in EPSILONS[:60]:
         plan = model.set_params(epsilon=epsilon).plan(5, n_rows=10**9)
-        parts = [part.epsilon for part in plan.choices.values()] + [plan.mechanism(10**9).epsilon]
+        route = plan.route(10**9)
+        parts = [part.epsilon for part in route.choices.values()] + [route.mechanism.epsilon]
         total = sum(map(exact, parts))
         assert exact(epsilon) * (1 - Fraction(1, 2**48)) <= total <= exact(epsilon)
         assert exact(plan.guarantee.epsilon) >= total

@@ -114,7 +114,7 @@ def test_rows_of_a_query_are_not_compared(kind, tmp_path):
     in_order = kind not in ("relation", "own reader")
     assert source.in_order == in_order
     plan = PrivatePCA(1).plan(source)
-    assert plan.at(200).preparation.statistic == ("spatial_sign" if in_order else "clipped")
+    assert plan.route(200).rule.statistic == ("spatial_sign" if in_order else "clipped")
 
 
 def test_rows_of_a_query_need_a_public_bound_where_they_pass_once():

@@ -1,4 +1,4 @@
-"""`SpendPlan`: made of public numbers; what `fit` executes, what is printed, what an audit takes as the claim."""
+"""`Plan`: made of public numbers; what `fit` executes, what is printed, what an audit takes as the claim."""
 
 import json
 import math
@@ -11,12 +11,13 @@ from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, P
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
-from eigenveil.estimators.inputs import opened
-from eigenveil.estimators.plan import Features, prepared
-from eigenveil.estimators.split import NORM_SEARCHES
+from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, rows_for_ranges
+from eigenveil.estimators.preparation import Features, FitParameters, prepared
+from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARE
 from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.tables.open import open_table
 from helpers import scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
@@ -48,51 +49,67 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     ledger = PrivacyLedger.create(
         tmp_path / "ledger", epsilon=100.0, delta=1e-3, adjacency=model.adjacency, data_set="study"
     )
-    plan = model.plan(5).at(300)
-    mechanism = plan.mechanism(300)
+    plan = model.plan(5)
+    route = plan.route(300)
+    mechanism = route.mechanism
     fitted = model.set_params(ledger=ledger).fit(ROWS)
     model.set_params(ledger=None)
     assert fitted.mechanism_ == mechanism.name
-    assert fitted.guarantee_ == plan.guarantee_of(mechanism) == plan.guarantees[mechanism.name]
+    assert fitted.guarantee_ == route.guarantee
     assert [entry.guarantee for entry in ledger.entries()] == [fitted.guarantee_]
-    # The matrix has what a mean that is first and its bounds leave; less where a map was tried, as the noise has it.
-    parts = plan.stages_for(300)
-    never_searched = parts.norm / NORM_SEARCHES  # nor were 300 rows enough for one mean alone
-    without_mean = (1 - parts.mean - parts.norm, 1 - parts.mean - parts.norm + never_searched)
-    spent = (0, parts.mapped_norm, parts.mapped_norm + parts.first)
-    shares = [float(left - some) for left in without_mean for some in spent]
+    # The matrix has what the mean and its bounds leave; less where preconditioning was tried, as the noise has it.
+    split = route.split
+    never_searched = split.residual_norm / NORM_SEARCHES  # nor were 300 rows enough for one mean alone
+    saved = (0, split.pilot, split.pilot + split.preconditioned_norm)
+    shares = [float(split.matrix + more + searched) for more in saved for searched in (0, never_searched)]
     drawn = dict(fitted.release_.origin.parameters)
     share = drawn.pop("share", 1.0)
     assert any(share == pytest.approx(one, rel=2e-3) for one in shares)  # as near as weights of averages come
     assert drawn == {name: value for name, value in mechanism.parameters().items() if name != "share"}
-    assert fitted.release_.origin.chosen_privately == tuple(sorted(plan.choices))
+    assert fitted.release_.origin.chosen_privately == tuple(sorted(route.choices))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_the_parts_add_up_to_the_budget(model):
     plan = model.plan(5)
-    for part_of in (plan, plan.at(0), plan.at(10**9)):
-        for _, mechanism in part_of.mechanisms:
-            parts = sum(exact(part.epsilon) for part in part_of.choices.values()) + exact(mechanism.epsilon)
-            assert parts <= exact(model.epsilon)
-            assert float(parts) == pytest.approx(model.epsilon, rel=1e-15)
+    for _, route in plan.routes:
+        parts = sum(exact(part.epsilon) for part in route.choices.values()) + exact(route.mechanism.epsilon)
+        assert parts <= exact(model.epsilon)
+        assert float(parts) == pytest.approx(model.epsilon, rel=1e-15)
     assert all(promise.epsilon <= plan.guarantee.epsilon for promise in plan.guarantees.values())
 
 
-def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
-    for standardize in (False, True):
+def test_bounds_cost_their_shares_and_correlations_nothing():
+    norm, ranges = 2 * NORM_SHARE, 2 * RANGES_SHARE
+    for standardize, times in ((False, COVARIANCE_FROM), (True, CORRELATIONS_FROM)):
         options = {"epsilon": 2.0, "standardize": standardize}
-        choices = PrivatePCA(2, statistic="clipped", **options).plan(5).choices
-        assert {name: part.epsilon for name, part in choices.items()} == {"norm_bound": 0.2}
-        assert PrivatePCA(2, norm_bound=1.0, **options).plan(5).choices == {}
-        plan = PrivatePCA(2, **options).plan(5)
-        assert {name: part.epsilon for name, part in plan.choices.items()} == {"bounds": 0.6, "norm_bound": 0.2}
-        below, few = plan.few
-        assert below == (5 if standardize else 2) * 100 * 3 * 5 / 0.6
+        ((_, clipped),) = PrivatePCA(2, statistic="clipped", **options).plan(5).routes
+        assert {name: part.epsilon for name, part in clipped.choices.items()} == {"norm_bound": float(norm)}
+        ((_, public),) = PrivatePCA(2, norm_bound=1.0, **options).plan(5).routes
+        assert public.choices == {}
+        (_, few), (below, many) = PrivatePCA(2, **options).plan(5).routes
+        assert below == math.ceil(times * rows_for_ranges(ranges, 5))
         assert few.choices == {}
-        assert few.preparation.statistic == ("kendall" if standardize else "spatial_sign")
-        assert plan.at(below - 1) is few
-        assert plan.at(below).preparation.statistic == "clipped"
+        assert few.rule.statistic == ("kendall" if standardize else "spatial_sign")
+        assert {name: part.epsilon for name, part in many.choices.items()} == {
+            "bounds": float(ranges),
+            "norm_bound": float(norm),
+        }
+        assert many.rule.statistic == "clipped"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_routes_are_a_table_by_the_number_of_rows(model):
+    plan = model.plan(5)
+    starts = [rows for rows, _ in plan.routes]
+    assert starts[0] == 0
+    assert starts == sorted(set(starts))
+    for at, (rows, route) in enumerate(plan.routes):
+        assert plan.route(rows) is route
+        if at:
+            assert plan.route(rows - 1) is plan.routes[at - 1][1]
+        assert all(line in str(plan) for line in route.in_words())
+    assert [one["from_rows"] for one in plan.to_dict()["routes"]] == starts
 
 
 @pytest.mark.parametrize(
@@ -114,7 +131,7 @@ def test_a_private_bound_costs_a_tenth_and_correlations_nothing():
     ids=repr,
 )
 def test_the_statistic_by_what_is_public(model, statistic):
-    few = model.plan(5).at(0)
+    few = model.plan(5).route(0)
     assert few.preparation.statistic == statistic
     ranges = isinstance(model, PrivateCovariance | PrivateRidge) and model.center and not model.standardize
     assert bool(few.preparation.ranges) == ranges
@@ -123,15 +140,15 @@ def test_the_statistic_by_what_is_public(model, statistic):
 @pytest.mark.parametrize("epsilon", [0.07, 1.0])
 def test_the_mechanism_changes_where_auto_changes_it(epsilon):
     plan = PrivatePCA(1, epsilon=epsilon, norm_bound=1.0, center=False).plan(20)
-    (start, few), (crossing, many) = plan.mechanisms
+    (start, few), (crossing, many) = ((rows, route.mechanism) for rows, route in plan.routes)
     assert start == 0
     assert crossing == pytest.approx(8 * 20 / epsilon, abs=1)
     for n_rows, mechanism in ((crossing - 1, few), (crossing, many), (10**9, many)):
-        assert plan.mechanism(n_rows) is mechanism
+        assert plan.route(n_rows).mechanism is mechanism
         assert mechanism.name == choose_mechanism(n_rows=n_rows, n_features=20, n_components=1, epsilon=epsilon)
     known = PrivatePCA(1, epsilon=epsilon, norm_bound=1.0, center=False).plan(20, n_rows=crossing)
-    assert [mechanism.name for _, mechanism in known.mechanisms] == [many.name]
-    assert len(PrivatePCA(3, epsilon=epsilon, norm_bound=1.0).plan(20).mechanisms) == 1
+    assert [route.mechanism.name for _, route in known.routes] == [many.name]
+    assert len(PrivatePCA(3, epsilon=epsilon, norm_bound=1.0).plan(20).routes) == 1
 
 
 COMPARED = [
@@ -155,13 +172,13 @@ def test_the_guarantee_of_compared_rows_says_that_order_matters(model, tmp_path)
 
 def whole_moments_of(model):
     """The moments of compared rows, as a fit makes them."""
-    source = opened(model, ROWS)
-    return whole_moments(source, prepared(model, Features.of(source)))
+    source = open_table(ROWS)
+    return whole_moments(source, prepared(FitParameters.of(model), model._needs(), Features.of(source)))
 
 
 def test_ranges_that_are_found_by_comparing_rows_say_so_too():
     model = PrivateCovariance(epsilon=20.0)
-    assert model.plan(5).choices.keys() == {"bounds", "norm_bound"}
+    assert model.plan(5).routes[-1][1].choices.keys() == {"bounds", "norm_bound"}
     assert model.fit(ROWS).guarantee_.assumptions == (ORDER_ASSUMPTION,)
     assert ORDER_ASSUMPTION in PrivatePCA(1).plan(5, 10**6).guarantee.assumptions
 
@@ -176,13 +193,13 @@ def test_clipped_rows_may_come_in_any_order(more):
 
 
 def test_a_private_number_of_rows_decides_nothing():
-    assert len(PrivatePCA(1, norm_bound=1.0, adjacency="add_or_remove_one").plan(20).mechanisms) == 1
+    assert len(PrivatePCA(1, norm_bound=1.0, adjacency="add_or_remove_one").plan(20).routes) == 1
 
 
 def test_fit_executes_the_plan_that_it_is_given():
     model = PrivatePCA(1, norm_bound=1.0, center=False)
     plan = model.plan(5, n_rows=10)
-    assert [mechanism.name for _, mechanism in plan.mechanisms] == ["ppca"]
+    assert [route.mechanism.name for _, route in plan.routes] == ["ppca"]
     assert model.fit(ROWS, plan=plan).mechanism_ == "ppca"
     assert model.fit(ROWS).mechanism_ == "matrix_laplace"
     with pytest.raises(InvalidParameterError, match="another plan"):
@@ -195,8 +212,8 @@ def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows,
     for model in (PrivatePCA(2), PrivatePCA(2, standardize=True), PrivatePCA(2, epsilon=0.5, center=False)):
         model.set_params(random_state=1)
         plan = model.plan(5, n_rows=n_rows)
-        assert plan.few is None
-        assert plan.preparation.statistic in kinds
+        ((_, route),) = plan.routes
+        assert route.rule.statistic in kinds
         planned, whole = (clone(model).fit(rows, plan=given).release_ for given in (plan, None))
         assert np.array_equal(planned.integers["matrix"], whole.integers["matrix"])
 

@@ -9,8 +9,17 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators import fit
-from eigenveil.estimators import split as stages_module
-from eigenveil.estimators.split import MEAN_SHARES, MEANS, STAGES, Stages, stages_asked
+from eigenveil.estimators import split as split_module
+from eigenveil.estimators.preparation import Needs
+from eigenveil.estimators.split import (
+    MEAN_SHARES,
+    MEANS,
+    NORM_SEARCHES,
+    RESIDUAL_NORM_SHARE,
+    STAGES,
+    Split,
+    checked_stages,
+)
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_map, first_look, forecast_loss
 from eigenveil.report import render_report
@@ -26,8 +35,8 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 PLAIN = {**BUDGET, "statistic": "clipped", "center": False}
 
 
-def stages_of(model, n_rows, d=D):
-    return model.plan(d).stages_for(n_rows)
+def split_of(model, n_rows, d=D):
+    return model.plan(d).route(n_rows).split
 
 
 # Which stages there are, from public numbers.
@@ -36,16 +45,16 @@ def stages_of(model, n_rows, d=D):
 def test_the_mean_is_measured_first_from_the_rows_of_the_rule_on():
     model = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0)
     plan = model.plan(D)
-    mechanism = plan.mechanisms[-1][1]
+    mechanism = plan.most_rows.mechanism
     for least, share in MEAN_SHARES:
         rows = next(n for n in range(1, 10**6) if n * mechanism.total_mu() / D**0.5 >= least)
-        assert stages_of(model, rows).mean == share
-        assert stages_of(model, rows - 1).mean != share
+        assert split_of(model, rows).mean == share
+        assert split_of(model, rows - 1).mean != share
     few = MEAN_SHARES[0][0] - 1
-    assert stages_of(model, few).mean == 0
-    assert plan.mechanism(few).n_features == D + 1  # the constant
-    assert plan.mechanism(10**6).n_features == D
-    assert model.plan(D, 10**6).stages == plan.stages
+    assert split_of(model, few).mean == 0
+    assert plan.route(few).mechanism.n_features == D + 1  # the constant
+    assert plan.route(10**6).mechanism.n_features == D
+    assert model.plan(D, 10**6).most_rows.split == plan.route(10**6).split
 
 
 @pytest.mark.parametrize(
@@ -63,54 +72,57 @@ def test_elsewhere_the_constant_stays(parameters):
     model = PrivateCovariance(**{"norm_bound": 3.0, "epsilon": 1.0, "delta": 1e-6, "center": True} | parameters)
     plan = model.plan(D)
     assert not plan.measures_mean
-    assert plan.mechanism(10**7).n_features == D + 1
-    assert plan.stages_for(10**7) == Stages()
+    assert plan.route(10**7).mechanism.n_features == D + 1
+    assert not plan.route(10**7).split.divides_mechanism
 
 
 def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_without_a_mean():
     for d, first in ((2, False), (4, False), (5, True), (8, True), (20, True)):
         plan = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0).plan(d)
-        few, many = plan.mechanism(1), plan.mechanism(10**7)
+        few, many = plan.route(1).mechanism, plan.route(10**7).mechanism
         assert plan.measures_mean == first == (many.n_features == d)
         gaussian = Gaussian(epsilon=1.0, delta=1e-6, n_features=d)
-        assert first == (gaussian.off_diagonal_sd / 0.91**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
+        left = 1 - MEAN_SHARES[-1][1] - RESIDUAL_NORM_SHARE * len(MEANS) / NORM_SEARCHES
+        assert first == (gaussian.off_diagonal_sd / left**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
 
 
 def test_a_second_stage_is_tried_where_rows_are_wide_enough():
     model = PrivatePCA(2, **PLAIN)
     narrow = PrivatePCA(1, **PLAIN, mechanism="gaussian")
-    assert stages_of(narrow, 10**5, 2).first == 0
-    assert stages_of(narrow, 10**5, 3).first > 0
-    assert stages_of(model, 10**5, 4).first == 0  # where matrix_laplace is quieter, which cannot be divided
-    assert stages_of(model, 10**5, 2000).first > 0
-    assert stages_of(model, 10**5, 2001).first == 0
-    assert stages_of(PrivatePCA(2, **PLAIN, stages=2, mechanism="gaussian"), 10**5, 2).first > 0
-    assert stages_of(PrivatePCA(2, **PLAIN, stages=1), 10**5).first == 0
-    assert stages_of(PrivatePCA(2, **BUDGET, statistic="spatial_sign"), 10**5).first == 0
-    assert stages_of(PrivateSparsePCA(2, **PLAIN), 10**5).first == 0  # its penalty wants noise alike everywhere
-    assert stages_of(model, 10**8).first == 0  # weighed sums would not fit
+    assert split_of(narrow, 10**5, 2).pilot == 0
+    assert split_of(narrow, 10**5, 3).pilot > 0
+    assert split_of(model, 10**5, 4).pilot == 0  # where matrix_laplace is quieter, which cannot be divided
+    assert split_of(model, 10**5, 2000).pilot > 0
+    assert split_of(model, 10**5, 2001).pilot == 0
+    assert split_of(PrivatePCA(2, **PLAIN, stages=2, mechanism="gaussian"), 10**5, 2).pilot > 0
+    assert split_of(PrivatePCA(2, **PLAIN, stages=1), 10**5).pilot == 0
+    assert split_of(PrivatePCA(2, **BUDGET, statistic="spatial_sign"), 10**5).pilot == 0
+    assert split_of(PrivateSparsePCA(2, **PLAIN), 10**5).pilot == 0  # its penalty wants noise alike everywhere
+    assert split_of(model, 10**8).pilot == 0  # weighed sums would not fit
     for model in (
         PrivateCovariance(**PLAIN),
         PrivateRidge(target=0, **BUDGET, center=False),
         PrivatePCA(**PLAIN),
         PrivatePCA(0.9),
     ):
-        assert stages_of(model, 10**5).first == 0  # a matrix is wanted, and clipping mapped rows costs it too much
-    assert stages_of(PrivateRidge(target=0, **BUDGET, center=False, stages=2), 10**5).first > 0
+        assert split_of(model, 10**5).pilot == 0  # a matrix is wanted, and clipping mapped rows costs it too much
+    assert split_of(PrivateRidge(target=0, **BUDGET, center=False, stages=2), 10**5).pilot > 0
 
 
 def test_two_stages_of_rows_of_which_nothing_is_public_clip_them():
     for rows in (5000, 10**6):  # where rows would be compared, and where their ranges would be found
         plan = PrivatePCA(2, **BUDGET, stages=2).plan(D, rows)
-        assert plan.preparation.statistic == "clipped"
-        assert plan.stages_for(rows).first > 0
+        assert plan.most_rows.rule.statistic == "clipped"
+        assert plan.most_rows.split.pilot > 0
 
 
 def test_all_shares_add_up_to_at_most_one():
     for center in (False, True):
-        for _, parts in PrivateCovariance(**BUDGET, center=center).plan(D).stages:
-            assert sum(vars(parts).values()) < 1
-            assert set(parts.to_dict()) == {name for name, share in vars(parts).items() if share}
+        for _, route in PrivateCovariance(**BUDGET, center=center).plan(D).routes:
+            split = route.split
+            assert split.ranges + split.norm < 1
+            assert 0 < split.matrix <= 1
+            assert set(split.to_dict()) == {name for name, share in vars(split).items() if share}
 
 
 # Refusals, all of them before the spend.
@@ -123,7 +135,7 @@ def test_stages_that_are_none_are_refused(stages):
 
 
 def test_stages_are_read_as_text_too():
-    assert [stages_asked(str(one)) for one in STAGES] == list(STAGES)
+    assert [checked_stages(str(one)) for one in STAGES] == list(STAGES)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +200,12 @@ class Counting:
 @pytest.mark.parametrize("moves", ["little", "the first time", "each time"])
 def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, parameters, rows, readings, moves):
     # A first mean that moves the rows by little is the only one; a second that moves them far asks for another bound.
-    monkeypatch.setattr(stages_module, "SMALL_ERROR", np.inf if moves == "little" else 0.0)
+    monkeypatch.setattr(split_module, "SMALL_ERROR", np.inf if moves == "little" else 0.0)
     monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if moves == "each time" else np.inf)
     if parameters.get("center"):
-        monkeypatch.setattr(PrivatePCA, "_maps", False)  # which a bound that is forced to stay decides too
+        # No preconditioning, which a bound that is forced to stay decides too.
+        needs = Needs("PrivatePCA", matrix=False, lengths=False, n_directions=2, even_noise=True)
+        monkeypatch.setattr(PrivatePCA, "_needs", lambda self: needs)
         readings += {"little": -1, "the first time": 0, "each time": 1}[moves]
     source = Counting(rows)
     PrivatePCA(2, **BUDGET, **parameters).fit(source)
@@ -216,16 +230,16 @@ def test_a_mean_that_is_near_is_measured_once_and_one_that_is_far_twice(norm_bou
 
 def test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge():
     n_features, share = 100, Fraction(1, 20)
-    mechanism, stages = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Stages(mean=share)
+    mechanism, split = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Split(mean=share)
     for n_rows in (10_000, 100_000):
         error = 2 / (
             mechanism.total_mu() * math.sqrt(share / 2) * n_rows
         )  # in an entry of the mean, for rows of norm 1
         edge = 2 * math.sqrt(n_features) * mechanism.noise_scale() / math.sqrt(2) / n_rows
-        assert stages.one_mean_may_do(mechanism, n_rows) == (n_features * error**2 <= edge / 10)
+        assert split.one_mean_suffices(mechanism, n_rows) == (n_features * error**2 <= edge / 10)
     crossing = 40 * math.sqrt(n_features) / (mechanism.total_mu() * share)
-    assert not stages.one_mean_may_do(mechanism, math.floor(crossing * 0.99))
-    assert stages.one_mean_may_do(mechanism, math.ceil(crossing * 1.01))
+    assert not split.one_mean_suffices(mechanism, math.floor(crossing * 0.99))
+    assert split.one_mean_suffices(mechanism, math.ceil(crossing * 1.01))
 
 
 def test_rows_that_are_not_numbers_are_refused_before_the_spend(tmp_path):
@@ -329,8 +343,9 @@ def test_the_report_and_the_command_tell_the_stages(releases):
     assert "two: rows were mapped" in render_report(releases["both"])
     assert "measured first" in render_report(releases["both"])
     assert "mean was not subtracted" not in render_report(releases["both"])
-    words = PrivatePCA(2, **BUDGET, center=True).plan(D).stages[-1][1].in_words()
-    assert words == "up to 0.11 of its mu squared for the mean and 0.089 of its mu squared for a first look"
+    split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
+    assert f"{float(split.mean + split.residual_norm):.2g} of its mu squared for the mean" in split.in_words()
+    assert f"{float(split.pilot):.2g} of its mu squared for a pilot estimate" in split.in_words()
 
 
 # The forecast.
@@ -372,7 +387,7 @@ def test_visible_variances_are_freed_of_their_bias():
 
 def test_a_mechanism_that_auto_does_not_take_refuses_nothing():
     options = {"epsilon": 15.0, "delta": 1e-12, "center": True, "norm_bound": 1.0}  # too little noise for the grid
-    whole, one = (PrivateCovariance(**options, stages=stages).plan(5).mechanism(100) for stages in ("auto", 1))
+    whole, one = (PrivateCovariance(**options, stages=stages).plan(5).route(100).mechanism for stages in ("auto", 1))
     assert whole.parameters() == one.parameters()
     with refused(CapacityError):
         PrivateCovariance(**options, stages=2).plan(5)

@@ -135,9 +135,8 @@ def _show(
     from ..estimators.inputs import delta_of_a_unit
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
-    table.add_row("guarantee", str(plan.guarantee))
-    for rows, route in plan.routes_in_words().items():
-        table.add_row(rows, route)
+    for heading, text in plan.in_words():
+        table.add_row(heading, text)
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
     large = delta_of_a_unit(plan.guarantee, about_rows or 0)

@@ -134,6 +134,7 @@ class Fit:
         moments = whole_moments(source, preparation)
         if counts is None:  # all routes prepare the rows in this way
             self._take_route(moments.n_samples)
+        self._refuse_empty(moments.n_samples)  # one row can be counted, and not compared
         gate.check(self.route.mechanism, moments)
         self._pay()
         with noting_payment(self.payment):
@@ -141,15 +142,18 @@ class Fit:
 
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
+        self._refuse_empty(n_rows)
+        self.n_rows, self.route = n_rows, self.plan.route(n_rows)
+        self.route.check(self.needs, n_rows)
+        assert self.route.preparation is not None
+        return self.route.preparation
+
+    def _refuse_empty(self, n_rows: int) -> None:
         # Where the number of rows is private, so is whether there are any.
         if n_rows == 0 and self.plan.most_rows.mechanism.adjacency is Adjacency.REPLACE_ONE:
             raise InvalidDataError(
                 "The data have too few rows; give at least one, and more than one sample for pairs and signs."
             )
-        self.n_rows, self.route = n_rows, self.plan.route(n_rows)
-        self.route.check(self.needs, n_rows)
-        assert self.route.preparation is not None
-        return self.route.preparation
 
     def _pay(self) -> None:
         mechanism = self.route.mechanism

@@ -171,13 +171,13 @@ class Route:
             self.split.check(self.mechanism, self.rule, n_rows)
             needs.check_rows(self.mechanism, self.rule, n_rows)
 
-    def in_words(self) -> str:
-        """Return the statistic, the mechanism and the parts of the budget."""
-        parts = [f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()]
-        matrix = f"epsilon {self.mechanism.epsilon:.4g} for the matrix" if parts else ""
-        return "; ".join(
-            filter(None, (f"{_STATISTICS[self.rule.statistic]}, {self.mechanism.name}", matrix, *parts, self.split.in_words()))
-        )
+    def in_words(self) -> list[str]:
+        """Return the statistic and the mechanism, then the parts of the budget, a line each."""
+        lines = [f"{_STATISTICS[self.rule.statistic]}; {self.mechanism.name}"]
+        if self.choices:
+            lines.append(f"epsilon {self.mechanism.epsilon:.4g} for the release")
+        lines += [f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()]
+        return lines + ([self.split.in_words()] if self.split.divides_mechanism else [])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -282,19 +282,25 @@ class Plan:
                 "a schema with ranges, or a table or a file in place of the stream."
             )
 
-    def routes_in_words(self) -> dict[str, str]:
-        """Return what every route does, by the number of rows from which on it is taken."""
-        counted = self.unit.counted
-        return {f"from {rows:,} {counted} on" if rows else "plan": route.in_words() for rows, route in self.routes}
+    def in_words(self) -> list[tuple[str, str]]:
+        """Return what a fit will do, as lines with headings: what notebooks and the command line show."""
+        lines = [("guarantee", str(self.guarantee))]
+        for rows, route in self.routes:
+            first, *others = route.in_words()
+            lines.append((f"from {rows:,} {self.unit.counted} on" if rows else "plan", first))
+            lines += [("", other) for other in others]
+        return lines
 
     def __str__(self) -> str:
-        lines = {"guarantee": str(self.guarantee), **self.routes_in_words()}
-        width = max(map(len, lines)) + 2
-        return "\n".join(f"{name + ':':{width}}{text}" for name, text in lines.items())
+        lines = self.in_words()
+        width = max(len(heading) for heading, _ in lines) + 2
+        return "\n".join(f"{heading:{width}}{text}" for heading, text in lines)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the routes, and the guarantee."""
-        facts = {"features": self.n_features, **self.routes_in_words()}
+        facts: dict[str, Any] = {"features": self.n_features}
+        for rows, route in self.routes:
+            facts[f"from {rows:,} {self.unit.counted} on" if rows else "plan"] = "; ".join(route.in_words())
         return notebook_table("Plan of a fit", facts, more=self.guarantee._repr_html_())
 
     def to_dict(self) -> dict[str, Any]:

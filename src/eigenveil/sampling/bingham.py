@@ -327,12 +327,6 @@ def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = Non
     return draws[0] if size is None else draws
 
 
-def check_generator(generator: object) -> None:
-    """Raise unless `generator` is a NumPy random generator."""
-    if not isinstance(generator, np.random.Generator):
-        raise InvalidParameterError(f"generator must be a numpy.random.Generator, not {type(generator).__name__}.")
-
-
 def eigensystem(B: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
     """Return the eigenvalues of `B` and its eigenvectors, or None for these where `B` is a diagonal."""
     return _decomposed(_checked(B))

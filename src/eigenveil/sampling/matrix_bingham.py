@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, integer_between, one_of
 from ..numerics import FloatArray
-from .bingham import _BATCH_ENTRIES, _envelope_width, _log_acceptance, bingham, check_generator, eigensystem
+from .bingham import _BATCH_ENTRIES, _envelope_width, _log_acceptance, bingham, eigensystem
+from .randomness import check_generator
 
 
 class Kernel(Protocol):

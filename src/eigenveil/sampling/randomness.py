@@ -95,3 +95,9 @@ def generator_from(random_state: object) -> np.random.Generator:
     raise InvalidParameterError(
         f"random_state must be None, a whole number or a numpy Generator, not {type(random_state).__name__}."
     )
+
+
+def check_generator(generator: object) -> None:
+    """Raise unless `generator` is a NumPy random generator."""
+    if not isinstance(generator, np.random.Generator):
+        raise InvalidParameterError(f"generator must be a numpy.random.Generator, not {type(generator).__name__}.")

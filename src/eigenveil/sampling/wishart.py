@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, integer_between, positive_number
 from ..numerics import FloatArray
-from .bingham import check_generator
 from .certified import (
     UNIT_ROUNDOFF,
     Interval,
@@ -25,6 +24,7 @@ from .certified import (
 )
 from .lazy import FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
 from .matrices import SECOND_ORDER, SquaredNorm, mirror_upper
+from .randomness import check_generator
 
 
 def wishart(degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:

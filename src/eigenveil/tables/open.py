@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
@@ -35,7 +37,7 @@ def on_engine(data: Any) -> bool:
 
 def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
     """Return the source of a collection of an engine, or None for anything else."""
-    for engine in ENGINES.values():
+    for engine in () if isinstance(data, np.ndarray) else ENGINES.values():
         source = engine.open(data, declared)
         if source is not None:
             if declared.encodes and not engine.encodes:
