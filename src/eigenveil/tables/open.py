@@ -325,7 +325,7 @@ def second_moments(
         The public rule that makes integer rows.
     columns : list of str or int, optional
         The columns to read, in this order.
-    person, memory
+    privacy_unit, memory
         What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
         `open_table`.
     progress : bool, optional
