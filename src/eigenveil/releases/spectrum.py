@@ -24,8 +24,8 @@ from ..postprocess.shrinkage import SIMULATION_SEED
 from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
 from ..postprocess.variances import (
     APPROXIMATE,
-    NoiseAlong,
-    VariancesAlong,
+    ComponentNoise,
+    ComponentVariances,
     drawn_along,
     isotropic_noise,
     mapped_noise,
@@ -151,7 +151,7 @@ class SpectrumView:
 
     # What is known of the noise in the basis of the directions.
 
-    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> NoiseAlong:
+    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> ComponentNoise:
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if facts is None or matrix.of_correlation:
@@ -193,7 +193,7 @@ class SpectrumView:
         squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
         return np.asarray(-(matrix.noise_unit**2) * squares)
 
-    def leading_variances(self, count: int) -> VariancesAlong | None:
+    def leading_variances(self, count: int) -> ComponentVariances | None:
         """Return variances along the first `count` eigenvectors; None where no distribution of noise is known."""
         if count not in self._variances:
             found = self.variances_by_distribution(count)
@@ -211,10 +211,10 @@ class SpectrumView:
         return count if matrix.n_features >= _WIDE else min(matrix.n_features, count + _MORE_VARIANCES)
 
     @cached_property
-    def _variances(self) -> dict[int, VariancesAlong | None]:
+    def _variances(self) -> dict[int, ComponentVariances | None]:
         return {}
 
-    def variances_by_distribution(self, count: int) -> VariancesAlong | None:
+    def variances_by_distribution(self, count: int) -> ComponentVariances | None:
         """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
         matrix = self.matrix
         if not matrix.has_known_noise:
@@ -302,7 +302,7 @@ class SpectrumView:
     # Variances along the components.
 
     @cached_property
-    def _component_variances(self) -> VariancesAlong | None:
+    def _component_variances(self) -> ComponentVariances | None:
         """Variances along the components with their intervals; None where nothing can be said of their error."""
         matrix = self.matrix
         if matrix.rows_hidden:
@@ -317,10 +317,10 @@ class SpectrumView:
         return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), matrix.n_features)
 
     @property
-    def _with_intervals(self) -> VariancesAlong | None:
+    def _with_intervals(self) -> ComponentVariances | None:
         return self._component_variances if self.matrix.has_matrix else None
 
-    def _variances_of_drawn(self, variances: FloatArray) -> VariancesAlong | None:
+    def _variances_of_drawn(self, variances: FloatArray) -> ComponentVariances | None:
         """Return released variances of directions with the known noise on each of them."""
         matrix = self.matrix
         reach = None if matrix.mechanism is None else matrix.mechanism.variance_reach(max(1, matrix.n_rows or 1))
@@ -328,7 +328,7 @@ class SpectrumView:
             return None
         return drawn_along(variances, reach * self.origin.row_rule.reach_squared * matrix.units_per_weight)
 
-    def _variances_of_sparse(self, k: int) -> VariancesAlong | None:
+    def _variances_of_sparse(self, k: int) -> ComponentVariances | None:
         """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
         matrix = self.matrix
         free = self.leading_variances(k)
@@ -346,7 +346,7 @@ class SpectrumView:
         ):
             low = np.maximum(at - np.maximum(top - ends[:, 0], Z * sd), 0.0)
             found.append(np.stack([np.minimum(low, middle), np.maximum(at + Z * sd, middle)], axis=1))
-        return VariancesAlong(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
+        return ComponentVariances(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
 
     @property
     def _shrunk_variances(self) -> FloatArray:
