@@ -416,12 +416,6 @@ class MatrixView:
         return np.asarray(self.row_scale / self.divisors)
 
     @property
-    def isotropic(self) -> bool:
-        """Whether the noise is known to have the same distribution in every basis, as proofs of eigenvalues want it."""
-        known = self.mechanism is not None and self.mechanism.rotation_invariant and self.inverse_map is None
-        return known and not self.of_correlation and self._one_scale
-
-    @property
     def _one_scale(self) -> bool:
         """Whether all features have one scale, so that noise in another unit is the same but for a factor."""
         return self.divisors is None or bool(np.all(self.divisors == self.divisors[0]))

@@ -607,9 +607,8 @@ class SpectrumView:
         variances = self.explained_variance
         if variances is None:
             return None
-        return self._shares(
-            np.cumsum(variances) if self._component_variances is None else self._component_variances.totals
-        )
+        found = self._component_variances
+        return self._shares(np.cumsum(variances) if found is None else found.totals)
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
@@ -633,10 +632,8 @@ class SpectrumView:
     @cached_property
     def _share_total_sd(self) -> float:
         """Standard deviation of the total that shares refer to."""
-        matrix = self.matrix
-        reach = (
-            None if self._released_variances is None or matrix.mechanism is None else matrix.mechanism.variance_reach(1)
-        )
+        matrix, mechanism = self.matrix, self.matrix.mechanism
+        reach = None if self._released_variances is None or mechanism is None else mechanism.variance_reach(1)
         if reach is None:
             return self._total_sd
         # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
@@ -661,15 +658,12 @@ class SpectrumView:
     def loading_errors(self, level: float = LEVEL, of: str = "data") -> LoadingErrors | None:
         """Return how far the components may be from the true ones: angles with bounds, and errors of loadings.
 
-        None where directions were sampled, or are sparse. Parameters are as in `entry_interval`.
+        None where directions were sampled, or are sparse. Parameters are as in `IntervalView.covariance`.
         """
         matrix = self.matrix
         sampled = self.intervals.sampled(level, of)
-        if (
-            self.intervals.unavailable
-            or self.drawn_directions is not None
-            or isinstance(self.origin.request, SparseRequest)
-        ):
+        sparse = isinstance(self.origin.request, SparseRequest)
+        if self.intervals.unavailable or self.drawn_directions is not None or sparse:
             return None
         k, scaled = len(self.components), matrix.scaled_matrix
         whole = matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
