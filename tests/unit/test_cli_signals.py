@@ -5,17 +5,17 @@ import signal
 
 import pytest
 
-from eigenveil import PrivacyLedger, files, load_release
+from eigenveil import PrivacyLedger, files, gate, load_release
 from eigenveil.accounting.ledger import LedgerFile
-from eigenveil.estimators import PrivatePCA
+from eigenveil.estimators import PrivatePCA, fit
 from helpers import command_result
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 # Where the signal comes: before the spend; just after its commit; when the release is drawn; when it gets its name.
 POINTS = {
-    "before": (PrivatePCA, "_pay", False),
+    "before": (fit, "pay", False),
     "committed": (LedgerFile, "append", True),
-    "drawing": (PrivatePCA, "_release", False),
+    "drawing": (gate, "draw", False),
     "written": (files.os, "fsync", True),
     "named": (files.os, "replace", False),
 }
@@ -102,7 +102,7 @@ def test_in_python_an_interrupt_after_the_spend_names_the_entry(study, monkeypat
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivatePCA, "_release", interrupt)
+    monkeypatch.setattr(gate, "draw", interrupt)
     model = PrivatePCA(1, epsilon=0.5, norm_bound=1.0, ledger=study)
     with pytest.raises(KeyboardInterrupt) as info:
         model.fit([[1.0, 0.0], [0.0, 1.0]] * 50)

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from ..estimators.plan import Plan
 from ..guarantee import Adjacency, Guarantee
 from ..numerics import FloatArray, IntArray
 
@@ -195,6 +194,14 @@ class PlannedSpend(Protocol):
         """What a fit claims."""
 
 
+@runtime_checkable
+class PlanByRows(PlannedSpend, Protocol):
+    """A plan that tells what is chosen privately in so many rows."""
+
+    def route(self, n_rows: int) -> Any:
+        """Return what is done with so many rows: with `choices` and `rows_beyond`."""
+
+
 class AuditedEstimator(Protocol):
     """An unfitted scikit-learn estimator that plans what its fit spends."""
 
@@ -212,8 +219,8 @@ def estimator_neighbours(estimator: AuditedEstimator, d: int) -> list[Neighbours
     """
     plan, n_rows = _smallest_plan(estimator, d)
     n_long = n_rows // 5
-    if isinstance(plan, Plan) and plan.route(n_rows).choices:
-        n_long = plan.route(n_rows).rows_beyond(n_rows)
+    if isinstance(plan, PlanByRows) and plan.route(n_rows).choices:
+        n_long = int(plan.route(n_rows).rows_beyond(n_rows))
     base = np.zeros((n_rows, d))
     base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)
     base[1::2, 0] *= -1

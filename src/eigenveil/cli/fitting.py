@@ -166,13 +166,16 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
 
 def fit_and_save(model: "PrivateEstimator", table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
-    plan = model.plan(table.source)
-    shown = confirm_spend(plan, model.ledger, options, table.source.n_rows_hint)
+    from ..accounting.ledger import opened_ledger
+    from .charging import ChargedLedger
+
+    plan, ledger = model.plan(table.source), opened_ledger(model.ledger)
+    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint)
     if options.dry_run:
         if options.as_json:
             print_json(shown)
         return None
-    signals = HeldSignals() if model.ledger is None else model.ledger.signals
+    signals = ledger.signals if isinstance(ledger, ChargedLedger) else HeldSignals()
     with signals, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import signature
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -68,8 +69,8 @@ def one_thread(method: _Method) -> _Method:
 
 
 @cache  # scikit-learn reads the signature at every call
-def _deciding(kind: type[BaseEstimator]) -> tuple[str, ...]:
-    return tuple(name for name in sorted(kind._get_param_names()) if name not in ("ledger", "random_state"))
+def _deciding(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in sorted(signature(kind).parameters) if name not in ("ledger", "random_state"))
 
 
 def made_for(estimator: BaseEstimator) -> bytes:

@@ -215,7 +215,7 @@ class Features:
     truths: tuple[bool, ...] = ()
 
     @classmethod
-    def declared(cls, n_features: int, parameters: FitParameters) -> Self:
+    def declared(cls, n_features: object, parameters: FitParameters) -> Self:
         """Return so many features, of which nothing is known but by an estimator's parameters."""
         d, schema = integer_between("n_features", n_features, 1, MOST_FEATURES), checked_schema(parameters.schema)
         if schema is not None and d != schema.n_features:

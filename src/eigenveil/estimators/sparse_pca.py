@@ -34,6 +34,7 @@ class PrivateSparsePCA(PrivatePCA):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 30)) * 0.1
     >>> X[:, :3] += rng.normal(size=(20_000, 1))

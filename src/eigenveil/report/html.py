@@ -1,4 +1,4 @@
-"""The parts of a page: markup that escapes by itself, axes and labels of charts, cards, tables, the guarantee in words."""
+"""The parts of a page: markup that escapes by itself, parts of charts, cards, tables, the guarantee in words."""
 
 import html
 import math

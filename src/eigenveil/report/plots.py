@@ -1,4 +1,4 @@
-"""One style for every figure of the package, its docs and its benchmarks, by matplotlib (the extra ``report``).
+"""Figures of a release by matplotlib (the extra ``report``), and one style for all figures, docs and benchmarks.
 
 The colours are those of the report (``report/page.css``, light), on white, which a dark page may surround. Curves that
 differ by colour alone can be told apart with any kind of colour blindness; ``tests/unit/test_figure_style.py`` has the

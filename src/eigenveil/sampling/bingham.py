@@ -30,6 +30,7 @@ from .certified import (
     rounding_of_sum,
     two_product,
 )
+from .randomness import check_generator
 
 NEARLY_UNIFORM = 4.0
 """Where no eigenvalue passes the mean by more, proposals are uniform: e⁴ of them at most, on average."""

@@ -341,7 +341,8 @@ class Declared:
             )
         if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind privacy_unit."
+                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind "
+                "privacy_unit."
             )
 
     @property

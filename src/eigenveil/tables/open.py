@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -274,7 +274,7 @@ def open_table(
     return UnitTable(parts, declared, ids, memory)
 
 
-def is_source(data: Any) -> bool:
+def is_source(data: Any) -> TypeGuard[Source]:
     """Tell whether data have been opened already."""
     return callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint")
 
@@ -325,7 +325,7 @@ def second_moments(
         The public rule that makes integer rows.
     columns : list of str or int, optional
         The columns to read, in this order.
-    person, memory
+    privacy_unit, memory
         What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
         `open_table`.
     progress : bool, optional

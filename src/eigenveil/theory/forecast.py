@@ -1,4 +1,4 @@
-"""Assumed spectra: what a plan knows of the data, from public sources or from a guess."""
+"""`Forecast`: what to expect of a fit, from assumed spectra and fits on made-up rows; in numbers, words and tables."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -288,7 +288,8 @@ def parts(plan: "Plan") -> Iterator[Any]:
     yield header(plan)
     yield mechanisms_table(plan)
     if plan.taken.components:
-        yield f"\nWhat a fit by {plan.taken.mechanism} will report, as shares of the variance of the rows as they are used:"
+        name = plan.taken.mechanism
+        yield f"\nWhat a fit by {name} will report, as shares of the variance of the rows as they are used:"
         yield reported_table(plan)
         yield ""
     yield footer(plan)
