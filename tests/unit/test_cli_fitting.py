@@ -49,9 +49,7 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
     assert np.abs(load_release("correlation.npz").components[0]).min() > 0.3
 
 
-@pytest.mark.parametrize(
-    ("words", "statistic"), [(("--no-center",), "normalized"), (("--standardize",), "kendall")]
-)
+@pytest.mark.parametrize(("words", "statistic"), [(("--no-center",), "normalized"), (("--standardize",), "kendall")])
 def test_what_few_rows_get_in_place_of_a_bound_is_told_before_the_spend(folder, words, statistic):
     pca = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 5, *words, "--dry-run")
     routes = json.loads(invoke(*pca, "--json").stdout)["routes"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,6 +37,7 @@ from .preparation import Features, FitParameters, Needs, check_one_pass, has_own
 from .split import check_read_once
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
 # The thread at work, by process and estimator: a lock in the estimator itself could not be pickled, and a forked child
 # has no such thread.
 _at_work: dict[tuple[int, int], int] = {}
@@ -46,7 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def one_thread(method: _Method) -> _Method:
-    """Let a method that fits refuse a second thread before anything is spent: each would overwrite the other's release."""
+    """Let a method that fits refuse a second thread before it spends: each would overwrite the other's release."""
 
     @functools.wraps(method)
     def alone(self: BaseEstimator, *args: Any, **options: Any) -> Any:
@@ -75,30 +76,50 @@ def _deciding(kind: type) -> tuple[str, ...]:
 
 def made_for(estimator: BaseEstimator) -> bytes:
     """Return the parameters that decide about a plan, as bytes that are equal where they are."""
-    given = [(name, getattr(estimator, name)) for name in _deciding(type(estimator))]
+    given = [(name, getattr(estimator, name)) for name in _deciding(estimator.__class__)]
     return pickle.dumps((type(estimator).__qualname__, given))
 
 
 def passes_once(estimator: "PrivateEstimator") -> None:
+    """Raise an `AttributeError` where an estimator has no `partial_fit`."""
     check_one_pass(FitParameters.of(estimator), estimator._needs())
 
 
-class ReleaseDisplay:
-    """Base of estimators that a notebook shows by their release, once they have one."""
+class ReleaseAttribute(Generic[_Value]):
+    """An attribute of a fitted estimator that is read off its release, where it is computed once.
 
-    release_: Release
+    Parameters
+    ----------
+    read : callable
+        Returns the value for a release.
+    doc : str
+    """
 
-    def _html_repr(self) -> str:
-        # scikit-learn asks for it, and heeds its own setting of what is displayed.
-        if not hasattr(self, "release_"):
-            return str(super()._html_repr())  # type: ignore[misc]
-        from ..report.notebook import fit_face
+    def __init__(self, read: Callable[[Release], _Value], doc: str) -> None:
+        self._read, self.__doc__ = read, doc
 
-        return fit_face(type(self).__name__, self.release_)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Value: ...
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else self._read(instance.release_)
+
+    def __set__(self, instance: object, value: _Value) -> None:
+        raise AttributeError("What a release tells cannot be set.")
+
+
+def html_of_fit(estimator: BaseEstimator) -> str | None:
+    """Return what a notebook shows of a fitted estimator, or None before the fit."""
+    if not hasattr(estimator, "release_"):
+        return None
+    from ..report.notebook import fit_face
+
+    return fit_face(type(estimator).__name__, estimator.release_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(ReleaseDisplay, BaseEstimator):
+class PrivateEstimator(BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself.
 
     The parameters are documented by `PrivatePCA`. Each is declared here, once: the constructors of all estimators are
@@ -129,7 +150,7 @@ class PrivateEstimator(ReleaseDisplay, BaseEstimator):
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         """Return what is to be read off the release, or refuse it. A plan knows no names yet: None."""
         del n_features, feature_names
-        return Request(correlation=self.standardize)
+        return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
         """Return what a fit will spend, on what, by which mechanism, from public numbers alone; nothing is spent.
@@ -298,7 +319,8 @@ class PrivateEstimator(ReleaseDisplay, BaseEstimator):
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""
-        self.release_, self.guarantee_, self.mechanism_ = release, release.guarantee, release.origin.mechanism
+        self.release_: Release = release
+        self.guarantee_, self.mechanism_ = release.guarantee, release.origin.mechanism
         self.n_samples_, self.n_features_in_ = release.n_rows, release.n_features
         if release.feature_names is not None:
             self.feature_names_in_ = np.asarray(release.feature_names, dtype=object)
@@ -311,6 +333,10 @@ class PrivateEstimator(ReleaseDisplay, BaseEstimator):
     def _interpret(self, release: Release) -> None:
         """Set the fitted attributes to what the release reads of itself."""
         raise NotImplementedError
+
+    def _html_repr(self) -> str:
+        # scikit-learn asks for it, and heeds its own setting of what is displayed.
+        return html_of_fit(self) or str(super()._html_repr())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

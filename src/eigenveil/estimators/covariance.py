@@ -5,31 +5,31 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.regression import Regression
-from .base import PrivateEstimator
+from .base import PrivateEstimator, ReleaseAttribute
 
 
 class PrivateCovariance(PrivateEstimator):
     """The covariance, or with ``center=False`` the second moment, of sensitive rows.
 
     Parameters are those of `PrivatePCA`, without `n_components`. With nothing public, ranges of the features are found
-    privately, with four tenths of epsilon, or the fit is refused where rows are too few; ``standardize=True`` asks for
+    privately, with part of epsilon, or the fit is refused where rows are too few; ``standardize=True`` asks for
     correlations alone, which need none.
 
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
-        Positive semidefinite, shrunk with the known noise distribution, in the units of the features; with ``statistic="kendall"``,
-        which tells no units, the same as `correlation_`.
+        Positive semidefinite, shrunk with the known noise distribution, in the units of the features. The same as
+        `correlation_` with ``statistic="kendall"``, which tells no units.
     correlation_ : ndarray of shape (n_features, n_features)
         The same with its diagonal brought to 1.
     location_ : ndarray of shape (n_features,)
         The released mean with ``center=True``, else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
         95 % intervals for every covariance and correlation of the rows as they were used, from the raw release and the
-        known noise. `release_.intervals.covariance(level, of="population")` asks for others; None without a noise distribution.
+        known noise; None without a noise distribution. `release_.intervals.covariance(level, of="population")` returns
+        others.
     location_interval_ : ndarray of shape (n_features, 2) or None
         The same for the mean; None where none was released.
     scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
@@ -43,30 +43,24 @@ class PrivateCovariance(PrivateEstimator):
     ((4, 4), True)
     """
 
+    correlation_ = ReleaseAttribute(
+        lambda release: release.correlation, "`covariance_` with its diagonal brought to 1."
+    )
+    entry_interval_ = ReleaseAttribute(
+        lambda release: release.intervals.covariance(),
+        "95 % intervals for the entries of the covariance of this data set.",
+    )
+    correlation_interval_ = ReleaseAttribute(
+        lambda release: release.intervals.correlation(), "95 % intervals for the correlations of this data set."
+    )
+    location_interval_ = ReleaseAttribute(
+        lambda release: release.intervals.mean(), "95 % intervals for the means of this data set."
+    )
+
     def _interpret(self, release: Release) -> None:
         self.location_ = release.mean
         self.covariance_ = np.asarray(release.covariance)
         release.spectrum.warn_of_features()
-
-    @property
-    def correlation_(self) -> FloatArray | None:
-        """`covariance_` with its diagonal brought to 1."""
-        return self.release_.correlation
-
-    @property
-    def entry_interval_(self) -> FloatArray | None:
-        """95 % intervals for the entries of the covariance of this data set."""
-        return self.release_.intervals.covariance()
-
-    @property
-    def correlation_interval_(self) -> FloatArray | None:
-        """95 % intervals for the correlations of this data set."""
-        return self.release_.intervals.correlation()
-
-    @property
-    def location_interval_(self) -> FloatArray | None:
-        """95 % intervals for the means of this data set."""
-        return self.release_.intervals.mean()
 
     def regress(
         self,

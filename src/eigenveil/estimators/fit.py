@@ -1,7 +1,7 @@
 """`Fit`: the one pipeline from a source to a release: check, pay, prepare, measure, draw.
 
-Ranges of the features are found in three searches by `first_at_most` (AboveThreshold), each of all features: the size of
-differences of disjoint pairs; the octave of the median, in units of that size; the place of the median within the
+Ranges of the features are found in three searches by `first_at_most` (AboveThreshold), each of all features: the size
+of differences of disjoint pairs; the octave of the median, in units of that size; the place of the median within the
 octave. Features that are 0 or 1 by construction are not searched. docs/explanation/raw_tables.md derives the numbers,
 docs/explanation/stages.md those of a mean that is measured first and of preconditioning.
 """
@@ -310,7 +310,7 @@ class Fit:
 def collected_moments(
     source: Source, preparation: RowPreparation, differences_buffer: MixedDifferences
 ) -> SecondMoments:
-    """Return the exact moments of all rows of a source; `differences_buffer` keeps those that are not yet compared with all."""
+    """Return the exact moments of all rows of a source; the buffer keeps those that are not yet compared with all."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
     if preparation.bound.compares:
         return make().update_from(_comparisons(source, differences_buffer))
@@ -330,7 +330,7 @@ def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
 
 
 def with_last_differences(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
-    """Return the moments with the last rows compared with the first; `moments` and `differences_buffer` stay open for more rows."""
+    """Return the moments with the last rows compared with the first; both arguments stay open for more rows."""
     if not moments.bound.compares:
         return moments
     seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)

@@ -4,9 +4,9 @@ Gaussian rows of an assumed public spectrum are drawn from seeded random numbers
 to them by each mechanism in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
 
 - At most `MOST_NUMBERS` / d rows are made (but twice as many as features). For more, epsilon is raised until the noise
-  is, beside the matrix of the made-up rows, what it would be beside that of all. For pure mechanisms that is exact, since
-  their noise depends on n * epsilon. It leaves out that more rows have smaller sampling errors; and with delta above 0
-  epsilon grows faster than n, and private choices of bounds with it.
+  is, beside the matrix of the made-up rows, what it would be beside that of all. For pure mechanisms that is exact,
+  since their noise depends on n * epsilon. It leaves out that more rows have smaller sampling errors; and with delta
+  above 0 epsilon grows faster than n, and private choices of bounds with it.
 - Tables wider than `WIDEST` get the loss to first order in the noise, by a formula of the mechanism.
 """
 

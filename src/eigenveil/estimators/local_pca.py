@@ -3,19 +3,21 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..errors import InvalidParameterError, integer_between
 from ..local.protocol import LocalProtocol
 from ..local.server import components_request, released
 from ..local.simulation import simulated_totals
+from ..numerics import FloatArray
 from ..releases.origin import ComponentsRequest, SparseRequest
 from ..sampling.randomness import generator_from
-from .components import ComponentsMixin
+from .base import html_of_fit
 from .inputs import checked_rows
+from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
 
 
-class LocalPCA(ComponentsMixin, BaseEstimator):
+class LocalPCA(TransformerMixin, BaseEstimator):
     """Principal components, about the origin, of rows that each became private before anyone saw them.
 
     `fit` plays every client and the server in one process: it tells what a collection would give. For a real one, where
@@ -32,7 +34,7 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact distribution of least variance.
+        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact one of least variance.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
     trace_share : float
@@ -69,6 +71,21 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
     >>> print(pca.guarantee_)
     4-differentially private (replace one row), idealized numerics; see assumptions
     """
+
+    covariance_ = PrivatePCA.covariance_
+    correlation_ = PrivatePCA.correlation_
+    explained_variance_ = PrivatePCA.explained_variance_
+    explained_variance_ratio_ = PrivatePCA.explained_variance_ratio_
+    explained_variance_interval_ = PrivatePCA.explained_variance_interval_
+    explained_variance_interval_kind_ = PrivatePCA.explained_variance_interval_kind_
+    explained_variance_ratio_interval_ = PrivatePCA.explained_variance_ratio_interval_
+    captured_variance_ = PrivatePCA.captured_variance_
+    captured_variance_ratio_ = PrivatePCA.captured_variance_ratio_
+    captured_variance_interval_ = PrivatePCA.captured_variance_interval_
+    captured_variance_ratio_interval_ = PrivatePCA.captured_variance_ratio_interval_
+    above_noise_ = PrivatePCA.above_noise_
+    may_be_noise_ = PrivatePCA.may_be_noise_
+    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     def __init__(
         self,
@@ -130,8 +147,32 @@ class LocalPCA(ComponentsMixin, BaseEstimator):
         self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)
         return self
 
+    def transform(self, X: Any) -> Any:
+        """Project rows on the components; the projections of private rows are private data themselves."""
+        return projections(self, X)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        return rows_of_projections(self, X)
+
+    def get_covariance(self) -> FloatArray:
+        """Return the released matrix, in the units of the features."""
+        return released_covariance(self)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _html_repr(self) -> str:
+        return html_of_fit(self) or str(super()._html_repr())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _request(self, n_features: int) -> ComponentsRequest | SparseRequest:
-        """Return what is asked for; what cannot be is refused."""
+        """Return what is to be read off the release; what cannot be is refused."""
         return components_request(self.n_components, n_features)
 
 

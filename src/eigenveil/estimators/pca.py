@@ -1,23 +1,70 @@
 """`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError, integer_between, one_of
+from ..numerics import FloatArray
 from ..postprocess.above_noise import ABOVE_NOISE
+from ..releases.intervals import HIDDEN_ROWS
 from ..releases.origin import ComponentsRequest, Request
 from ..releases.record import Release
-from .base import PrivateEstimator
-from .components import ComponentsMixin
-from .inputs import check_read_again
+from .base import PrivateEstimator, ReleaseAttribute
+from .inputs import check_read_again, checked_array, of_rows
 from .preparation import Needs
+
+_Value = TypeVar("_Value")
+
+
+def with_known_noise(read: Callable[[Release], _Value | None]) -> Callable[[Release], _Value]:
+    """Return the same reading of a release, which is an `AttributeError` where nothing tells the error."""
+
+    def known(release: Release) -> _Value:
+        value = read(release)
+        if value is None:
+            raise AttributeError(
+                HIDDEN_ROWS
+                if release.matrix.rows_hidden
+                else f"{release.origin.mechanism} releases no variances with noise of a known distribution, so nothing "
+                "tells their error."
+            )
+        return value
+
+    return known
+
+
+def projections(estimator: BaseEstimator, X: Any) -> Any:
+    """Return the projections of rows, of whatever `fit` takes, on the components of a fitted estimator."""
+    check_is_fitted(estimator)
+    release, names = estimator.release_, list(estimator.get_feature_names_out())
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    return of_rows(estimator, X, release.origin.schema, release.transform, names, **options)
+
+
+def rows_of_projections(estimator: BaseEstimator, X: Any) -> FloatArray:
+    """Return the rows, in the space of the features, that have these projections."""
+    check_is_fitted(estimator)
+    release: Release = estimator.release_
+    return release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
+
+
+def released_covariance(estimator: BaseEstimator) -> FloatArray:
+    """Return the released matrix of a fitted estimator, shrunk, or refuse it where there is none."""
+    check_is_fitted(estimator)
+    release: Release = estimator.release_
+    if release.covariance is None:
+        raise InvalidParameterError(f"{release.origin.mechanism} releases a subspace and no covariance.")
+    return release.covariance
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePCA(ComponentsMixin, PrivateEstimator):
+class PrivatePCA(TransformerMixin, PrivateEstimator):
     """Principal components of sensitive rows, with a differential privacy guarantee.
 
     Parameters
@@ -31,13 +78,13 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     delta : float
         0 is pure differential privacy.
     statistic : {"auto", "clipped", "normalized", "spatial_sign", "kendall"}
-        ``"auto"`` goes by what is public: ``"clipped"`` with a norm, ranges or a schema with ranges, and where rows cannot
-        be compared (under add/remove, on an engine or from a query, about the origin, in two stages); else ``"kendall"``
-        with `standardize` and ``"spatial_sign"`` without, or ``"clipped"`` to ranges that are found privately, with four tenths
-        of epsilon, where there are rows enough for that to pay.
+        ``"auto"`` goes by what is public: ``"clipped"`` with a norm, ranges or a schema with ranges, and where rows
+        cannot be compared (under add/remove, on an engine or from a query, about the origin, with ``stages=2``); else
+        ``"kendall"`` with `standardize` and ``"spatial_sign"`` without, or ``"clipped"`` to ranges that are found
+        privately, with part of epsilon, where there are rows enough for that to pay; `plan` prints the shares.
         ``"clipped"`` shortens rows to the norm bound. ``"normalized"`` brings all rows to length 1, and needs no bound.
-        ``"spatial_sign"`` uses normalized differences of rows, which need no bound and no mean and resist outliers. Without
-        lengths, explained variances are relative.
+        ``"spatial_sign"`` uses normalized differences of rows, which need no bound and no mean and resist outliers.
+        Without lengths, explained variances are relative.
         ``"kendall"`` uses the signs of these differences alone, which need no scale either: the components are those of
         the correlation matrix, as after scikit-learn's ``StandardScaler``. It releases neither means nor sizes, so
         there is no `transform`.
@@ -45,8 +92,8 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
         what is in it: shuffle a table that is sorted by a private column, by no fixed seed.
     norm_bound : float, optional
         Public bound on the norm of a row; longer rows are shortened to it. Where rows are clipped, None finds one
-        privately with a tenth of epsilon, or with ``center=False`` takes ``statistic="normalized"`` where it would clip more than
-        half of the rows. It must not be computed from the rows.
+        privately with part of epsilon, or with ``center=False`` takes ``statistic="normalized"`` where it would clip
+        more than half of the rows. It must not be computed from the rows.
     bounds : (low, high) or dict, optional
         Public range of the features: numbers, or one for each feature, or (low, high) by name. They bound the rows, and
         components are those of the features in their own units all the same, as scikit-learn's ``PCA`` has them. Beside
@@ -55,8 +102,8 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     schema : Schema, optional
         What is publicly known of the columns, in place of `bounds`: raw tables are encoded by it, and its ranges are
         used as `bounds` are. Where some numbers have a scale and no range, all are divided by sizes, and components are
-        those of the divided features. Where it has a column of kind privacy_unit, persons are the unit. Columns of an array
-        are those of the schema in the same order, unless it names them by their positions.
+        those of the divided features. Where it has a column of kind privacy_unit, persons are the unit. Columns of an
+        array are those of the schema in the same order, unless it names them by their positions.
     privacy_unit : str or int, optional
         The column that tells persons apart, where a person may have many rows: the promise is then made to one person
         with all of their rows, and the column is no feature. Identifiers beside the table go to `fit`.
@@ -76,9 +123,9 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     adjacency : {"replace_one", "add_or_remove_one"}
         The adjacency.
     stages : {"auto", 1, 2}
-        Into how many stages a fit with a delta above 0 is divided: after a first look rows may be mapped, read again
-        and released with less noise, where a number of components is asked for and a fifth less of the loss promised. 1
-        is one release of one matrix; 2 tries a second stage whatever is asked for, or refuses.
+        Whether a fit with a delta above 0 uses preconditioning: after a pilot estimate rows may be rescaled, read again
+        and released with less noise. "auto" tries it where a number of components is given, and uses it where the
+        forecast is a fifth less loss. 1 is one release of one matrix; 2 always tries preconditioning, or refuses.
     ledger : PrivacyLedger or path, optional
         Where the spend is recorded before anything is sampled.
     random_state : None, int or numpy.random.Generator
@@ -94,7 +141,7 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     explained_variance_interval_ : ndarray of shape (n_components, 2)
         95 % intervals for these variances, from the known noise; free of privacy cost.
     explained_variance_interval_kind_ : tuple of str
-        For each component "exact distribution" or "approximate"; docs/explanation/uncertainty.md has the coverage of both.
+        For each component "exact distribution" or "approximate"; docs/explanation/uncertainty.md has their coverage.
     captured_variance_, captured_variance_ratio_, captured_variance_interval_ : float, float, ndarray of shape (2,)
         The same for all components together, which near ties do not blur.
     above_noise_ : ndarray of bool, of shape (n_components,)
@@ -127,6 +174,59 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     """
 
     n_components: int | float | str | None = field(default=None, kw_only=False)
+
+    covariance_ = ReleaseAttribute(
+        lambda release: release.covariance,
+        "The released matrix, shrunk, in the units of the features; None where only a subspace was released.",
+    )
+    correlation_ = ReleaseAttribute(
+        lambda release: release.correlation, "`covariance_` with its diagonal brought to 1."
+    )
+    explained_variance_ = ReleaseAttribute(
+        lambda release: release.explained_variance,
+        "Variances along the components, of the scaled features; None where none were released.",
+    )
+    explained_variance_ratio_ = ReleaseAttribute(
+        lambda release: release.explained_variance_ratio,
+        "Shares of the components in the total; None where no variances were released.",
+    )
+    explained_variance_interval_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.explained_variance_interval),
+        "95 % intervals for the variances along the components, from the public distribution of the noise.",
+    )
+    explained_variance_interval_kind_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
+        'What each of these intervals rests on: "exact distribution", or "approximate".',
+    )
+    explained_variance_ratio_interval_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
+        "95 % intervals for the shares of the components, with the error of the total.",
+    )
+    captured_variance_ = ReleaseAttribute(
+        lambda release: release.spectrum.captured_variance,
+        "Variance along all components together; None where no variances were released.",
+    )
+    captured_variance_ratio_ = ReleaseAttribute(
+        lambda release: release.spectrum.captured_variance_ratio,
+        "Its share of the total; None where no variances were released.",
+    )
+    captured_variance_interval_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.spectrum.captured_variance_interval),
+        "95 % interval for the variance along all components together.",
+    )
+    captured_variance_ratio_interval_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.spectrum.captured_variance_ratio_interval),
+        "95 % interval for the share of all components together.",
+    )
+    above_noise_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.above_noise),
+        "Which components are above the noise, and surely have more than an average share of the variance.",
+    )
+    may_be_noise_ = ReleaseAttribute(
+        with_known_noise(lambda release: release.spectrum.may_be_noise),
+        "Which components may be noise alone: not `above_noise_`, and of no known direction.",
+    )
+    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     @classmethod
     def from_release(cls, release: Release) -> Self:
@@ -162,7 +262,7 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
         wanted: int | float | str | None = self._read_off()
         if wanted is None and self.n_components is not None:
             wanted = integer_between("n_components", self.n_components, 1, n_features)
-        return ComponentsRequest(wanted, correlation=self.standardize)
+        return ComponentsRequest(wanted, correlation=bool(self.standardize))
 
     def _needs(self) -> Needs:
         k = self.n_components
@@ -184,3 +284,28 @@ class PrivatePCA(ComponentsMixin, PrivateEstimator):
     def _interpret(self, release: Release) -> None:
         self.components_, self.mean_ = release.components, release.mean
         self.n_components_ = len(self.components_)
+
+    def transform(self, X: Any) -> Any:
+        """Project rows, of whatever `fit` takes, on the components.
+
+        The projections of private rows are private data themselves. Rows on an engine stay there: a Dask array or a
+        Spark data frame is returned, which computes when it is asked to.
+        """
+        return projections(self, X)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        return rows_of_projections(self, X)
+
+    def get_covariance(self) -> FloatArray:
+        """Return the released matrix, shrunk, in the units of the features."""
+        return released_covariance(self)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -176,7 +176,9 @@ class Route:
         lines = [f"{_STATISTICS[self.rule.statistic]}; {self.mechanism.name}"]
         if self.choices:
             lines.append(f"epsilon {self.mechanism.epsilon:.4g} for the release")
-        lines += [f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()]
+        lines += [
+            f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
+        ]
         return lines + ([self.split.in_words()] if self.split.divides_mechanism else [])
 
     def to_dict(self) -> dict[str, Any]:
@@ -278,8 +280,8 @@ class Plan:
             )
         if features.reads_once and any(route.choices for _, route in self.routes):
             raise InvalidDataError(
-                "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds or "
-                "a schema with ranges, or a table or a file in place of the stream."
+                "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds "
+                "or a schema with ranges, or a table or a file in place of the stream."
             )
 
     def in_words(self) -> list[tuple[str, str]]:
@@ -374,7 +376,11 @@ def plan_fit(
     routes = _routes(parameters, needs, features, preparation, n_rows)
     adjacency = parameters.adjacency
     pooled = preparation.unit_weight == "by_rows"
-    if preparation.norm is None and adjacency is Adjacency.REPLACE_ONE and not (needs.lengths or parameters.center or pooled):
+    if (
+        preparation.norm is None
+        and adjacency is Adjacency.REPLACE_ONE
+        and not (needs.lengths or parameters.center or pooled)
+    ):
         # So few rows that a bound would clip more than half of them are brought to length 1.
         unit, epsilon = preparation.of_unit_rows(), routes[-1][1].cost("norm_bound")
         few = _routes(parameters, needs, features, unit, n_rows)

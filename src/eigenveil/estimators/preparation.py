@@ -159,7 +159,7 @@ class Needs:
             )
 
     def check_rows(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
-        """Refuse rows of which nothing can be learned: too few for a regression, or without units to transform them by."""
+        """Refuse too few rows for a regression, and rows without units where they are to be transformed."""
         if self.units and rule.statistic == "kendall":
             raise InvalidParameterError(NO_UNITS)
         if not self.target or rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
@@ -425,8 +425,8 @@ def public_preparation(
 def own_scale(half: FloatArray, center: bool) -> FloatArray:
     """Return what features with these half widths are multiplied by where they are read in their own units.
 
-    By nothing about the origin, where a mechanism may draw directions, which stay what they are only in rows that are not
-    scaled. About the mean so that they reach as far out as the root of the half width, which is where the noise is
+    By nothing about the origin, where a mechanism may draw directions, which stay what they are only in rows that are
+    not scaled. About the mean so that they reach as far out as the root of the half width, which is where the noise is
     least, in own units (docs/explanation/raw_tables.md); the narrow ones a little farther, which costs little.
     """
     if not center:
@@ -442,7 +442,8 @@ def _check_target(statistic: str, standardize: bool, center: bool) -> None:
         raise InvalidParameterError(f"statistic={statistic!r} tells no correlations; leave rows out, or standardize.")
     if statistic in COMPARED and not center:
         raise InvalidParameterError(
-            f"statistic={statistic!r} compares rows with one another, so what it tells is about the mean; leave out center=False."
+            f"statistic={statistic!r} compares rows with one another, so what it tells is about the mean; leave out "
+            "center=False."
         )
     if statistic == "normalized" and center:
         raise InvalidParameterError(

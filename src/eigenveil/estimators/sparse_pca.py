@@ -51,7 +51,7 @@ class PrivateSparsePCA(PrivatePCA):
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         del feature_names
         k = integer_between("n_components", self.n_components, 1, n_features)
-        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=self.standardize)
+        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
 
     def _needs(self) -> Needs:
         # The penalty is the same for all entries, and so must be the noise.

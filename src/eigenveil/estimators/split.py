@@ -1,6 +1,7 @@
 """`Split`: how the privacy budget of a fit is divided; every share, and from how many rows on it holds.
 
-Shares follow from public numbers alone. docs/explanation/stages.md derives the rules, and benchmarks/stages.py shows them at work.
+Shares follow from public numbers alone. docs/explanation/stages.md derives the rules, and benchmarks/stages.py shows
+them at work.
 """
 
 import math
@@ -25,11 +26,11 @@ RANGES_SHARE = Fraction(3, 10)
 NORM_SHARE = Fraction(1, 10)
 """Of epsilon, for a norm bound that is found privately."""
 MEAN_SHARES = ((20, Fraction(1, 10)), (100, Fraction(1, 20)))
-"""From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean that is measured first.
+"""From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean measured first.
 
 With fewer, what the noise leaves of the mean in the rows weighs more than a constant that is appended to them."""
 MEANS = ("mean", "mean_again")
-"""A mean is measured in so many rounds at most, each with an equal part of its share, and released under these names."""
+"""A mean is measured in so many rounds at most, each with an equal part of its share, and has these names."""
 RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
 """The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
 PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
@@ -37,7 +38,7 @@ PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 SMALL_STEP = 1 / 8
 """A mean that moves rows by no more than this part of their bound leaves the bound as it is, and ends the rounds.
 
-Squared norms change by 1/64 on average, far less than a step of the grid, and the shares of a round are worth as much."""
+Squared norms change by 1/64 on average, far less than a step of the grid; the shares of a round are worth as much."""
 SMALL_ERROR = 1 / 10
 """The rounds end with the first if what its noise leaves in the matrix is at most this part of the noise edge."""
 NORM_PLACES, PRECONDITIONED_NORM_PLACES = 128, 64
@@ -111,7 +112,9 @@ class Split:
             _portion(mechanism, self.residual_norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
         if self.pilot:
             if n_rows >= rows_without_pilot(rule):
-                raise CapacityError("The plan was made for fewer rows, of which a pilot estimate is taken; make another.")
+                raise CapacityError(
+                    "The plan was made for fewer rows, of which a pilot estimate is taken; make another."
+                )
             _portion(mechanism, self.preconditioned_norm).check_counts(PRECONDITIONED_NORM_PLACES, n_rows)
             at_share(mechanism, self.pilot).check_grid(4**rule.bits)
 
@@ -193,13 +196,13 @@ def takes_pilot(mechanism: CentralMechanism, rule: RowRule, stages: object) -> b
     """Return whether a pilot estimate is taken before the matrix, or refuse stages that cannot be.
 
     A pilot estimate costs nothing where rows are not preconditioned after it, since both releases are then averaged. So
-    it takes little: a mechanism whose budget can be divided, rows that are not compared, and a width at which it may pay.
+    it takes little: a mechanism whose budget can be divided, rows that are not compared, and a width at which it pays.
     """
     able = mechanism.divisible and not rule.compares and rule.constant is None and _on_the_grid(rule.norm)
     if stages == 2 and not able:
         raise InvalidParameterError(
-            "stages=2 needs mechanism='gaussian' (a delta above 0) with adjacency='replace_one', rows that are not compared, "
-            "and a norm from 1e-4 to 5e8; choose these, or stages='auto'."
+            "stages=2 needs mechanism='gaussian' (a delta above 0) with adjacency='replace_one', rows that are not "
+            "compared, and a norm from 1e-4 to 5e8; choose these, or stages='auto'."
         )
     return able and stages != 1 and (stages == 2 or NARROWEST <= mechanism.n_features <= WIDEST)
 
@@ -222,7 +225,9 @@ def divided(mean: Fraction, preconditions: bool) -> Split:
     """Return how mu^2 is divided with this share for a mean, with preconditioning or without."""
     norm = RESIDUAL_NORM_SHARE if mean else _NONE
     left = (1 - mean - norm) * preconditions
-    return Split(mean=mean, residual_norm=norm, pilot=left * PILOT_SHARE, preconditioned_norm=left * PRECONDITIONED_NORM_SHARE)
+    return Split(
+        mean=mean, residual_norm=norm, pilot=left * PILOT_SHARE, preconditioned_norm=left * PRECONDITIONED_NORM_SHARE
+    )
 
 
 MechanismsByRows = tuple[tuple[int, CentralMechanism], ...]
@@ -235,14 +240,18 @@ def undivided(mechanisms: MechanismsByRows) -> DividedByRows:
 
 
 def divided_by_rows(
-    mechanisms_for: Callable[..., MechanismsByRows], rule: RowRule, norm: float | None, stages: object, preconditions: bool
+    mechanisms_for: Callable[..., MechanismsByRows],
+    rule: RowRule,
+    norm: float | None,
+    stages: object,
+    preconditions: bool,
 ) -> DividedByRows:
     """Return the mechanisms of a fit from a source, and how their budget is divided, each from some rows on.
 
     Parameters
     ----------
     mechanisms_for : callable
-        Returns the mechanisms for rows of a rule; with ``divisible=True`` those that a budget can be divided for, if any.
+        Returns the mechanisms for rows of a rule; with ``divisible=True`` those whose budget can be divided, if any.
     rule : RowRule
         How rows become integers, with a constant where the mean is wanted.
     norm : float, optional
@@ -267,9 +276,7 @@ def divided_by_rows(
         return undivided(mechanisms)
     two = preconditions and takes_pilot(mechanism, plain, stages)
     if rule == plain:
-        return tuple(
-            (rows, one, divided(_NONE, two and isinstance(one, Gaussian))) for rows, one in mechanisms
-        )
+        return tuple((rows, one, divided(_NONE, two and isinstance(one, Gaussian))) for rows, one in mechanisms)
     tiers = mean_first(mechanism, norm) if stages == 2 or _quieter(mechanism, mechanisms[-1][1], rule) else ()
     if stages == 2 and tiers:  # which takes a mean that is first, however few the rows are
         tiers = ((0, tiers[0][1]), tiers[1])
