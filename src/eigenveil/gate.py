@@ -182,7 +182,7 @@ def pay(
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Pilot:
     """A first release of moments, at a share of the budget."""
 
     mechanism: Gaussian
@@ -198,14 +198,14 @@ class Drawn:
     ----------
     also : mapping of str to (ndarray of int64, float)
         What leaves beside the matrix, each with the value of one.
-    first : Look, optional
+    pilot : Pilot, optional
         A first release of the same moments, to be averaged with the second.
     mean_sd : float, optional
         The noise on each entry of a mean that was measured first.
     """
 
     also: Mapping[str, tuple[IntArray, float]] = field(default_factory=dict)
-    first: Look | None = None
+    pilot: Pilot | None = None
     mean_sd: float | None = None
 
 
@@ -231,8 +231,8 @@ def draw(
         )
     integers = mechanism.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
     units = mechanism.units(rule.limit_squared, rule.unit_squared)
-    if drawn.first is not None and isinstance(mechanism, Gaussian):
-        mechanism, integers, divisor = averaged([(drawn.first.mechanism, drawn.first.integers), (mechanism, integers)])
+    if drawn.pilot is not None and isinstance(mechanism, Gaussian):
+        mechanism, integers, divisor = averaged([(drawn.pilot.mechanism, drawn.pilot.integers), (mechanism, integers)])
         units = {name: one / divisor for name, one in units.items()}
     integers = {**integers, **{name: value for name, (value, _) in drawn.also.items()}}
     units |= {name: one for name, (_, one) in drawn.also.items()}
@@ -257,13 +257,13 @@ def draw(
 # What is measured at a portion of a budget that was paid for.
 
 
-def look(mechanism: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Look:
+def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Pilot:
     """Return a first release of moments, and the second moment that it tells for rows of norm at most 1."""
     check(mechanism, moments)
     grid = moments.bound.limit_squared
     integers = mechanism.draw(moments.gram, grid, moments.n_samples, generator)
     values = {name: np.asarray(value / grid) for name, value in integers.items()}
-    return Look(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
+    return Pilot(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
 
 
 def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:

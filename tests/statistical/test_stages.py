@@ -11,7 +11,7 @@ from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.postprocess.intervals import eigenvalue_intervals
-from eigenveil.postprocess.preconditioning import best_map, first_look
+from eigenveil.postprocess.preconditioning import best_preconditioner, pilot_spectrum
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, EXACT_FACTOR, SIGMAS
 
@@ -20,7 +20,7 @@ MECHANISM = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=150)
 
 
 def averaged_noise(weight_error=1):
-    """Return the noise beside the diagonal of an average of two looks, in units of one release."""
+    """Return the noise beside the diagonal of an average of two pilots, in units of one release."""
     grid = 4**16
     gram = np.zeros((150, 150), dtype=np.int64)
     mechanisms = [at_share(MECHANISM, share) for share in (Fraction(1, 10), Fraction(9, 10))]
@@ -126,7 +126,7 @@ def test_control_a_map_without_a_gate_loses(monkeypatch):
 def test_moments_are_looked_at_by_the_same_distribution():
     moments = SecondMoments(RowBound(1.0), 150).update(np.eye(150))
     mechanism = at_share(MECHANISM, Fraction(1, 10))
-    seen = gate.look(mechanism, moments, seeded_generator(5))
+    seen = gate.draw_pilot(mechanism, moments, seeded_generator(5))
     noise = (seen.second_moment - np.eye(150) / 150)[np.triu_indices(150, 1)]
     assert variance_fits(noise, mechanism.off_diagonal_sd / 150)
     assert not variance_fits(noise, EXACT_FACTOR * mechanism.off_diagonal_sd / 150)
@@ -144,7 +144,7 @@ def test_intervals_hold_for_noise_that_is_mapped_back(sd):
     held = []
     for seed in range(60):
         generator = np.random.default_rng(seed)
-        chosen = best_map(first_look(np.diag(truth) + 3 * noise(generator), 3 * sd), 3, sd, sd)
+        chosen = best_preconditioner(pilot_spectrum(np.diag(truth) + 3 * noise(generator), 3 * sd), 3, sd, sd)
         if chosen is None:
             continue
         back = np.linalg.inv(chosen.matrix) * np.sqrt(chosen.squared_reach)

@@ -261,7 +261,7 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
         def announce(self, purpose):
             self.passes.append(purpose)
 
-    # Twenty features, one of which holds nearly all variance about a far mean: preconditioning pays after a pilot estimate.
+    # Twenty features, one of which holds nearly all variance about a far mean: preconditioning pays.
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
     parameters = {"epsilon": 3.0, "statistic": "clipped", "random_state": 0}

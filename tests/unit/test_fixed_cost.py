@@ -22,7 +22,7 @@ from eigenveil.moments.preconditioned import integer_map, mapped_bound
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum
-from eigenveil.postprocess.preconditioning import PROMISE, best_map, first_look, map_after
+from eigenveil.postprocess.preconditioning import PROMISE, best_preconditioner, pilot_spectrum, preconditioner_after
 from eigenveil.postprocess.spectrum import surely_below
 from eigenveil.releases.matrix import MatrixView
 
@@ -57,8 +57,9 @@ def test_a_fit_computes_the_scales_of_a_mechanism_once_and_checks_each_rule_once
     again = counted(monkeypatch, plans, "possible_preparations")
     PrivatePCA(10, norm_bound=9.0, **BUDGETS[budget]).fit(rows(3000, 20))
     assert max(Counter(id(mechanism) for (mechanism,), _ in scales).values(), default=0) <= 1
-    # One rule; where a mean is measured first also without a constant, as a record and at work, and with each mean.
-    assert len(made) <= {"pure": 1, "gaussian": 5}[budget]
+    # One rule, and one that the origin is read back with before the spend; where a mean is measured first also without
+    # a constant, as a record and at work, and with each mean.
+    assert len(made) <= {"pure": 2, "gaussian": 6}[budget]
     assert len(prepared) == 1  # and the plan that was just made is not compared with another
     assert not again
 
@@ -121,7 +122,8 @@ def test_the_record_of_mapped_rows_tells_nothing_more():
 
 def test_a_plan_knows_all_parameters_that_decide():
     decisive = {name: made_for(PrivatePCA(**given)) for name, given in {
-        "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"}, "components": {"n_components": 2},
+        "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"},
+        "components": {"n_components": 2},
         "bounds": {"bounds": (0, 1)}, "options": {"mechanism_options": {"calibration": "tight"}},
     }.items()}  # fmt: skip
     assert len(set(decisive.values())) == len(decisive)
@@ -153,7 +155,7 @@ def symmetric_noise(generator, d, sd):
 
 def test_a_map_is_the_same_whether_the_spectrum_was_looked_at_or_not(monkeypatch):
     generator = np.random.default_rng(7)
-    looks = counted(monkeypatch, preconditioning, "first_look")
+    pilots = counted(monkeypatch, preconditioning, "pilot_spectrum")
     decided = Counter()
     for _ in range(400):
         d, sd, ratio = int(generator.integers(3, 40)), 10 ** generator.uniform(-3, 1), generator.uniform(0.8, 1.3)
@@ -161,12 +163,12 @@ def test_a_map_is_the_same_whether_the_spectrum_was_looked_at_or_not(monkeypatch
         truth = generator.uniform(0.3, 6) * edge * np.arange(1, d + 1) ** -generator.uniform(0, 2)
         matrix = np.diag(truth * generator.choice([0.0, 0.2, 1.0])) + symmetric_noise(generator, d, sd)
         k = [None, 1, 2, d][generator.integers(4)]
-        slow = best_map(first_look(matrix, sd), k, sd / 3, sd / 3 * ratio)
-        before = len(looks)
-        quick = map_after(matrix, sd, k, sd / 3, sd / 3 * ratio)
+        slow = best_preconditioner(pilot_spectrum(matrix, sd), k, sd / 3, sd / 3 * ratio)
+        before = len(pilots)
+        quick = preconditioner_after(matrix, sd, k, sd / 3, sd / 3 * ratio)
         assert (quick is None) == (slow is None)
         assert quick is None or (quick.power == slow.power and np.array_equal(quick.matrix, slow.matrix))
-        decided[quick is not None, len(looks) > before] += 1
+        decided[quick is not None, len(pilots) > before] += 1
     assert decided[False, False] > 50  # most are told without
     assert decided[False, True] > 20
     assert decided[True, True] > 20
@@ -180,9 +182,9 @@ def test_a_spike_at_the_level_of_the_proof_is_read_as_the_proof_takes_it():
     for above, seen in ((0.999, True), (1.001, False)):
         truth[0] = edge * (least + 1 / (4 * least)) * above
         assert surely_below(np.diag(truth), edge * (least + 1 / (4 * least))) == seen
-        look = first_look(np.diag(truth), sd)
-        assert look.variances[0] == pytest.approx(edge * least, rel=0.01)
-        assert best_map(look, 1, sd, ratio * sd) is None  # the bound is not sharp
+        pilot = pilot_spectrum(np.diag(truth), sd)
+        assert pilot.variances[0] == pytest.approx(edge * least, rel=0.01)
+        assert best_preconditioner(pilot, 1, sd, ratio * sd) is None  # the bound is not sharp
 
 
 @pytest.mark.parametrize("d", [1, 3, 80, 300])

@@ -21,7 +21,14 @@ from eigenveil.estimators.split import (
     checked_stages,
 )
 from eigenveil.mechanisms.gaussian import Gaussian
-from eigenveil.postprocess.preconditioning import PROMISE, FirstLook, Map, best_map, first_look, forecast_loss
+from eigenveil.postprocess.preconditioning import (
+    PROMISE,
+    PilotSpectrum,
+    Preconditioner,
+    best_preconditioner,
+    forecast_loss,
+    pilot_spectrum,
+)
 from eigenveil.report import render_report
 from helpers import refused
 
@@ -355,26 +362,26 @@ def test_the_report_and_the_command_tell_the_stages(releases):
 
 def test_the_forecast_is_the_sum_over_pairs():
     variances, factors = np.array([4.0, 2.0, 0.5, 0.1]), np.array([0.5, 0.7, 1.0, 1.0])
-    look = FirstLook(variances, np.eye(4), 0.3, n_visible=3)
+    pilot = PilotSpectrum(variances, np.eye(4), 0.3, n_visible=3)
     by_hand = sum(
         (0.1 / (factors[i] * factors[j])) ** 2 / (variances[i] - variances[j]) for i in range(2) for j in range(2, 4)
     )
-    assert forecast_loss(look, factors, 0.1, 2) == pytest.approx(by_hand)
+    assert forecast_loss(pilot, factors, 0.1, 2) == pytest.approx(by_hand)
     entries = [(i, j) for i in range(4) for j in range(4) if min(i, j) < 3]
     everything = sum((0.1 / (factors[i] * factors[j])) ** 2 for i, j in entries)
-    assert forecast_loss(look, factors, 0.1, None) == pytest.approx(everything)
+    assert forecast_loss(pilot, factors, 0.1, None) == pytest.approx(everything)
 
 
 def test_a_map_is_chosen_only_where_it_promises_enough():
-    look = first_look(np.diag(np.arange(1.0, 101) ** -2), 1e-4)
-    chosen = best_map(look, 3, 1e-4, 1.1e-4)
+    pilot = pilot_spectrum(np.diag(np.arange(1.0, 101) ** -2), 1e-4)
+    chosen = best_preconditioner(pilot, 3, 1e-4, 1.1e-4)
     assert chosen is not None
     assert chosen.promise <= PROMISE
     assert chosen.keeps_promise(chosen.squared_reach)
     assert not chosen.keeps_promise(chosen.squared_reach * (PROMISE / chosen.promise) ** 0.5 * 1.01)
-    assert best_map(look, 3, 1e-4, 1e-2) is None
-    assert best_map(first_look(np.eye(50), 1.0), 3, 1.0, 1.0) is None  # nothing is visible
-    assert Map(0.5, np.eye(2), 0.5, 0.4).keeps_promise(0.7)
+    assert best_preconditioner(pilot, 3, 1e-4, 1e-2) is None
+    assert best_preconditioner(pilot_spectrum(np.eye(50), 1.0), 3, 1.0, 1.0) is None  # nothing is visible
+    assert Preconditioner(0.5, np.eye(2), 0.5, 0.4).keeps_promise(0.7)
 
 
 def test_visible_variances_are_freed_of_their_bias():
@@ -382,9 +389,9 @@ def test_visible_variances_are_freed_of_their_bias():
     generator = np.random.default_rng(2)
     noise = generator.normal(size=(d, d)) * sd
     truth = np.append([1.0, 0.5], np.zeros(d - 2))
-    look = first_look(np.diag(truth) + (noise + noise.T) / np.sqrt(2), sd)
-    assert look.n_visible == 2
-    assert look.variances[:2] == pytest.approx([1.0, 0.5], abs=0.03)
+    pilot = pilot_spectrum(np.diag(truth) + (noise + noise.T) / np.sqrt(2), sd)
+    assert pilot.n_visible == 2
+    assert pilot.variances[:2] == pytest.approx([1.0, 0.5], abs=0.03)
 
 
 def test_a_mechanism_that_auto_does_not_take_refuses_nothing():

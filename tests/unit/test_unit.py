@@ -172,7 +172,7 @@ def test_mechanisms_get_the_number_of_persons(monkeypatch):
     monkeypatch.setattr(type(mechanism), "draw", lambda *args: seen.append(args[3]) or draw(*args))
     moments = moments_of("by_rows")
     release(mechanism, moments)
-    gate.look(mechanism, moments, np.random.default_rng(0))
+    gate.draw_pilot(mechanism, moments, np.random.default_rng(0))
     assert seen == [4, 4]
 
 

@@ -159,7 +159,8 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
         return {}
     if not table.source.by_unit:
         raise InvalidParameterError(
-            "Without a column that tells persons apart every row is one person's; give --privacy-unit, or leave out --unit-weight."
+            "Without a column that tells persons apart every row is one person's; give --privacy-unit, or leave out "
+            "--unit-weight."
         )
     return {"unit_weight": options.unit_weight}
 

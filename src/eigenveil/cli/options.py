@@ -414,7 +414,8 @@ class FitOptions:
         True
     )
     stages: Annotated[
-        str, typer.Option(help="1: one release; 2: rows are read again after a first look; auto: where that may pay.")
+        str,
+        typer.Option(help="1: one release; 2: rows are read again after a pilot estimate; auto: where that may pay."),
     ] = "auto"
     columns: Annotated[
         list[str] | None,

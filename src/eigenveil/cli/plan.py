@@ -75,7 +75,7 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast what a fit will report, by every mechanism, from public numbers. No data are read, and nothing is spent."""
+    """Forecast what a fit will report, by every mechanism, from public numbers. No data are read, nothing is spent."""
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
     if plot is not None:
@@ -168,8 +168,8 @@ def _declared(features: int | None, schema: Path | None) -> Any:
 
 def _about_units(privacy_unit: str) -> str:
     return (
-        f"Persons are told apart by {privacy_unit}: rows are persons here, each with one row, which is the worst case; more "
-        "rows of a person make their average steadier."
+        f"Persons are told apart by {privacy_unit}: rows are persons here, each with one row, which is the worst case; "
+        "more rows of a person make their average steadier."
     )
 
 

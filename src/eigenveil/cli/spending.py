@@ -129,9 +129,7 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _show(
-    plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None
-) -> None:
+def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None) -> None:
     from ..estimators.inputs import delta_of_a_unit
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)

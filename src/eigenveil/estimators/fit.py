@@ -30,7 +30,7 @@ from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray
-from ..postprocess.preconditioning import map_after
+from ..postprocess.preconditioning import preconditioner_after
 from ..releases.origin import Request
 from ..releases.record import Release
 from ..tables.base import tracked_batches
@@ -268,14 +268,16 @@ class Fit:
         """Return the moments that the matrix is drawn from: those of preconditioned rows where that promises enough."""
         split = self.route.split
         mechanism = budget.mechanism(split.pilot)
-        pilot = gate.look(mechanism, moments, self.generator)
+        pilot = gate.draw_pilot(mechanism, moments, self.generator)
         left = budget.left
         one_shot, second = (
             budget.at(share).noise_sd(self.n_rows) for share in (left + split.pilot, left - split.preconditioned_norm)
         )
         n_directions = self.needs.n_directions
-        chosen = map_after(pilot.second_moment, mechanism.noise_sd(self.n_rows), n_directions, one_shot, second)
-        self.drawn = replace(self.drawn, first=pilot)
+        chosen = preconditioner_after(
+            pilot.second_moment, mechanism.noise_sd(self.n_rows), n_directions, one_shot, second
+        )
+        self.drawn = replace(self.drawn, pilot=pilot)
         if chosen is None:
             return moments
         integers = integer_map(chosen.matrix)
@@ -287,7 +289,7 @@ class Fit:
         norm = self._norm(budget, counts, top, PRECONDITIONED_NORM_PLACES, portion)
         if not chosen.keeps_promise((norm / before) ** 2):
             return moments
-        self.drawn = replace(self.drawn, first=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})
+        self.drawn = replace(self.drawn, pilot=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})
         bound = mapped_bound(moments.bound, integers, norm)
         make = partial(SecondMoments, bound, self.source.n_features, self.source.feature_names)
         again: SecondMoments = collect(self.source, make, False, "adding up preconditioned rows")

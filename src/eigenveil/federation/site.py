@@ -98,7 +98,7 @@ def invite(
 
 
 def _mechanism(parameters: FitParameters, width: int, n_sites: int, n_colluding: int) -> dict[str, Any]:
-    """Return the mechanism that was asked for, or that of the least noise beside the diagonal, and the delta that it uses."""
+    """Return the mechanism that is named, or that of least noise beside the diagonal, and the delta that it uses."""
     delta = probability_below_one("delta", parameters.delta)
     if parameters.mechanism != "auto":
         if parameters.mechanism not in FEDERATED_MECHANISMS:

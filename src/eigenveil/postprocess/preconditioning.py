@@ -1,8 +1,8 @@
 """Which linear map should rows go through before a second release, read off a first one.
 
-A first look M = A + N shows the strong directions of A. Rows mapped by P = A^(-g/2), as far as M shows it, are shorter
-in these, so a bound on them is lower, and the noise of a second release is too; mapped back, it is larger again along
-the strong directions, where it matters least. What is gained is forecast to first order from M, which is public.
+A pilot estimate M = A + N shows the strong directions of A. Rows mapped by P = A^(-g/2), as far as M shows it, are
+shorter in these, so a bound on them is lower, and the noise of a second release is too; mapped back, it is larger again
+along the strong directions, where it matters least. What is gained is forecast to first order from M, which is public.
 docs/explanation/stages.md derives the formulas.
 """
 
@@ -22,7 +22,7 @@ PROMISE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLook:
+class PilotSpectrum:
     """What a first release says of the spectrum.
 
     Attributes
@@ -50,7 +50,7 @@ class FirstLook:
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class Preconditioner:
     """A map for rows, and what it promises.
 
     Attributes
@@ -79,13 +79,13 @@ def _edge(d: int, noise_sd: float) -> float:
     return 2 * noise_sd * math.sqrt(d)
 
 
-def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
+def pilot_spectrum(matrix: FloatArray, noise_sd: float) -> PilotSpectrum:
     """Read the spectrum off a release with rotation-invariant noise of this sd beside the diagonal.
 
     Examples
     --------
-    >>> look = first_look(np.diag([10.0, 1.0, 0.0, 0.0]), 0.1)
-    >>> look.n_visible, look.variances.round(2).tolist()
+    >>> pilot = pilot_spectrum(np.diag([10.0, 1.0, 0.0, 0.0]), 0.1)
+    >>> pilot.n_visible, pilot.variances.round(2).tolist()
     (2, [10.0, 0.96, 0.02, 0.02])
     """
     values, edge = sorted_eigenvalues(matrix), _edge(len(matrix), noise_sd)
@@ -95,29 +95,29 @@ def first_look(matrix: FloatArray, noise_sd: float) -> FirstLook:
     spikes = np.where(visible, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
     rest = (values.sum() - spikes.sum()) / max(1, d - visible.sum())
     variances = np.where(visible, spikes, np.clip(rest, 1e-3 * edge / d, edge / 2))
-    return FirstLook(variances, matrix, edge, int(visible.sum()))
+    return PilotSpectrum(variances, matrix, edge, int(visible.sum()))
 
 
-def forecast_loss(look: FirstLook, factors: FloatArray, noise_sd: float, n_components: int | None) -> float:
+def forecast_loss(pilot: PilotSpectrum, factors: FloatArray, noise_sd: float, n_components: int | None) -> float:
     """Return the expected loss to first order where rows were mapped by these factors in their eigenbasis.
 
     The noise of entry (i, j), mapped back, has sd noise_sd/(f_i f_j). For k directions the loss of captured variance is
     the sum over i <= k < j of its variance divided by the gap. For a matrix it is the sum of the variances of all
     entries in rows or columns of visible directions: in the others shrinkage takes the noise away.
     """
-    growth, variances = 1 / factors**2, look.variances
+    growth, variances = 1 / factors**2, pilot.variances
     if n_components is None or n_components >= variances.size:
-        visible = growth[: look.n_visible].sum()
+        visible = growth[: pilot.n_visible].sum()
         return float(noise_sd**2 * visible * (2 * growth.sum() - visible))
     k = n_components
     gaps = np.maximum(variances[:k, None] - variances[k:], 1e-12 * variances[0])
     return float(noise_sd**2 * np.sum(growth[:k, None] * growth[k:] / gaps))
 
 
-def map_after(
+def preconditioner_after(
     matrix: FloatArray, first_sd: float, n_components: int | None, noise_sd: float, second_noise_sd: float
-) -> Map | None:
-    """Return the `best_map` after a first release with noise of `first_sd`; its spectrum is found where it decides.
+) -> Preconditioner | None:
+    """Return the `best_preconditioner` after a pilot estimate with noise of `first_sd`; no spectrum if none is needed.
 
     Where no eigenvalue is above the edge e there is no map. Else factors f of a map are at most 1, so that what they do
     to the noise raises the loss, and its promise is at least (s r)^2, s the noise of the second release over that
@@ -128,23 +128,25 @@ def map_after(
     Examples
     --------
     >>> spectrum = np.arange(1, 101) ** -2.0
-    >>> map_after(np.diag(spectrum), 1e-4, 3, 1e-4, 1.1e-4).power
+    >>> preconditioner_after(np.diag(spectrum), 1e-4, 3, 1e-4, 1.1e-4).power
     0.5
-    >>> map_after(np.eye(100), 0.04, 3, 0.01, 0.011) is None
+    >>> preconditioner_after(np.eye(100), 0.04, 3, 0.01, 0.011) is None
     True
     """
     least = second_noise_sd / noise_sd / math.sqrt(PROMISE)
     if surely_below(matrix, _edge(len(matrix), first_sd) * (least + 1 / (4 * least) if least > 1 else 1.0)):
         return None
-    return best_map(first_look(matrix, first_sd), n_components, noise_sd, second_noise_sd)
+    return best_preconditioner(pilot_spectrum(matrix, first_sd), n_components, noise_sd, second_noise_sd)
 
 
-def best_map(look: FirstLook, n_components: int | None, noise_sd: float, second_noise_sd: float) -> Map | None:
+def best_preconditioner(
+    pilot: PilotSpectrum, n_components: int | None, noise_sd: float, second_noise_sd: float
+) -> Preconditioner | None:
     """Return the map that promises most; None where none promises enough.
 
     Parameters
     ----------
-    look : FirstLook
+    pilot : PilotSpectrum
     n_components : int, optional
         How many directions are wanted; None for the matrix.
     noise_sd : float
@@ -155,24 +157,24 @@ def best_map(look: FirstLook, n_components: int | None, noise_sd: float, second_
     Examples
     --------
     >>> spectrum = np.arange(1, 101) ** -2.0
-    >>> best_map(first_look(np.diag(spectrum), 1e-4), 3, 1e-4, 1.1e-4).power
+    >>> best_preconditioner(pilot_spectrum(np.diag(spectrum), 1e-4), 3, 1e-4, 1.1e-4).power
     0.5
-    >>> best_map(first_look(np.eye(100), 1e-4), 3, 1e-4, 1.1e-4) is None
+    >>> best_preconditioner(pilot_spectrum(np.eye(100), 1e-4), 3, 1e-4, 1.1e-4) is None
     True
     """
-    if look.n_visible == 0:
+    if pilot.n_visible == 0:
         return None
-    variances = look.variances
-    floored = np.maximum(variances, look.edge)
-    alone = forecast_loss(look, np.ones_like(variances), noise_sd, n_components)
+    variances = pilot.variances
+    floored = np.maximum(variances, pilot.edge)
+    alone = forecast_loss(pilot, np.ones_like(variances), noise_sd, n_components)
     promised: list[tuple[float, float, float, FloatArray]] = []
     for power in POWERS:
         factors = (floored / floored.min()) ** (-power / 2)
         squared_reach = float(variances @ factors**2 / variances.sum())
-        promise = forecast_loss(look, factors, second_noise_sd * squared_reach, n_components) / alone
+        promise = forecast_loss(pilot, factors, second_noise_sd * squared_reach, n_components) / alone
         if promise <= PROMISE:
             promised.append((promise, power, squared_reach, factors))
     if not promised:
         return None
     promise, power, squared_reach, factors = min(promised, key=operator.itemgetter(0))
-    return Map(power, look.mapped_by(factors), squared_reach, promise)
+    return Preconditioner(power, pilot.mapped_by(factors), squared_reach, promise)

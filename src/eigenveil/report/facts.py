@@ -52,7 +52,7 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
         yield f"Variances are about {about}: the mean was not subtracted, so the first direction may be it."
     if rows.mapped_from is not None:
         yield (
-            "Rows were mapped by a public matrix after a first look, and the release is mapped back: its noise is "
+            "Rows were mapped by a public matrix after a pilot estimate, and the release is mapped back: its noise is "
             "larger along strong directions than along weak ones."
         )
     if release.origin.model == "local" and not release.matrix.has_known_noise:

@@ -140,7 +140,7 @@ def _stages(release: Release) -> str | None:
     rows = release.origin.row_rule
     if rows.mapped_from is None:
         return None
-    return f"two: rows were mapped after a first look, to norm {number(rows.norm, 6)}"
+    return f"two: rows were mapped after a pilot estimate, to norm {number(rows.norm, 6)}"
 
 
 def count(release: Release) -> str | None:
@@ -272,7 +272,7 @@ _PIECES = {
     "ones": "sum of the ones among the reports",
     "mean": "mean, with noise",
     "mean_again": "mean of what a first mean left, with noise",
-    "map": "map that rows went through after a first look, itself made from noisy numbers",
+    "map": "map that rows went through after a pilot estimate, itself made from noisy numbers",
 }
 
 
