@@ -21,7 +21,7 @@ _NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseAlong:
+class ComponentNoise:
     """Moments of n_ij = u_i' N u_j for the released directions u_1, ..., u_k and all other ones.
 
     Attributes
@@ -41,19 +41,19 @@ class NoiseAlong:
     drift: FloatArray
     draws: int | None = None
 
-    def scaled(self, factor: float) -> "NoiseAlong":
+    def scaled(self, factor: float) -> "ComponentNoise":
         """Return the moments of noise of so much of the variance."""
         return replace(self, cross=self.cross * factor, own=self.own * factor)
 
-    def shifted(self, shift: FloatArray) -> "NoiseAlong":
+    def shifted(self, shift: FloatArray) -> "ComponentNoise":
         """Return the moments with a shift of all n_ii together, which is there or is not."""
         return replace(self, own=self.own + np.outer(shift, shift))
 
-    def drifting(self, drift: FloatArray) -> "NoiseAlong":
+    def drifting(self, drift: FloatArray) -> "ComponentNoise":
         """Return the moments of noise with these means of n_ii."""
         return replace(self, drift=drift)
 
-    def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "NoiseAlong":
+    def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "ComponentNoise":
         """Return the moments with what an error of the number of rows adds.
 
         Parameters
@@ -69,7 +69,7 @@ class NoiseAlong:
         return replace(self, own=self.own + np.outer(values, values) * variance - together - together.T)
 
 
-def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float) -> NoiseAlong:
+def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float) -> ComponentNoise:
     """Return the moments of noise with the same distribution in every basis.
 
     Parameters
@@ -82,10 +82,12 @@ def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float)
         what any n_ii and n_jj have in common by the trace; below 0 where that is told sharply.
     """
     own = 2 * off_variance * np.eye(k) + shared_variance
-    return NoiseAlong(np.full((k, k + m), off_variance), own, np.zeros(k))
+    return ComponentNoise(np.full((k, k + m), off_variance), own, np.zeros(k))
 
 
-def mapped_noise(leading: FloatArray, others: FloatArray, off_variance: float, shared_variance: float) -> NoiseAlong:
+def mapped_noise(
+    leading: FloatArray, others: FloatArray, off_variance: float, shared_variance: float
+) -> ComponentNoise:
     """Return the moments of B N B', where N has the same distribution in every basis.
 
     Parameters
@@ -106,7 +108,7 @@ def mapped_noise(leading: FloatArray, others: FloatArray, off_variance: float, s
     lengths = np.outer(sizes, np.concatenate([sizes, np.square(others).sum(axis=1)]))
     cross = off_variance * lengths + (off_variance + shared_variance) * products**2
     own = 2 * off_variance * inner**2 + shared_variance * np.outer(sizes, sizes)
-    return NoiseAlong(cross, own, np.zeros(len(leading)))
+    return ComponentNoise(cross, own, np.zeros(len(leading)))
 
 
 def trace_sizes(mapping: FloatArray | None, d: int) -> tuple[float, float]:
@@ -121,7 +123,7 @@ def simulation() -> np.random.Generator:
     return np.random.default_rng(SIMULATION_SEED)
 
 
-def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generator], FloatArray]) -> NoiseAlong:
+def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generator], FloatArray]) -> ComponentNoise:
     """Return the moments of any noise by simulation.
 
     Parameters
@@ -140,7 +142,7 @@ def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generato
         own[number] = np.diag(noise)
         cross += noise**2 / draws
     # The distribution is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
-    return NoiseAlong(cross, own.T @ own / draws, np.zeros(k), draws)
+    return ComponentNoise(cross, own.T @ own / draws, np.zeros(k), draws)
 
 
 def simulated_trace_sd(d: int, draw: Callable[[np.random.Generator], FloatArray]) -> float:
@@ -162,7 +164,7 @@ _Z_APPROXIMATE = 2.3
 
 
 @dataclass(frozen=True, eq=False)
-class VariancesAlong:
+class ComponentVariances:
     """What `variances_along` returns, for k directions in falling order.
 
     Attributes
@@ -185,7 +187,7 @@ class VariancesAlong:
     total_interval: FloatArray
     kind: str
 
-    def informed(self, expected: FloatArray) -> "VariancesAlong":
+    def informed(self, expected: FloatArray) -> "ComponentVariances":
         """Return the same with what is expected of the variances as the estimate, where the release does not speak.
 
         Where noise is large, unbiased estimates that end at 0 are too large on average. What a simulation expects
@@ -203,16 +205,18 @@ class VariancesAlong:
             total_interval=_holding(self.total_interval, totals, math.inf),
         )
 
-    def untold(self, total: float) -> "VariancesAlong":
+    def untold(self, total: float) -> "ComponentVariances":
         """Return the same with intervals that say nothing: from 0 to the total."""
         ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
         return replace(self, interval=ends, total_interval=ends)
 
-    def first(self, k: int) -> "VariancesAlong":
+    def first(self, k: int) -> "ComponentVariances":
         """Return the same for the first k directions alone."""
-        return VariancesAlong(self.estimate[:k], self.interval[:k], self.totals[:k], self.total_interval[:k], self.kind)
+        return ComponentVariances(
+            self.estimate[:k], self.interval[:k], self.totals[:k], self.total_interval[:k], self.kind
+        )
 
-    def with_unknown(self, loadings: FloatArray, d: int) -> "VariancesAlong":
+    def with_unknown(self, loadings: FloatArray, d: int) -> "ComponentVariances":
         """Return intervals that hold whatever the correlations of some of d features are, for those features' loadings.
 
         Parameters
@@ -229,7 +233,7 @@ class VariancesAlong:
 
         Examples
         --------
-        >>> found = VariancesAlong(np.ones(1), np.array([[1.0, 1.21]]), np.ones(1), np.array([[1.0, 1.21]]), EXACT)
+        >>> found = ComponentVariances(np.ones(1), np.array([[1.0, 1.21]]), np.ones(1), np.array([[1.0, 1.21]]), EXACT)
         >>> found.with_unknown(np.array([0.2]), 3).interval.round(2).tolist()
         [[0.36, 2.25]]
         """
@@ -238,20 +242,20 @@ class VariancesAlong:
             np.clip(np.sqrt(ends) + reach[:, None] * np.array([-1.0, 1.0]), 0.0, np.sqrt(d)) ** 2
             for ends, reach in zip((self.interval, self.total_interval), reaches, strict=True)
         )
-        return VariancesAlong(self.estimate, each, self.totals, totals, APPROXIMATE)
+        return ComponentVariances(self.estimate, each, self.totals, totals, APPROXIMATE)
 
 
 def variances_along(
     values: FloatArray,
     others: FloatArray,
     weights: FloatArray,
-    noise: NoiseAlong,
+    noise: ComponentNoise,
     *,
     total: float,
     total_sd: float = 0.0,
     excess: float = 0.0,
     exact: bool = False,
-) -> VariancesAlong:
+) -> ComponentVariances:
     """Return the variances u_i'Au_i along the leading eigenvectors u_1, ..., u_k of a release M = A + N.
 
     Parameters
@@ -260,7 +264,7 @@ def variances_along(
         The leading eigenvalues of M, descending.
     others, weights : ndarray of shape (m,)
         The other eigenvalues, or points that stand for so many of them each.
-    noise : NoiseAlong
+    noise : ComponentNoise
         Moments of N in the basis of the eigenvectors.
     total, total_sd : float
         What the trace of A is estimated by, and its standard deviation: no variance is above it.
@@ -324,7 +328,7 @@ def variances_along(
     # Pooled where they would rise, as near ties do; the first take what they need of the total.
     totals = np.minimum(np.cumsum(decreasing(np.diff(together - pushed[1], prepend=0.0), None)), most)
     estimate = np.diff(totals, prepend=0.0)
-    return VariancesAlong(
+    return ComponentVariances(
         estimate=estimate,
         interval=_holding(np.stack([low, high], axis=1), estimate, surely),
         totals=totals,
@@ -333,7 +337,7 @@ def variances_along(
     )
 
 
-def drawn_along(variances: FloatArray, reach: float) -> VariancesAlong:
+def drawn_along(variances: FloatArray, reach: float) -> ComponentVariances:
     """Return variances that were released with independent Laplace noise on each, within `reach` in 95 of 100 times.
 
     Examples
@@ -348,7 +352,7 @@ def drawn_along(variances: FloatArray, reach: float) -> VariancesAlong:
         np.stack([np.maximum(at - off, 0.0), at + off], axis=1)
         for at, off in zip((variances, totals), reaches, strict=True)
     )
-    return VariancesAlong(variances, each, totals, together, APPROXIMATE)
+    return ComponentVariances(variances, each, totals, together, APPROXIMATE)
 
 
 class _Reach:

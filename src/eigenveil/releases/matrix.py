@@ -57,6 +57,7 @@ class MatrixView:
 
     def __init__(self, integers: Mapping[str, IntArray], unit: Mapping[str, float], origin: Origin) -> None:
         self.integers, self.unit, self.origin = integers, unit, origin
+        self._has_constant = origin.centred
 
     # What left, and by which mechanism.
 
@@ -74,7 +75,7 @@ class MatrixView:
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None
 
-    @property
+    @cached_property
     def n_rows(self) -> int | None:
         """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
         told = None if self.mechanism is None else self.mechanism.estimated_rows(self.values)
@@ -87,11 +88,11 @@ class MatrixView:
         """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
         return self.origin.row_rule.unit.counted
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Number of features, without the constant that a centred release appends."""
         first = next(self.integers[name] for name in ("matrix", "directions", "sums") if name in self.integers)
-        return int(first.shape[-1]) - self.origin.centred
+        return int(first.shape[-1]) - self._has_constant
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -121,10 +122,10 @@ class MatrixView:
         factor = self.units_per_weight
         return self.unit_moment if self.unit_moment is None or factor == 1 else self.unit_moment * factor
 
-    @property
+    @cached_property
     def counts_by_constant(self) -> bool:
         """Whether how many rows there are is private, and is read with noise off the square of the constant."""
-        return self.origin.centred and self.origin.row_rule.unit_weight == "by_rows"
+        return self._has_constant and self.origin.row_rule.unit_weight == "by_rows"
 
     @cached_property
     def units_per_weight(self) -> float:
@@ -175,7 +176,7 @@ class MatrixView:
         """Whether the release tells variances; a subspace alone does not."""
         return self._bordered is not None
 
-    @property
+    @cached_property
     def has_known_noise(self) -> bool:
         """Whether the matrix is the truth plus noise of a known distribution that can be drawn again."""
         return self.mechanism is not None and self.mechanism.adds_noise
@@ -222,7 +223,7 @@ class MatrixView:
     @property
     def centred(self) -> bool:
         """Whether the mean is part of the release: by a constant in the rows, or measured first and taken off."""
-        return self.origin.centred or "mean" in self.integers
+        return self._has_constant or "mean" in self.integers
 
     @property
     def row_scale(self) -> FloatArray:
@@ -231,10 +232,10 @@ class MatrixView:
         scale[list(self.origin.without_range)] = 1.0
         return scale
 
-    @property
+    @cached_property
     def scaled_mean(self) -> FloatArray:
         """The mean of the scaled, shifted rows; zeros where it is not part of the release."""
-        if self._bordered is None or not self.origin.centred:
+        if self._bordered is None or not self._has_constant:
             return np.zeros(self.n_features)
         mean = np.asarray(self._bordered[:-1, -1] / self.origin.row_rule.constant_value)
         mean[list(self.origin.without_range)] = 0.0
@@ -253,7 +254,7 @@ class MatrixView:
         """The released matrix of the rows as they were used, raw: centred where the mean left too."""
         if self._bordered is None:
             raise InvalidDataError("This release holds directions only; it has no matrix.")
-        if not self.origin.centred:
+        if not self._has_constant:
             return self._still(self._bordered)
         return self._still(self._bordered[:-1, :-1] - np.outer(self.scaled_mean, self.scaled_mean))
 
@@ -308,7 +309,7 @@ class MatrixView:
             return None
         return mechanism.noise_facts()
 
-    @property
+    @cached_property
     def noise_unit(self) -> float:
         """What noise of the mechanism is multiplied by to be noise of the mean over the rows."""
         return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self.units_per_weight
@@ -316,18 +317,18 @@ class MatrixView:
     @property
     def _row_noise_map(self) -> FloatArray | None:
         """B, for noise of the mechanism N and the error BNB' of `row_matrix`, to first order; None for the identity."""
-        if not (self.origin.centred or self.origin.without_range) and self.inverse_map is None:
+        if not (self._has_constant or self.origin.without_range) and self.inverse_map is None:
             return None
-        width = self.n_features + self.origin.centred
+        width = self.n_features + self._has_constant
         mapped = np.eye(self.n_features, width)
-        if self.origin.centred:
+        if self._has_constant:
             mapped[:, -1] = -self.scaled_mean / self.origin.row_rule.constant_value
         mapped[list(self.origin.without_range)] = 0.0
         return mapped if self.inverse_map is None else mapped @ self.inverse_map
 
     def mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
         """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None if it is not in it."""
-        if not self.origin.centred:
+        if not self._has_constant:
             return None
         back = np.eye(self.n_features + 1) if self.inverse_map is None else self.inverse_map
         rows = back[:-1].copy()
@@ -337,7 +338,7 @@ class MatrixView:
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
         """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
         noise = self._mapped_back(noise)
-        if not self.origin.centred:
+        if not self._has_constant:
             return self._still(noise)
         if self.counts_by_constant and self._bordered is not None:  # what the error of that number adds, to first order
             noise = noise - self._bordered * (noise[-1, -1] / self.origin.row_rule.constant_value**2)
@@ -347,7 +348,7 @@ class MatrixView:
 
     # The scaled features: what was asked for is about these.
 
-    @property
+    @cached_property
     def of_signs(self) -> bool:
         """Whether the matrix is made of signs of differences, Kendall's tau, which tell no units."""
         return self.origin.row_rule.statistic == "kendall"
@@ -357,7 +358,7 @@ class MatrixView:
         if self.of_signs:
             raise InvalidParameterError(NO_UNITS)
 
-    @property
+    @cached_property
     def of_correlation(self) -> bool:
         """Whether components and variances are those of the correlation matrix."""
         return self.of_signs or self.origin.request.correlation
@@ -414,12 +415,6 @@ class MatrixView:
         if self.divisors is None or not self.has_matrix:
             return self.row_scale
         return np.asarray(self.row_scale / self.divisors)
-
-    @property
-    def isotropic(self) -> bool:
-        """Whether the noise is known to have the same distribution in every basis, as proofs of eigenvalues want it."""
-        known = self.mechanism is not None and self.mechanism.rotation_invariant and self.inverse_map is None
-        return known and not self.of_correlation and self._one_scale
 
     @property
     def _one_scale(self) -> bool:

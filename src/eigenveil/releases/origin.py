@@ -242,13 +242,15 @@ class Origin:
         """Refuse what could not be written to a release file and read again; asked before anything is paid for."""
         try:
             text = header_text({"origin": self.to_dict()})
-            again = self.from_dict(parsed_json(text)["origin"])
+            content = parsed_json(text)["origin"]
+            if self.schema is not None:
+                Schema.from_dict(content["schema"])
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             rule = "all public facts are plain JSON values"
             raise InvalidParameterError(_NOT_SAVED.format(rule=rule)) from error
         try:
             must(len(text) <= HEADER_BYTES - _BESIDE_ORIGIN, "names, parameters and the schema take less than 4 MB")
-            again.check(n_features)
+            self.check(n_features)
         except ValueError as error:
             raise InvalidParameterError(_NOT_SAVED.format(rule=error)) from error
 

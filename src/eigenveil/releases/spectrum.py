@@ -24,8 +24,8 @@ from ..postprocess.shrinkage import SIMULATION_SEED
 from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
 from ..postprocess.variances import (
     APPROXIMATE,
-    NoiseAlong,
-    VariancesAlong,
+    ComponentNoise,
+    ComponentVariances,
     drawn_along,
     isotropic_noise,
     mapped_noise,
@@ -151,7 +151,7 @@ class SpectrumView:
 
     # What is known of the noise in the basis of the directions.
 
-    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> NoiseAlong:
+    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> ComponentNoise:
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if facts is None or matrix.of_correlation:
@@ -193,7 +193,7 @@ class SpectrumView:
         squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
         return np.asarray(-(matrix.noise_unit**2) * squares)
 
-    def leading_variances(self, count: int) -> VariancesAlong | None:
+    def leading_variances(self, count: int) -> ComponentVariances | None:
         """Return variances along the first `count` eigenvectors; None where no distribution of noise is known."""
         if count not in self._variances:
             found = self.variances_by_distribution(count)
@@ -211,10 +211,10 @@ class SpectrumView:
         return count if matrix.n_features >= _WIDE else min(matrix.n_features, count + _MORE_VARIANCES)
 
     @cached_property
-    def _variances(self) -> dict[int, VariancesAlong | None]:
+    def _variances(self) -> dict[int, ComponentVariances | None]:
         return {}
 
-    def variances_by_distribution(self, count: int) -> VariancesAlong | None:
+    def variances_by_distribution(self, count: int) -> ComponentVariances | None:
         """Return unbiased estimates and intervals of at least so many variances, without any simulated spectrum."""
         matrix = self.matrix
         if not matrix.has_known_noise:
@@ -302,7 +302,7 @@ class SpectrumView:
     # Variances along the components.
 
     @cached_property
-    def _component_variances(self) -> VariancesAlong | None:
+    def _component_variances(self) -> ComponentVariances | None:
         """Variances along the components with their intervals; None where nothing can be said of their error."""
         matrix = self.matrix
         if matrix.rows_hidden:
@@ -317,10 +317,10 @@ class SpectrumView:
         return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), matrix.n_features)
 
     @property
-    def _with_intervals(self) -> VariancesAlong | None:
+    def _with_intervals(self) -> ComponentVariances | None:
         return self._component_variances if self.matrix.has_matrix else None
 
-    def _variances_of_drawn(self, variances: FloatArray) -> VariancesAlong | None:
+    def _variances_of_drawn(self, variances: FloatArray) -> ComponentVariances | None:
         """Return released variances of directions with the known noise on each of them."""
         matrix = self.matrix
         reach = None if matrix.mechanism is None else matrix.mechanism.variance_reach(max(1, matrix.n_rows or 1))
@@ -328,7 +328,7 @@ class SpectrumView:
             return None
         return drawn_along(variances, reach * self.origin.row_rule.reach_squared * matrix.units_per_weight)
 
-    def _variances_of_sparse(self, k: int) -> VariancesAlong | None:
+    def _variances_of_sparse(self, k: int) -> ComponentVariances | None:
         """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
         matrix = self.matrix
         free = self.leading_variances(k)
@@ -346,7 +346,7 @@ class SpectrumView:
         ):
             low = np.maximum(at - np.maximum(top - ends[:, 0], Z * sd), 0.0)
             found.append(np.stack([np.minimum(low, middle), np.maximum(at + Z * sd, middle)], axis=1))
-        return VariancesAlong(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
+        return ComponentVariances(shrunk, found[0], np.cumsum(shrunk), found[1], APPROXIMATE)
 
     @property
     def _shrunk_variances(self) -> FloatArray:
@@ -607,9 +607,8 @@ class SpectrumView:
         variances = self.explained_variance
         if variances is None:
             return None
-        return self._shares(
-            np.cumsum(variances) if self._component_variances is None else self._component_variances.totals
-        )
+        found = self._component_variances
+        return self._shares(np.cumsum(variances) if found is None else found.totals)
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
@@ -633,10 +632,8 @@ class SpectrumView:
     @cached_property
     def _share_total_sd(self) -> float:
         """Standard deviation of the total that shares refer to."""
-        matrix = self.matrix
-        reach = (
-            None if self._released_variances is None or matrix.mechanism is None else matrix.mechanism.variance_reach(1)
-        )
+        matrix, mechanism = self.matrix, self.matrix.mechanism
+        reach = None if self._released_variances is None or mechanism is None else mechanism.variance_reach(1)
         if reach is None:
             return self._total_sd
         # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
@@ -661,15 +658,12 @@ class SpectrumView:
     def loading_errors(self, level: float = LEVEL, of: str = "data") -> LoadingErrors | None:
         """Return how far the components may be from the true ones: angles with bounds, and errors of loadings.
 
-        None where directions were sampled, or are sparse. Parameters are as in `entry_interval`.
+        None where directions were sampled, or are sparse. Parameters are as in `IntervalView.covariance`.
         """
         matrix = self.matrix
         sampled = self.intervals.sampled(level, of)
-        if (
-            self.intervals.unavailable
-            or self.drawn_directions is not None
-            or isinstance(self.origin.request, SparseRequest)
-        ):
+        sparse = isinstance(self.origin.request, SparseRequest)
+        if self.intervals.unavailable or self.drawn_directions is not None or sparse:
             return None
         k, scaled = len(self.components), matrix.scaled_matrix
         whole = matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed

@@ -79,8 +79,8 @@ def use(release: Release, file_name: str | None, digest: str | None) -> Html:
     made = f" on {origin.created[:10]}" if origin.created else ""
     checksum = f" SHA-256 {digest}." if digest else ""
     cite = (
-        f"The released values were drawn by the mechanism {origin.mechanism} of eigenveil, version {version}{on}{made}. "
-        f"Guarantee: {release.guarantee}.{checksum} "
+        f"The released values were drawn by the mechanism {origin.mechanism} of eigenveil, version {version}{on}{made}."
+        f" Guarantee: {release.guarantee}.{checksum} "
         f"Software: The eigenveil developers, eigenveil: differentially private PCA and covariance, version {version}."
     )
     check = f"python -c \"import eigenveil; print(eigenveil.load_release('{_quoted(name)}').guarantee)\""

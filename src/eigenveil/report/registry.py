@@ -165,7 +165,8 @@ def _composition(promise: Guarantee, ledger: PrivacyLedger | None) -> str:
 
 def _preparation(release: Release) -> str:
     rows, chosen = release.origin.row_rule, release.origin.chosen_privately
-    bound = f"Rows were scaled by public or paid-for numbers and held to norm {rows.row_norm:.6g} (statistic: {rows.statistic})."
+    held = f"held to norm {rows.row_norm:.6g} (statistic: {rows.statistic})"
+    bound = f"Rows were scaled by public or paid-for numbers and {held}."
     found = f"Found privately, inside of the budget: {', '.join(chosen)}." if chosen else "Nothing was found privately."
     return f"{bound} {found} {_blank('whether anyone looked at the data before, and what they chose by it')}"
 
@@ -181,6 +182,6 @@ def _mechanism(release: Release) -> str:
         else f"Numerics: {release.guarantee.numerics.value}."
     )
     return (
-        f"The mechanism {origin.mechanism}{source}, by the Python package eigenveil {origin.package_version}. {floats} Running "
-        f"times are not protected. {_blank('how the rows themselves are kept, and who has access')}"
+        f"The mechanism {origin.mechanism}{source}, by the Python package eigenveil {origin.package_version}. {floats} "
+        f"Running times are not protected. {_blank('how the rows themselves are kept, and who has access')}"
     )
