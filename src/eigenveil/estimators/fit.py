@@ -128,7 +128,7 @@ class Fit:
         request: Request,
         ledger: LedgerOrPath | None,
     ) -> None:
-        self.source, self.plan, self.generator = source, plan, generator
+        self.source, self.plan, self.generator, self.features = source, plan, generator, Features.of(source)
         self.needs, self.request, self.ledger = needs, request, ledger
         self.budget: Budget | None = None  # what is left for the matrix, where it is divided
         self.drawn = gate.NOTHING
@@ -137,7 +137,7 @@ class Fit:
         """Return the release; everything that can be refused is refused before the spend."""
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
-        plan.check_passes(Features.of(source))
+        plan.check_passes(self.features)
         counts: RowSizes | ColumnCounts | None = None
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
@@ -187,7 +187,7 @@ class Fit:
             n_features=self.source.n_features,
             feature_names=self.source.feature_names,
             request=replace(self.request, own_units=self.route.preparation.own_units),
-            schema=Features.of(self.source).schema,
+            schema=self.features.schema,
         )
         if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
             self.budget = Budget(mechanism)
