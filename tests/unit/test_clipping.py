@@ -10,6 +10,7 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.estimators.plan import LEAST_ROWS, rows_beyond
+from eigenveil.estimators.split import NORM_SHARE
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.row_rule import RowRule
@@ -154,11 +155,12 @@ def test_unit_rows_can_be_asked_for():
 def test_too_few_rows_to_find_a_bound_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     model = PrivateCovariance(statistic="clipped", ledger=ledger)
-    assert LEAST_ROWS == 20
-    for attempt in (lambda: model.fit(rows(199, 3)), lambda: model.plan(3, n_rows=199)):
-        with pytest.raises(InvalidDataError, match=r"199 rows are too few.*takes 200; give a public norm_bound"):
+    least = math.ceil(LEAST_ROWS / NORM_SHARE)
+    sentence = rf"{least - 1} rows are too few.*takes {least}; give a public norm_bound"
+    for attempt in (lambda: model.fit(rows(least - 1, 3)), lambda: model.plan(3, n_rows=least - 1)):
+        with pytest.raises(InvalidDataError, match=sentence):
             attempt()
     assert ledger.entries() == []
-    assert model.fit(rows(200, 3)).norm_bound_ > 0
+    assert model.fit(rows(least, 3)).norm_bound_ > 0
     # Where the number of rows is private, it refuses nothing.
     assert PrivateCovariance(adjacency="add_or_remove_one").fit(rows(5, 3)).norm_bound_ > 0

@@ -25,6 +25,7 @@ from eigenveil import (
     SecondMoments,
 )
 from eigenveil.errors import BudgetError, InvalidDataError, InvalidParameterError, NoiseWarning
+from eigenveil.estimators.split import NORM_SHARE
 from eigenveil.metrics import captured_variance, frobenius_error, subspace_distance
 from eigenveil.moments import RowBound
 from helpers import scales
@@ -78,19 +79,20 @@ def gaussian_rows(n=20_000, d=6, seed=0):
     return rng.normal(size=(n, d)) * 2.0 ** -np.arange(d) + 0.3
 
 
+BOUNDED = [float(NORM_SHARE), float(1 - NORM_SHARE)]
 SPENDING = {
     "public bound": ({"norm_bound": 3.0}, [1.0]),
     "nothing public": ({}, [1.0]),
     "correlations, nothing public": ({"standardize": True}, [1.0]),
     "correlations": ({"standardize": True, "norm_bound": 3.0}, [1.0]),
-    "private bound": ({"statistic": "clipped"}, [0.1, 0.9]),
-    "private bound of correlations": ({"statistic": "clipped", "standardize": True}, [0.1, 0.9]),
-    "about the origin": ({"center": False}, [0.1, 0.9]),
+    "private bound": ({"statistic": "clipped"}, BOUNDED),
+    "private bound of correlations": ({"statistic": "clipped", "standardize": True}, BOUNDED),
+    "about the origin": ({"center": False}, BOUNDED),
     "bounds": ({"bounds": (-3, 3)}, [1.0]),
     "center": ({"norm_bound": 3.0, "center": True}, [1.0]),
     "spatial_sign": ({"statistic": "spatial_sign"}, [1.0]),
     "kendall": ({"statistic": "kendall"}, [1.0]),
-    "approximate": ({"statistic": "clipped", "delta": 1e-6, "mechanism": "gaussian"}, [0.1, 0.9]),
+    "approximate": ({"statistic": "clipped", "delta": 1e-6, "mechanism": "gaussian"}, BOUNDED),
 }
 
 

@@ -1,6 +1,6 @@
 """The first call on a raw table: the target of scikit-learn's `PCA`, with nothing public and with ranges."""
 
-from fractions import Fraction
+import math
 from functools import partial
 
 import numpy as np
@@ -77,8 +77,8 @@ def test_the_target_is_that_of_scikit_learn(options, delta, n):
 
 def test_control_the_old_defaults_are_far_from_it():
     X = raw(2_000).to_numpy()
-    old = PrivatePCA(2, epsilon=5.0, statistic="clipped", center=False, random_state=1).fit(X)
-    assert lost(np.corrcoef(X.T), old.components_) > 0.2
+    old = [PrivatePCA(2, epsilon=5.0, statistic="clipped", center=False, random_state=seed).fit(X) for seed in range(8)]
+    assert np.mean([lost(np.corrcoef(X.T), model.components_) for model in old]) > 3 * 0.04
 
 
 def test_with_a_large_epsilon_it_is_scikit_learns_pipeline(tmp_path):
@@ -286,20 +286,26 @@ def test_a_regression_with_nothing_public():
     assert list(model.feature_names_in_) == ["height", "year", "time"]
 
 
+def least_rows(n_searched):
+    """The rows that private ranges take at epsilon 1."""
+    return math.ceil(plans.rows_for_ranges(RANGES_SHARE, n_searched))
+
+
 def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
-    frame = raw(3_999)
+    least = least_rows(4)
+    frame = raw(least - 1)
     assert plans.rows_for_ranges(3, 4) == 400
     for attempt in (
         lambda: PrivateCovariance(ledger=ledger).fit(frame),
         lambda: PrivateRidge(target="year", ledger=ledger).fit(frame),
-        lambda: PrivateCovariance(ledger=ledger).plan(4, n_rows=3_999),
+        lambda: PrivateCovariance(ledger=ledger).plan(4, n_rows=least - 1),
     ):
         with refused(InvalidDataError) as caught:
             attempt()
-        assert "takes 4,000; give public bounds, or a schema with ranges" in str(caught.value)
+        assert f"takes {least:,}; give public bounds, or a schema with ranges" in str(caught.value)
     assert ledger.entries() == []
-    assert PrivateCovariance().fit(raw(4_000)).covariance_.shape == (4, 4)
+    assert PrivateCovariance().fit(raw(least)).covariance_.shape == (4, 4)
 
 
 @pytest.mark.filterwarnings("ignore:The noise hides:eigenveil.errors.NoiseWarning")
@@ -362,7 +368,7 @@ def test_a_feature_beyond_the_ladder_is_named_and_harms_no_other(unit):
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
-    """Two of six features share the cost, 2,000 rows do, and indicators keep their zeros and ones."""
+    """Two of six features share the cost, so fewer rows do, and indicators keep their zeros and ones."""
     searched, original = [], gate.choose_places
 
     def counted(counts, most, epsilon, generator):
@@ -370,22 +376,20 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
         return original(counts, most, epsilon, generator)
 
     monkeypatch.setattr(gate, "choose_places", counted)
-    rng, city = np.random.default_rng(0), list("abcd")
-    frame = pd.DataFrame(
-        {"city": rng.choice(city, 2_000), "age": rng.normal(40, 9, 2_000), "pay": rng.normal(size=2_000)}
-    )
+    rng, city, n = np.random.default_rng(0), list("abcd"), least_rows(2)
+    frame = pd.DataFrame({"city": rng.choice(city, n), "age": rng.normal(40, 9, n), "pay": rng.normal(size=n)})
     table = open_table(frame, ["age", "city", "pay"], categories={"city": city})
     model = PrivateCovariance(epsilon=1.0)
     with refused(InvalidDataError) as caught:
         model.fit(open_table(frame[1:], ["age", "city", "pay"], categories={"city": city}))
-    assert "takes 2,000" in str(caught.value)
+    assert f"takes {n:,}" in str(caught.value)
     with refused(InvalidParameterError) as caught:  # it would search all six
         model.fit(table, plan=model.plan(6))
     assert "make it from them" in str(caught.value)
     assert model.plan(table).most_rows.choices["bounds"].epsilon == float(RANGES_SHARE)
     assert searched == []
     model.fit(table)
-    assert searched == [((0, 5), Fraction(1, 10))] * 3
+    assert searched == [((0, 5), RANGES_SHARE / plans.SEARCHES)] * plans.SEARCHES
     assert np.array_equal(model.scale_[1:5], np.ones(4))
     sharp = PrivateCovariance(epsilon=1e4).fit(table)
     assert np.allclose(np.diag(sharp.covariance_)[1:5], 3 / 16, rtol=0.2)
@@ -411,8 +415,8 @@ def test_truth_values_are_not_searched_either(tmp_path):
         assert model.covariance_[1, 1] == pytest.approx(0.21, rel=0.1)
     assert PrivateCovariance(schema=schema).plan(2).most_rows.preparation.ranges == (0,)
     with refused(InvalidDataError) as caught:
-        PrivateCovariance(epsilon=1.0).fit(frame[:999])
-    assert "takes 1,000" in str(caught.value)  # of one feature
+        PrivateCovariance(epsilon=1.0).fit(frame[: least_rows(1) - 1])
+    assert f"takes {least_rows(1):,}" in str(caught.value)  # of one feature
     only = frame.assign(old=frame.age > 40)[["member", "old"]]
     public = PrivateCovariance(epsilon=50.0).fit(only)
     assert public.release_.origin.chosen_privately == ()

@@ -15,11 +15,13 @@ from eigenveil.estimators.split import (
     MEAN_SHARES,
     MEANS,
     NORM_SEARCHES,
+    PILOT_SHARE,
     RESIDUAL_NORM_SHARE,
     STAGES,
     Split,
     checked_stages,
 )
+from eigenveil.mechanisms.budget import MOST_WEIGHT
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (
     PROMISE,
@@ -342,7 +344,8 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
     rows = GENERATOR.normal(size=(500, D))
     one, two = (PrivateCovariance(**PLAIN, norm_bound=8.0, stages=stages).fit(rows).release_ for stages in (1, 2))
     assert set(one.integers) == set(two.integers) == {"matrix", "trace"}
-    assert two.unit["matrix"] == one.unit["matrix"] / 10
+    weighed = PILOT_SHARE.limit_denominator(MOST_WEIGHT).denominator  # of the average of both
+    assert two.unit["matrix"] == one.unit["matrix"] / weighed
     assert two.noise_sd == pytest.approx(one.noise_sd, rel=1e-9)
     assert two.origin.parameters == one.origin.parameters
     assert two.spectrum._alike
