@@ -69,7 +69,6 @@ TABLE = [
     # Private counts and choices
     ("mechanisms/base.py", "return [[1 / (exact(self.epsilon) - self.matrix_epsilon)]]", SCALED, DISCRETE),
     ("mechanisms/base.py", "return [[exact(self.epsilon) * (1 - self.count_share)]]", SCALED, DISCRETE),
-    ("mechanisms/base.py", "float_above([[1 / epsilon]])", SCALED, (DRAWN + "a_count_alone",)),
     ("mechanisms/choices.py", "scale = [[2 / epsilon]]", SCALED, ("privacy/test_selection.py::test_the_scale_is_two_over_epsilon",)),
     # laplace, frobenius
     ("mechanisms/laplace.py", "return float_above([[2 * self.n_features / self.matrix_epsilon]])", ("scaled", "2 * (self.n_features + 1) / self.matrix_epsilon", "(2 * self.n_features - 1) / self.matrix_epsilon"), CONSTANTS),
