@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
-    """Examples stand in the docstrings of `src`; looking for some in every test takes longer than to collect them all."""
+    """Examples stand in the docstrings of `src`; to look for some in every test takes as long as all the rest."""
     found = yield
     return [one for one in found if not isinstance(one, DoctestModule)]
 

@@ -10,9 +10,9 @@ SCALED = ("scaled",)
 SWAPPED = ("adjacency is not Adjacency.REPLACE_ONE",)
 SELF_SWAPPED = ("self.adjacency is not Adjacency.REPLACE_ONE",)
 
-SENSITIVITY = "unit/test_sensitivity.py::test_"
-MECHANISMS = "unit/test_mechanisms.py::test_"
-DRAWN = "unit/test_what_is_drawn.py::test_"
+SENSITIVITY = "accounting/test_sensitivity.py::test_"
+MECHANISMS = "mechanisms/test_constants.py::test_"
+DRAWN = "mechanisms/test_draws.py::test_"
 SAMPLED = "statistical/test_eigenvector_sampling.py::test_"
 OUR_SAMPLING = (SAMPLED + "our_constants_are_those_of_the_proof",)
 PUBLISHED_SAMPLING = (SAMPLED + "the_published_constants_are_those_of_the_paper",)
@@ -55,21 +55,20 @@ TABLE = [
     ("mechanisms/gaussian.py", "true = trace if [[self.adjacency is Adjacency.REPLACE_ONE]]", SELF_SWAPPED, ("statistical/test_trace.py::test_the_number_more_has_the_noise_of_the_diagonal",)),
     ("mechanisms/mod_sulq.py", "scale = [[(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)]]", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (MECHANISMS + "mod_sulq_constants",)),
     ("mechanisms/mod_sulq.py", "logarithm = math.log([[(d * d + d)]]", ("scaled", "(d * d)"), (MECHANISMS + "mod_sulq_constants",)),
-    ("mechanisms/budget.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("unit/test_portions.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
+    ("mechanisms/budget.py", "mu = [[gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)]]", SCALED, ("mechanisms/test_budget.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
     # A mean that is measured first
     ("gate.py", "portion.measured(sums.within(norm), [[sum_squared(Adjacency.REPLACE_ONE) * 16**sums.bound.bits]], generator)", ("scaled", "sum_squared(Adjacency.REPLACE_ONE) * 4**sums.bound.bits"), ("statistical/test_stages.py::test_the_noise_of_a_sum_is_that_of_its_portion",)),
-    ("mechanisms/budget.py", "together = [[1 / (weight**2 / first + (1 - weight) ** 2 / second)]]", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("unit/test_portions.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
-    ("estimators/split.py", "[[2 * math.sqrt(mechanism.n_features)]] <= SMALL_ERROR", ("scaled", "2 * mechanism.n_features"), ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
-    ("estimators/split.py", "SMALL_ERROR = [[1 / 10]]", SCALED, ("unit/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
-    ("estimators/fit.py", "portion = budget.take([[self.route.split.residual_norm / NORM_SEARCHES]])", ("scaled", "self.route.split.residual_norm / len(MEANS)"), ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
-    ("estimators/fit.py", "preparation.norm_or_one, budget.take([[self.route.split.mean / len(MEANS)]])", SCALED, ("unit/test_portions.py::test_every_search_and_every_mean_has_its_own_part",)),
-    ("moments/sums.py", "np.minimum([[np.floor(np.ldexp(_NORMS / norm, self.bound.bits))]], 2**self.bound.bits)", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
-    ("moments/sums.py", "np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), [[2**self.bound.bits]])", SCALED, ("unit/test_sums_by_norm.py::test_no_row_is_longer_than_the_bound_whatever_it_is",)),
-    ("moments/sums.py", "factors = [[2.0**self.bound.bits * (scale / _NORMS[:, None])]]", SCALED, ("unit/test_sums_by_norm.py::test_the_sum_is_that_of_the_definition",)),
+    ("mechanisms/budget.py", "together = [[1 / (weight**2 / first + (1 - weight) ** 2 / second)]]", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("mechanisms/test_budget.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
+    ("estimators/split.py", "[[2 * math.sqrt(mechanism.n_features)]] <= SMALL_ERROR", ("scaled", "2 * mechanism.n_features"), ("estimators/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/split.py", "SMALL_ERROR = [[1 / 10]]", SCALED, ("estimators/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
+    ("estimators/fit.py", "portion = budget.take([[self.route.split.residual_norm / NORM_SEARCHES]])", ("scaled", "self.route.split.residual_norm / len(MEANS)"), ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
+    ("estimators/fit.py", "preparation.norm_or_one, budget.take([[self.route.split.mean / len(MEANS)]])", SCALED, ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
+    ("moments/sums.py", "np.minimum([[np.floor(np.ldexp(_NORMS / norm, self.bound.bits))]], 2**self.bound.bits)", SCALED, ("moments/test_sums.py::test_the_sum_is_that_of_the_definition",)),
+    ("moments/sums.py", "np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), [[2**self.bound.bits]])", SCALED, ("moments/test_sums.py::test_no_row_is_longer_than_the_bound_whatever_it_is",)),
+    ("moments/sums.py", "factors = [[2.0**self.bound.bits * (scale / _NORMS[:, None])]]", SCALED, ("moments/test_sums.py::test_the_sum_is_that_of_the_definition",)),
     # Private counts and choices
     ("mechanisms/base.py", "return [[1 / (exact(self.epsilon) - self.matrix_epsilon)]]", SCALED, DISCRETE),
     ("mechanisms/base.py", "return [[exact(self.epsilon) * (1 - self.count_share)]]", SCALED, DISCRETE),
-    ("mechanisms/base.py", "float_above([[1 / epsilon]])", SCALED, (DRAWN + "a_count_alone",)),
     ("mechanisms/choices.py", "scale = [[2 / epsilon]]", SCALED, ("privacy/test_selection.py::test_the_scale_is_two_over_epsilon",)),
     # laplace, frobenius
     ("mechanisms/laplace.py", "return float_above([[2 * self.n_features / self.matrix_epsilon]])", ("scaled", "2 * (self.n_features + 1) / self.matrix_epsilon", "(2 * self.n_features - 1) / self.matrix_epsilon"), CONSTANTS),

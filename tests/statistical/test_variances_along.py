@@ -150,7 +150,9 @@ def test_noise_that_is_mapped_has_the_moments_of_its_draws():
     np.testing.assert_allclose(np.cov(own.T), told.own, atol=0.1 * told.own.max())
     beside = ~np.eye(K, 4, dtype=bool)
     np.testing.assert_allclose((draws**2).mean(axis=0)[beside], told.cross[beside], rtol=0.15)
-    assert release.spectrum._drift(np.eye(4)).sum() == pytest.approx(release.spectrum._drift(rows).sum())  # the same in any basis
+    assert release.spectrum._drift(np.eye(4)).sum() == pytest.approx(
+        release.spectrum._drift(rows).sum()
+    )  # the same in any basis
 
 
 UNLIKE = np.array([1.0, 1.0, 1.0, 100.0])

@@ -23,10 +23,7 @@ COMMANDS = {
     ),
     "ridge": "Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost.",
     "scores": "Release a private map of scores: how many rows lie in each cell of two released components.",
-    "plan": (
-        "Forecast what a fit will report, by every mechanism, from public numbers. No data are read and nothing is "
-        "spent."
-    ),
+    "plan": "Forecast what a fit will report, by mechanism, from public numbers. No data are read, nothing is spent.",
     "show": "Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing.",
     "compare": "Compare two releases of the same features: directions, matrices, and what both promise together.",
     "export": (

@@ -75,7 +75,7 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast what a fit will report, by every mechanism, from public numbers. No data are read, nothing is spent."""
+    """Forecast what a fit will report, by mechanism, from public numbers. No data are read, nothing is spent."""
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
     if plot is not None:

@@ -7,7 +7,6 @@ import typer
 from rich.table import Table as Grid
 
 from ..errors import InvalidParameterError
-from ..report.plots import new_figure, styled
 from .options import (
     AdjacencyName,
     AsJson,
@@ -141,8 +140,10 @@ def scores(
 
 
 def _check_drawable(plot: Path) -> None:
-    with styled():  # or matplotlib is missing, and said to be
-        kinds = new_figure(1, 1).canvas.get_supported_filetypes()
+    from ..report import plots
+
+    with plots.styled():  # or matplotlib is missing, and said to be
+        kinds = plots.new_figure(1, 1).canvas.get_supported_filetypes()
     if plot.suffix[1:] not in kinds:
         raise InvalidParameterError(f"{plot} is no kind of picture that can be drawn; end its name in .png or .svg.")
 

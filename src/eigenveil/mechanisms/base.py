@@ -156,17 +156,6 @@ DIRECTION_UNIT = 2.0**-24
 """Directions leave as integers of this unit."""
 
 
-def noisy_count(n_rows: int, epsilon: Fraction, generator: np.random.Generator) -> int:
-    """Return a private number of rows, at least 1, by discrete Laplace noise: pure epsilon under add/remove.
-
-    Examples
-    --------
-    >>> abs(noisy_count(1000, Fraction(10), np.random.default_rng(0)) - 1000) < 10
-    True
-    """
-    return max(1, n_rows + int(discrete_laplace(float_above(1 / epsilon), 1, generator)[0]))
-
-
 class CentralMechanism(Mechanism):
     """A private way to release principal components, or the second moment they come from.
 

@@ -1,8 +1,8 @@
 """Figures of a release by matplotlib (the extra ``report``), and one style for all figures, docs and benchmarks.
 
 The colours are those of the report (``report/page.css``, light), on white, which a dark page may surround. Curves that
-differ by colour alone can be told apart with any kind of colour blindness; ``tests/unit/test_figure_style.py`` has the
-distances.
+differ by colour alone can be told apart with any kind of colour blindness: ``tests/report/test_figure_style.py`` has
+the distances.
 """
 
 import io

@@ -118,7 +118,7 @@ WRITERS = {
     ),
     ("federation", "combine"): ("f.npz", "r.json", "c.bin", "-o", "f.npz"),
 }  # fmt: skip
-# Those of federation need a round: tests/unit/test_federation_cli.py runs them.
+# Those of federation need a round: tests/cli/test_federation.py runs them.
 SLOW = {("plan",), ("demo",), *(path for path in WRITERS if path[0] == "federation")}
 
 

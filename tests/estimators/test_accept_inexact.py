@@ -1,4 +1,4 @@
-"""Nothing is released by a mechanism that is not exact unless its user says so; plans of losses and audits need no word."""
+"""Nothing is released by a mechanism that is not exact unless its user says so; forecasts and audits need no word."""
 
 import numpy as np
 import pytest

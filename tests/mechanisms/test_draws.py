@@ -174,8 +174,3 @@ def test_local_bits():
             assert int(coin._sure) / 2**64 == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-9)
     caps = LOCAL_MECHANISMS["double_cap"](n_features=D, epsilon=EPSILON, trace_share=0.1).caps
     assert caps.hit / caps.mass / ((1 - caps.hit) / (1 - caps.mass)) == pytest.approx(math.exp(0.9 * EPSILON))
-
-
-def test_a_count_alone(scales):
-    base.noisy_count(100, Fraction(1, 5), np.random.default_rng(0))
-    assert scales == pytest.approx([5 / GRID], rel=1e-12)

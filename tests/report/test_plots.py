@@ -117,7 +117,8 @@ def test_without_known_components_there_are_no_loadings_to_plot():
 def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path):
     path = directions_by_hand(np.eye(2, 3)).save(tmp_path / "a.npz")
     code = (
-        "import sys; from eigenveil import load_release; from eigenveil.report import plots; print('matplotlib' in sys.modules);"
+        "import sys; from eigenveil import load_release; from eigenveil.report import plots;"
+        "print('matplotlib' in sys.modules);"
         f"plots.loadings(load_release({str(path)!r}));"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )

@@ -107,7 +107,7 @@ def balanced_cosine(d, t):
 @pytest.mark.parametrize("sd", [0.2, 0.5])
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_mean_cosine_of_the_noise(d, sd):
-    """By simulation for every mechanism alike; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
+    """By simulation for every mechanism; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
     _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
     known = {"gaussian": (draw, math.exp(-(HALF_PI**2) * sd**2 / 2))}
     mechanism, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0, calibration="tight")
