@@ -20,7 +20,7 @@ from eigenveil.report.plan_figure import plan_figure
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
 from eigenveil.theory.forecast import normalized_spectrum
-from eigenveil.theory.plan import smallest_meeting
+from eigenveil.theory.forecasts import smallest_meeting
 from helpers import assert_one_sentence, refused
 
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}
@@ -359,11 +359,11 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
 
 def test_the_command_prepares_rows_as_a_fit_would():
     told = {
-        "nothing": ("--rule", "spatial_sign"),
+        "nothing": ("--statistic", "spatial_sign"),
         "public": ("--public", "norm"),
         "kendall": ("--standardize",),
-        "normalized": ("--rule", "normalized", "--no-center"),
-        "private": ("--rule", "clipped"),
+        "normalized": ("--statistic", "normalized", "--no-center"),
+        "private": ("--statistic", "clipped"),
     }
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
     how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
@@ -402,7 +402,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
         invoke("--spectrum", spectrum, fails=InvalidParameterError)
     invoke("--schema", tmp_path / "schema.yaml", fails=InvalidParameterError)  # beside --features
     invoke("-k", "0.9", fails=InvalidParameterError)
-    invoke("--rule", "clipped", "--rows", 20, fails=EigenveilError)  # too few to find a bound
+    invoke("--statistic", "clipped", "--rows", 20, fails=EigenveilError)  # too few to find a bound
     invoke("--plot", tmp_path / "plan.docx", fails=InvalidParameterError)
     # Without matplotlib it is that which is missing, and said first.
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)

@@ -11,7 +11,7 @@ from .fitting import number_of_components
 from .options import Adjacency, AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
 
 if TYPE_CHECKING:
-    from ..theory import Plan
+    from ..theory import Forecasts
 
 
 _FORMATS = (".png", ".svg", ".pdf")
@@ -39,7 +39,7 @@ def plan(
         Literal["nothing", "norm", "ranges"],
         typer.Option(help="What will be public about the rows: nothing, a norm bound, or ranges of the features."),
     ] = "nothing",
-    rule: Annotated[
+    statistic: Annotated[
         Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
         typer.Option(help="As for `pca`: how rows are used."),
     ] = "auto",
@@ -95,7 +95,7 @@ def plan(
         components,
         epsilon=epsilon,
         delta=delta,
-        statistic=rule,
+        statistic=statistic,
         standardize=standardize,
         center=center,
         schema=declared,
@@ -125,7 +125,7 @@ def plan(
             output_console().print(f"Plot written to {plot}.", soft_wrap=True)
 
 
-def _show(answer: "Plan") -> None:
+def _show(answer: "Forecasts") -> None:
     from ..theory.forecast import against_table, parts
 
     console = output_console()
@@ -139,7 +139,7 @@ def _show(answer: "Plan") -> None:
     console.print(against_table("rows", answer.against_rows()))
 
 
-def _against(answer: "Plan") -> dict[str, Any]:
+def _against(answer: "Forecasts") -> dict[str, Any]:
     """Return the same for JSON; what is refused has its reason."""
     from ..theory import Forecast
 
@@ -196,7 +196,7 @@ def _numbers(text: str, what: str) -> list[float]:
     return numbers
 
 
-def _write(answer: "Plan", path: Path, progress: bool) -> None:
+def _write(answer: "Forecasts", path: Path, progress: bool) -> None:
     from ..report.plan_figure import plan_figure
 
     figure = plan_figure(answer, progress=progress)

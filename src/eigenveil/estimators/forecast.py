@@ -31,10 +31,9 @@ from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal
 from ..sampling.randomness import seeded_generator
 from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, normalized_spectrum, standing
-from ..theory.plan import MOST_ROWS, Plan, Scenario, checked_target, tracked
+from ..theory.forecasts import MOST_ROWS, Forecasts, Scenario, checked_target, tracked
 from .pca import PrivatePCA
-from .plan import Plan as FitPlan
-from .plan import Route
+from .plan import Plan, Route
 
 PUBLIC_NORM, PUBLIC_RANGES = 0.5, 1 / 3
 """The mean squared norm of a row over the squared bound, by default: with a public norm, and for features that are
@@ -62,7 +61,7 @@ def forecast(
     repeats: int = REPEATS,
     seed: int = 0,
     progress: bool = False,
-) -> Plan:
+) -> Forecasts:
     """Forecast what a fit of this estimator will report, by every mechanism; no data are read and nothing is spent.
 
     The estimator is fitted to Gaussian rows of mean zero. The module says what becomes of long and of wide tables.
@@ -132,7 +131,7 @@ def forecast(
     forecasts.sort(key=lambda one: one.mean)
     if not any(one.as_asked for one in forecasts):
         raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
-    return Plan(n, epsilon, scenario, target, tuple(forecasts), left_out, auto)
+    return Forecasts(n, epsilon, scenario, target, tuple(forecasts), left_out, auto)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +177,7 @@ class MadeUpFits:
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
 
-    def _numbers(self, name: str, plan: FitPlan, n_rows: int, epsilon: float, read: int) -> tuple[dict[str, Any], str]:
+    def _numbers(self, name: str, plan: Plan, n_rows: int, epsilon: float, read: int) -> tuple[dict[str, Any], str]:
         """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
         mechanism = plan.route(n_rows).mechanism
         if self.spectrum.size > WIDEST:

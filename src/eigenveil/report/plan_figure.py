@@ -8,7 +8,7 @@ import numpy as np
 
 from ..mechanisms.table import MECHANISMS
 from ..theory.forecast import Forecast
-from ..theory.plan import EPSILON_RANGE, MOST_ROWS, Plan, tracked
+from ..theory.forecasts import EPSILON_RANGE, MOST_ROWS, Forecasts, tracked
 from .plots import GREY, INK, SILVER, new_figure, styled
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty
 
 
 @styled()
-def plan_figure(plan: Plan, *, progress: bool = False) -> "Figure":
+def plan_figure(plan: Forecasts, *, progress: bool = False) -> "Figure":
     """Return the mean loss of every mechanism, and what will be reported by the fit's, against n and against epsilon.
 
     Bands hold nine in ten fits, and around what is reported the interval that comes with it. Needs matplotlib:
@@ -76,7 +76,7 @@ def _around(asked: float, least: float, most: float) -> list[float]:
 
 
 def _draw(
-    plan: Plan, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
+    plan: Forecasts, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
 ) -> None:
     """Draw the loss of one mechanism, and of the fit's what it reports."""
     losses, reports = places

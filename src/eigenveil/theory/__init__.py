@@ -3,6 +3,6 @@
 from . import bounds
 from .bounds import *  # noqa: F403  # the names are those of `bounds.__all__`
 from .forecast import Forecast, power_law
-from .plan import Plan
+from .forecasts import Forecasts
 
-__all__ = ["Forecast", "Plan", "power_law", *bounds.__all__]
+__all__ = ["Forecast", "Forecasts", "power_law", *bounds.__all__]

@@ -17,7 +17,7 @@ from ..numerics import FloatArray
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .plan import Plan
+    from .forecasts import Forecasts
 
 
 def power_law(n_features: int, exponent: float = 1.0) -> FloatArray:
@@ -283,7 +283,7 @@ def standing(mechanism: CentralMechanism, guarantee: Guarantee, epsilon: float, 
 _SELDOM = 0.05
 
 
-def parts(plan: "Plan") -> Iterator[Any]:
+def parts(plan: "Forecasts") -> Iterator[Any]:
     """Yield the question, the mechanisms beside each other, what will be reported, and what to do: texts and tables."""
     yield header(plan)
     yield mechanisms_table(plan)
@@ -295,7 +295,7 @@ def parts(plan: "Plan") -> Iterator[Any]:
     yield footer(plan)
 
 
-def header(plan: "Plan") -> str:
+def header(plan: "Forecasts") -> str:
     """Return the question in words."""
     scenario = plan.scenario
     energy = sum(scenario.spectrum)
@@ -310,7 +310,7 @@ def header(plan: "Plan") -> str:
     )
 
 
-def mechanisms_table(plan: "Plan") -> "Table":
+def mechanisms_table(plan: "Forecasts") -> "Table":
     """Return the forecasts of all mechanisms as a table for rich."""
     needed = ("rows needed", "or epsilon") if plan.target_loss else ()
     table = _table(["", "mechanism"], ["loss", "9 in 10 fits", "captured", "above noise", *needed])
@@ -327,7 +327,7 @@ def mechanisms_table(plan: "Plan") -> "Table":
     return table
 
 
-def reported_table(plan: "Plan") -> "Table":
+def reported_table(plan: "Forecasts") -> "Table":
     """Return what will be reported of every component, and of all together."""
     forecast = plan.taken
     counted = plan.scenario.n_components is None
@@ -357,7 +357,7 @@ def against_table(what: str, forecasts: Sequence[tuple[float, Forecast | str]]) 
     return table
 
 
-def footer(plan: "Plan") -> str:
+def footer(plan: "Forecasts") -> str:
     """Return what to do, and the limits of the answer, in words."""
     lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
     if plan.hopeless:
@@ -398,7 +398,7 @@ def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return names
 
 
-def face(plan: "Plan") -> str:
+def face(plan: "Forecasts") -> str:
     """Return a plan as HTML for a notebook: the forecast of every mechanism, lowest loss first."""
     asked = {"rows": f"{plan.n_rows:,}", "epsilon": f"{plan.epsilon:g}", **plan.scenario.public()}
     facts = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}

@@ -1,4 +1,4 @@
-"""`Plan`: forecasts for one set of public numbers, and the search for the rows or the epsilon that a target takes."""
+"""`Forecasts` for one set of public numbers, and the search for the rows or the epsilon that a target takes."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Forecasts:
     """Forecasts for one set of public numbers; `print` shows them as a table.
 
     Attributes
