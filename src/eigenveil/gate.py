@@ -18,7 +18,7 @@ from .accounting.sensitivity import sum_squared
 from .errors import CapacityError, InvalidDataError, InvalidParameterError
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
-from .mechanisms.budget import Budget, Portion, averaged
+from .mechanisms.budget import Budget, BudgetShare, averaged
 from .mechanisms.choices import CountMechanism, first_at_most
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
@@ -266,7 +266,7 @@ def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random
     return Pilot(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
 
 
-def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.random.Generator) -> IntArray:
+def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np.random.Generator) -> IntArray:
     """Return the sum of rows under a public norm with noise, in units of 4^-bits of it, as fine as those of a matrix.
 
     One replaced row moves the sum by at most twice the largest norm of a row, 4^bits.
@@ -275,7 +275,7 @@ def noisy_sum(sums: SumsByNorm, norm: float, portion: Portion, generator: np.ran
 
 
 def find_norm(
-    counts: MagnitudeCounts, candidates: range, most_above: int, portion: Portion, generator: np.random.Generator
+    counts: MagnitudeCounts, candidates: range, most_above: int, portion: BudgetShare, generator: np.random.Generator
 ) -> float:
     """Return the first of some rungs of the ladder that about `most_above` rows pass."""
     above = counts.above()[0, candidates.start : candidates.stop]

@@ -18,7 +18,7 @@ from eigenveil.estimators import fit, split
 from eigenveil.estimators.preparation import Needs
 from eigenveil.estimators.split import MEAN_SHARES, MEANS, NORM_SEARCHES, NORM_SHARE, RANGES_SHARE, RESIDUAL_NORM_SHARE
 from eigenveil.guarantee import Adjacency
-from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged, bisections
+from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess import preconditioning
 
@@ -42,7 +42,7 @@ def naive_mu(epsilon, delta):
 
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 20), Fraction(1, 50)])
 def test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared(share):
-    portion = Portion(EPSILON, DELTA, share)
+    portion = BudgetShare(EPSILON, DELTA, share)
     mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
     assert portion.scale(10**12) == pytest.approx(10**6 / (mu * math.sqrt(share)), rel=1e-6)
     assert portion.count_sd(128) == pytest.approx(math.sqrt(7) / (mu * math.sqrt(share)), rel=1e-6)
@@ -89,7 +89,7 @@ class Recorder:
 
     def __init__(self, monkeypatch):
         self.costs, self.excess, self.parts = [], [], []
-        measured, count_noises, draw = Portion.measured, Portion.count_noises, Gaussian.draw
+        measured, count_noises, draw = BudgetShare.measured, BudgetShare.count_noises, Gaussian.draw
 
         def record_numbers(portion, values, squared_change, generator):
             scale = portion.scale(squared_change)
@@ -114,8 +114,8 @@ class Recorder:
             self.parts.append("matrix")
             return draw(mechanism, gram, grid, n_rows, generator)
 
-        monkeypatch.setattr(Portion, "measured", record_numbers)
-        monkeypatch.setattr(Portion, "count_noises", record_counts)
+        monkeypatch.setattr(BudgetShare, "measured", record_numbers)
+        monkeypatch.setattr(BudgetShare, "count_noises", record_counts)
         monkeypatch.setattr(Gaussian, "draw", record_matrix)
 
 
@@ -239,9 +239,9 @@ def test_averages_of_extreme_releases_do_not_overflow():
 
 @pytest.mark.parametrize("places", [2, 3, 64, 100, 128])
 def test_a_bisection_without_noise_finds_the_first_count_that_is_low_enough(places, monkeypatch):
-    monkeypatch.setattr(Portion, "count_noises", lambda _, size, __: [0] * size)
+    monkeypatch.setattr(BudgetShare, "count_noises", lambda _, size, __: [0] * size)
     counts = np.arange(places)[::-1] * 10
-    portion = Portion(EPSILON, DELTA, Fraction(1, 25))
+    portion = BudgetShare(EPSILON, DELTA, Fraction(1, 25))
     for most in (-1, 0, 5, 10 * places // 2, 10 * places):
         expected = next((i for i, count in enumerate(counts) if count <= most), places - 1)
         assert portion.first_at_most(counts, most, GENERATOR) == expected
@@ -250,17 +250,17 @@ def test_a_bisection_without_noise_finds_the_first_count_that_is_low_enough(plac
 
 def test_every_question_of_a_bisection_has_a_noise_of_its_own(monkeypatch):
     """With equal counts the path tells the noises one by one: up where the sum passes the threshold, else down."""
-    portion, counts = Portion(EPSILON, DELTA, Fraction(1, 25)), np.full(8, 1000)
+    portion, counts = BudgetShare(EPSILON, DELTA, Fraction(1, 25)), np.full(8, 1000)
     for path in range(8):
         signs = [path >> 2 & 1, path >> 1 & 1, path & 1]
         monkeypatch.setattr(
-            Portion, "count_noises", lambda _, __, ___, s=signs: [3 * COUNT_GRID * (1 if up else -1) for up in s]
+            BudgetShare, "count_noises", lambda _, __, ___, s=signs: [3 * COUNT_GRID * (1 if up else -1) for up in s]
         )
         assert portion.first_at_most(counts, 1000, GENERATOR) == path
 
 
 def test_what_cannot_be_drawn_is_refused_before_anything_is_spent():
-    portion = Portion(EPSILON, DELTA, Fraction(1, 20))
+    portion = BudgetShare(EPSILON, DELTA, Fraction(1, 20))
     with pytest.raises(CapacityError, match="coarse"):
         portion.check(10, 4, 0)
     with pytest.raises(CapacityError, match="int64"):

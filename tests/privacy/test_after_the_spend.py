@@ -126,7 +126,7 @@ def test_a_regression_on_features_without_a_range_is_the_mean():
 def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, monkeypatch):
     """Every place of a ladder has a probability above 0: the first, the last, and what is drawn at random."""
     from eigenveil import gate
-    from eigenveil.mechanisms.budget import Portion
+    from eigenveil.mechanisms.budget import BudgetShare
 
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(1000, 2)) + np.array([0.0, -3e6])
@@ -134,7 +134,7 @@ def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, mon
     for place in places.values():
         found = lambda counts, *_, place=place: place(len(counts))  # noqa: E731
         monkeypatch.setattr(gate, "first_at_most", found)
-        monkeypatch.setattr(Portion, "first_at_most", lambda self, counts, *_, found=found: found(counts))
+        monkeypatch.setattr(BudgetShare, "first_at_most", lambda self, counts, *_, found=found: found(counts))
         for options in ({}, {"statistic": "clipped"}) if estimator != "ridge" else ({},):
             assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments, gate
-from eigenveil.mechanisms.budget import Budget, Portion, at_share, averaged
+from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.postprocess.intervals import eigenvalue_intervals
@@ -60,7 +60,7 @@ def test_the_noise_of_a_sum_is_that_of_its_portion():
 
 
 def test_the_noise_of_a_count_is_that_of_its_portion():
-    portion = Portion(EPSILON, DELTA, Fraction(1, 25))
+    portion = BudgetShare(EPSILON, DELTA, Fraction(1, 25))
     sd = portion.count_sd(2)  # one question
     generator = seeded_generator(4)
     counts = np.array([1000, 0])

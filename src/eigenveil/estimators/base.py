@@ -113,9 +113,9 @@ def html_of_fit(estimator: BaseEstimator) -> str | None:
     """Return what a notebook shows of a fitted estimator, or None before the fit."""
     if not hasattr(estimator, "release_"):
         return None
-    from ..report.notebook import fit_face
+    from ..report.notebook import fit_html
 
-    return fit_face(type(estimator).__name__, estimator.release_)
+    return fit_html(type(estimator).__name__, estimator.release_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
 from ..guarantee import Adjacency
-from ..mechanisms.budget import Budget, Portion
+from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.gaussian import Gaussian
 from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
 from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
@@ -255,7 +255,7 @@ class Fit:
         found = self._norm(budget, counts, top, NORM_PLACES, portion)
         return preparation.with_norm(min(found, most))
 
-    def _norm(self, budget: Budget, counts: RowSizes, top: int, places: int, portion: Portion) -> float:
+    def _norm(self, budget: Budget, counts: RowSizes, top: int, places: int, portion: BudgetShare) -> float:
         """Return a bound that about as many rows pass as the noise of the mechanism suggests."""
         top = min(max(top, places - 1), NORM_GRID.size - 1)
         assert self.route.preparation is not None

@@ -15,7 +15,7 @@ from ..accounting.sensitivity import sum_squared
 from ..errors import CapacityError, InvalidParameterError, shown
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import CentralMechanism
-from ..mechanisms.budget import MOST_WEIGHT, Portion, at_share
+from ..mechanisms.budget import MOST_WEIGHT, BudgetShare, at_share
 from ..mechanisms.gaussian import Gaussian
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
@@ -144,8 +144,8 @@ class Split:
         return {name: float(share) for name, share in vars(self).items() if share}
 
 
-def _portion(mechanism: Gaussian, share: Fraction) -> Portion:
-    return Portion(mechanism.epsilon, mechanism.delta, share)
+def _portion(mechanism: Gaussian, share: Fraction) -> BudgetShare:
+    return BudgetShare(mechanism.epsilon, mechanism.delta, share)
 
 
 def rows_without_pilot(rule: RowRule) -> int:

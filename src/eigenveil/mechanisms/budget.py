@@ -36,7 +36,7 @@ MOST_WEIGHT = 2**6
 
 
 @dataclass(frozen=True)
-class Portion:
+class BudgetShare:
     """A share of mu^2, for one measurement of integers.
 
     Parameters
@@ -48,7 +48,7 @@ class Portion:
 
     Examples
     --------
-    >>> half, whole = (Portion(1.0, 1e-6, Fraction(1, n)) for n in (2, 1))
+    >>> half, whole = (BudgetShare(1.0, 1e-6, Fraction(1, n)) for n in (2, 1))
     >>> round(half.scale(100) / whole.scale(100), 6)
     1.414214
     """
@@ -96,10 +96,10 @@ class Portion:
         Examples
         --------
         >>> counts = np.array([9000, 8000, 3000, 40, 0, 0])
-        >>> Portion(1.0, 1e-6, Fraction(1, 20)).first_at_most(counts, 500, np.random.default_rng(0))
+        >>> BudgetShare(1.0, 1e-6, Fraction(1, 20)).first_at_most(counts, 500, np.random.default_rng(0))
         3
         """
-        each = Portion(self.epsilon, self.delta, self.share / bisections(counts.size))
+        each = BudgetShare(self.epsilon, self.delta, self.share / bisections(counts.size))
         noises = iter(each.count_noises(bisections(counts.size), generator))
         low, high = -1, counts.size - 1
         while high - low > 1:
@@ -118,7 +118,7 @@ class Portion:
 
     def check_counts(self, n_places: int, n_rows: int) -> None:
         """Refuse, before anything is spent, counts that `first_at_most` cannot measure."""
-        each = Portion(self.epsilon, self.delta, self.share / bisections(n_places))
+        each = BudgetShare(self.epsilon, self.delta, self.share / bisections(n_places))
         each.check(1, _COUNT_GRID**2, n_rows * _COUNT_GRID)
 
 
@@ -141,12 +141,12 @@ class Budget:
         self.whole = mechanism
         self.left = Fraction(1)
 
-    def take(self, share: Fraction) -> Portion:
+    def take(self, share: Fraction) -> BudgetShare:
         """Return a portion of the budget for numbers."""
         if not 0 < share <= self.left:
             raise ValueError("The budget has been spent.")
         self.left -= share
-        return Portion(self.whole.epsilon, self.whole.delta, share)
+        return BudgetShare(self.whole.epsilon, self.whole.delta, share)
 
     def mechanism(self, share: Fraction) -> Gaussian:
         """Return the mechanism that draws a matrix at this share of the budget."""

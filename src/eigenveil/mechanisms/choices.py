@@ -13,7 +13,7 @@ from ..guarantee import Adjacency, Guarantee, Numerics, Unit
 from ..numerics import IntArray
 from ..sampling.discrete import discrete_laplace, geometric
 from ..sampling.matrices import FARTHEST
-from .budget import Portion
+from .budget import BudgetShare
 
 # Scales that the sampler draws in int64. Below the first of them the noise is zero but for one draw in e^(2^20), and
 # more noise than needed is safe.
@@ -119,8 +119,8 @@ class CountMechanism:
         return self.kind == "gaussian"
 
     @property
-    def _portion(self) -> Portion:
-        return Portion(self.epsilon, self.delta, Fraction(1))
+    def _portion(self) -> BudgetShare:
+        return BudgetShare(self.epsilon, self.delta, Fraction(1))
 
     @property
     def scale(self) -> float:

@@ -339,12 +339,12 @@ class RowSizes(MagnitudeCounts):
 Keys = NDArray[np.uint64]
 
 
-class SeenKeys:
+class KeySet:
     """A set of keys that only grows. It knows 64 bits made of every key: two that share them are taken for one.
 
     Examples
     --------
-    >>> seen = SeenKeys()
+    >>> seen = KeySet()
     >>> seen.add(np.array([[7, 0], [3, 0]], np.uint64)), seen.add(np.array([[7, 0]], np.uint64))
     (True, False)
     """
@@ -405,7 +405,7 @@ class ScoreCounts(InBatches):
     def __init__(self, grid: ScoreGrid, by_unit: bool = False) -> None:
         self.grid, self.by_unit = grid, by_unit
         self.n_units = 0
-        self._seen = SeenKeys()
+        self._seen = KeySet()
         self._in_cells: NDArray[np.int64] = np.zeros(grid.shape, dtype=np.int64)
 
     @property

@@ -12,7 +12,7 @@ import scipy.sparse
 from ..errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
 from ..numerics import IntArray
 from .bound import NOT_FINITE, RowBound
-from .counts import SeenKeys
+from .counts import KeySet
 from .sums import added_products, exact_units, missing_corner, sparse_products
 from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, units_of
 
@@ -68,7 +68,7 @@ class SecondMoments:
         _check_memory(self.width)
         self.n_rows = 0  # units: rows, or persons however many rows they have; comparisons, where rows are compared
         self._weight_units = 0
-        self._seen = SeenKeys()  # persons, where these are the unit
+        self._seen = KeySet()  # persons, where these are the unit
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 

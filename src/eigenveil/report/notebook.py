@@ -14,7 +14,7 @@ _MOST = 10
 _LOADINGS = 3
 
 
-def fit_face(title: str, release: Release) -> str:
+def fit_html(title: str, release: Release) -> str:
     """Return HTML with the promise and the first components, features or coefficients, each with its error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)  # what may be noise is marked

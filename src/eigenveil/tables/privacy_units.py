@@ -19,7 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
-from ..moments.counts import SeenKeys
+from ..moments.counts import KeySet
 from ..moments.units import Blocks
 from .base import FileReader, Reader, batch_rows, choose_columns
 from .encoder import Declared
@@ -338,7 +338,7 @@ class UnitTable(TableSource):
 
     def _order_of_units(self) -> bytes | None:
         """Return a digest of the persons in their order, or None unless the rows of each lie together."""
-        seen, order = SeenKeys(), UnitOrder()
+        seen, order = KeySet(), UnitOrder()
         for codes, keys, _, _ in self._identified(batch_rows(1), []):
             if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
                 return None

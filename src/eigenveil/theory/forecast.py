@@ -398,7 +398,7 @@ def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return names
 
 
-def face(plan: "Forecasts") -> str:
+def forecasts_html(plan: "Forecasts") -> str:
     """Return a plan as HTML for a notebook: the forecast of every mechanism, lowest loss first."""
     asked = {"rows": f"{plan.n_rows:,}", "epsilon": f"{plan.epsilon:g}", **plan.scenario.public()}
     facts = {name: value for name, value in asked.items() if isinstance(value, str | int | float)}

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import EigenveilError, InvalidParameterError, one_of, positive_number
 from ..guarantee import Adjacency
-from .forecast import Forecast, face, parts
+from .forecast import Forecast, forecasts_html, parts
 
 T = TypeVar("T")
 _WIDTH = 120
@@ -182,7 +182,7 @@ class Forecasts:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the forecast of every mechanism, lowest loss first."""
-        return face(self)
+        return forecasts_html(self)
 
     def __str__(self) -> str:
         from rich.console import Console
