@@ -219,7 +219,7 @@ class Guarantee:
         Every pure epsilon mechanism is a post-processing of binary randomized response at that epsilon, so
         that is its event. A bare (epsilon, delta) has none in dp-accounting and is marked unsupported there.
         """
-        import dp_accounting
+        import dp_accounting  # a second of import time that a plain fit does not need
 
         if self.parts:
             return dp_accounting.ComposedDpEvent([part.event for part in self.parts])

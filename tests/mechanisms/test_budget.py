@@ -16,7 +16,14 @@ from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, split
 from eigenveil.estimators.preparation import Needs
-from eigenveil.estimators.split import MEAN_SHARES, MEANS, NORM_SEARCHES, NORM_SHARE, RANGES_SHARE, RESIDUAL_NORM_SHARE
+from eigenveil.estimators.split import (
+    MEAN_SHARES,
+    MEANS,
+    NORM_SEARCHES,
+    NORM_SHARE,
+    RANGES_SHARE,
+    RESIDUAL_NORM_SHARE,
+)
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian

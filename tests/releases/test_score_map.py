@@ -14,9 +14,8 @@ from eigenveil.guarantee import Adjacency, Unit
 from eigenveil.mechanisms.choices import CountMechanism, count_mechanism
 from eigenveil.moments.counts import ScoreCounts
 from eigenveil.moments.units import Blocks
-from eigenveil.postprocess.histogram import projected_counts
 from eigenveil.releases.file import archive_bytes, header_of, members_of
-from eigenveil.releases.score_map import ScoreGrid
+from eigenveil.releases.score_map import ScoreGrid, projected_counts
 from eigenveil.report import plots
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused

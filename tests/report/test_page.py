@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from eigenveil import Adjacency, Guarantee, PrivacyLedger, Release, RowBound
-from eigenveil.cli.report import report
+from eigenveil.cli.show import report
 from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
 from eigenveil.guarantee import Numerics, chance, odds_factor

@@ -7,7 +7,6 @@ import typer
 from .. import __version__
 from .audit import audit
 from .demo import demo
-from .export import export, sample
 from .federation import federation_app
 from .fitting import covariance, pca, ridge, sparse_pca
 from .ledger import ledger_app
@@ -15,10 +14,9 @@ from .local import local_app
 from .mechanisms import mechanisms
 from .options import Debug, LargestFile
 from .plan import plan
-from .report import report
 from .schema import schema
 from .scores import scores
-from .show import compare, show
+from .show import compare, export, report, sample, show
 from .terminal import Command
 
 app = typer.Typer(

@@ -30,8 +30,9 @@ from .tables import Table, open_data, public_bounds
 from .terminal import HeldSignals, in_own_options, one_bar
 
 if TYPE_CHECKING:
-    from ..estimators import PrivatePCA
+    from ..estimators import PrivatePCA  # seconds of import time, after the files were found
     from ..estimators.base import PrivateEstimator
+
 
 Data = Annotated[
     list[str],
@@ -79,7 +80,7 @@ def pca(
 ) -> None:
     """Release principal components of a table."""
     table = open_data(data, options)
-    from ..estimators import PrivatePCA
+    from ..estimators import PrivatePCA  # seconds of import time, after the files were found
 
     model = PrivatePCA(components, statistic=statistic, **estimator_parameters(PrivatePCA, table, options))
     notes = fit_and_save(model, table, options)
@@ -100,7 +101,7 @@ def sparse_pca(
 ) -> None:
     """Release principal components that use few features."""
     table = open_data(data, options)
-    from ..estimators import PrivateSparsePCA
+    from ..estimators import PrivateSparsePCA  # seconds of import time, after the files were found
 
     parameters = estimator_parameters(PrivateSparsePCA, table, options)
     model = PrivateSparsePCA(components, penalty=penalty, statistic=statistic, **parameters)
@@ -121,7 +122,7 @@ def _show_components(command: str, model: "PrivatePCA", table: Table, options: F
 def covariance(data: Data, options: FitOptions, statistic: Rows = "auto") -> None:
     """Release the covariance of a table, or with --no-center its second moment, for others to use freely."""
     table = open_data(data, options)
-    from ..estimators import PrivateCovariance
+    from ..estimators import PrivateCovariance  # seconds of import time, after the files were found
 
     model = PrivateCovariance(statistic=statistic, **estimator_parameters(PrivateCovariance, table, options))
     notes = fit_and_save(model, table, options)
@@ -242,7 +243,7 @@ def ridge(
         return
     table = open_data(data, options, target)
     chosen = _target(target, table)
-    from ..estimators import PrivateRidge
+    from ..estimators import PrivateRidge  # seconds of import time, after the files were found
 
     model = PrivateRidge(alpha, target=chosen, **estimator_parameters(PrivateRidge, table, options))
     notes = fit_and_save(model, table, options)

@@ -23,14 +23,7 @@ from ..releases.record import Release
 from ..sampling.randomness import generator_from
 from ..tables.open import Source, is_source
 from ..tables.schema import Schema
-from .fit import (
-    Fit,
-    collected_moments,
-    noting_payment,
-    pay,
-    warn_of_features_without_range,
-    with_last_differences,
-)
+from .fit import Fit, collected_moments, noting_payment, pay, warn_of_features_without_range, with_last_differences
 from .inputs import available_where, check_pipeline, opened
 from .plan import Plan, plan_fit, route_of_moments
 from .preparation import Features, FitParameters, Needs, check_one_pass, has_own_units, prepared_once

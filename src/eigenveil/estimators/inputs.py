@@ -22,14 +22,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from ..accounting.ledger import opened_ledger
-from ..errors import (
-    InvalidDataError,
-    InvalidParameterError,
-    NotNumbersError,
-    PrivacyWarning,
-    own_words,
-    warn_caller,
-)
+from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, PrivacyWarning, own_words, warn_caller
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..numerics import FloatArray
 from ..tables.arrays import NO_MASKS, NOT_NUMBERS, WeightedTable

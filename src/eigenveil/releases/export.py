@@ -12,6 +12,7 @@ from ..numerics import FloatArray, IntArray
 if TYPE_CHECKING:
     from .record import Release
 
+
 JSON_FORMAT = 1
 """Of `to_json`. A key may be added; none ever changes its meaning under the same number."""
 _EXACT = 2**53

@@ -28,6 +28,7 @@ from .origin import ComponentsRequest, SparseRequest
 if TYPE_CHECKING:
     from .record import Release
 
+
 _ABOVE_NOISE = "above_noise"
 
 

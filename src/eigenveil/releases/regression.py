@@ -22,6 +22,7 @@ from .origin import RegressionRequest
 if TYPE_CHECKING:
     from .record import Release
 
+
 # What noise on the means may take of R² without a warning.
 _MEAN_MAY_COST = 0.1
 # A target whose released variance is not so many standard deviations of its error above 0 may vary by any smaller one.

@@ -1,6 +1,6 @@
-"""`ScoreGrid`: the public rule that puts a row into a cell of a map of scores; it holds no row and reads none.
+"""`ScoreMap`: private counts of rows on two released directions, and `ScoreGrid`, the public rule of its cells.
 
-Everything in it comes from a release and from parameters. `eigenveil.rows.score_counts` is the rule at work.
+The grid comes from a release and from parameters, and holds no row; `eigenveil.moments.counts` is the rule at work.
 """
 
 import math
@@ -18,8 +18,27 @@ from ..files import whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.choices import CountMechanism
 from ..numerics import FloatArray
-from ..postprocess.histogram import projected_counts
 from .file import MAX_BYTES, archive_bytes, arrays_of, read_archive
+
+
+def projected_counts(counts: FloatArray, total: float) -> FloatArray:
+    """Return the counts of at least 0 and of this sum that are nearest to noisy ones, in squares.
+
+    The same amount is taken from all, and what is below 0 then is 0. The truth is among the candidates, so it is never
+    farther from it than the noisy counts are.
+
+    Examples
+    --------
+    >>> projected_counts(np.array([5.0, 3.0, -2.0, 1.0]), 6.0)
+    array([4., 2., 0., 0.])
+    """
+    if total <= 0:
+        return np.zeros_like(counts)
+    falling = np.sort(counts.ravel())[::-1]
+    taken = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
+    kept = np.flatnonzero(falling > taken)[-1]
+    return np.asarray(np.maximum(counts - taken[kept], 0.0))
+
 
 ENTRY_BITS = 22
 """Entries of a row are held to 2^this, in units of the grid, before they are projected."""
