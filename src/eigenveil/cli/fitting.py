@@ -30,7 +30,7 @@ from .tables import Table, open_data, public_bounds
 from .terminal import HeldSignals, in_own_options, one_bar
 
 if TYPE_CHECKING:
-    from ..estimators import PrivatePCA  # seconds of import time, after the files were found
+    from ..estimators import PrivatePCA
     from ..estimators.base import PrivateEstimator
 
 
