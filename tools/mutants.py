@@ -1,20 +1,21 @@
 """Do fast tests hold the constants of the mechanisms? Each is made wrong in a copy, and its tests must fail.
 
 python tools/mutants.py                  all mutants of tools/mutant_table.py, one after the other
-python tools/mutants.py --only wishart   those whose file or text has this word
+python tools/mutants.py --only wishart   those whose name or expressions have this word
 python tools/mutants.py --list           what there is, and nothing run
 
-The table marks a part of a line with [[ ]]. "scaled" puts 0.8 and 1.25 times that part there; other words replace it:
-degrees and exponents one off, the other adjacency. The source is copied to a temporary directory; nothing here changes.
+The table names a function, method or constant of the package and an expression in it, compared as syntax: how it is
+laid out plays no role. "scaled" puts 0.8 and 1.25 times the expression there; other words replace it: degrees and
+exponents one off, the other adjacency. The source is copied to a temporary directory; nothing here changes.
 A mutant that dies of something else than a failed check (a NameError, say) tells nothing about tests and counts as
 missed. Needs a POSIX system: every mutant runs in a process forked from one that has imported the heavy packages.
 """
 
 import argparse
+import ast
 import io
 import multiprocessing
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "eigenveil"
-FACTORS = {"0.8": "(4 * ({part}) / 5)", "1.25": "(5 * ({part}) / 4)"}
+FACTORS = ("4 * ({}) / 5", "5 * ({}) / 4")
 # What says that a check failed, in pytest's summary lines; anything else is the mutant's own death.
 CHECKS = ("AssertionError", "assert ", "Failed: DID NOT RAISE", "Expected:")
 PRELOADED = ["numpy", "scipy.stats", "scipy.integrate", "scipy.optimize", "mpmath", "hypothesis", "pytest", "_pytest"]
@@ -35,36 +36,55 @@ PRELOADED = ["numpy", "scipy.stats", "scipy.integrate", "scipy.optimize", "mpmat
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong constant: a file of the package, the text that is there, what stands there instead, and the tests."""
+    """One wrong constant: where it is, the expression that is there, what stands there instead, and the tests."""
 
-    file: str
+    where: str
     old: str
     new: str
-    what: str
     tests: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.what}"
+        return f"{self.where}: {self.old} -> {self.new}"
 
-    def applied(self, text: str) -> str:
-        """Return the file with the wrong constant; the text must be there once."""
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.file} has {self.old!r} {text.count(self.old)} times; the table needs it once.")
-        return text.replace(self.old, self.new)
+    def applied(self) -> tuple[Path, str]:
+        """Return the file, relative to the package, and its text with the wrong constant."""
+        name, _, number = self.where.partition("#")
+        parts = name.split(".")
+        files = [Path(*parts[:length]).with_suffix(".py") for length in range(1, len(parts))]
+        file = next((file for file in files if (SOURCE / file).exists()), files[-1])
+        source = (SOURCE / file).read_bytes()
+        found = expressions(ast.parse(source), parts[len(file.parts) :], self.old)
+        if int(number or 1) > len(found) or (len(found) > 1 and not number):
+            raise ValueError(f"{name} has {self.old!r} {len(found)} times; {name}#2 means the second of several.")
+        node = found[int(number or 1) - 1]
+        lines = source.splitlines(keepends=True)  # bytes, as ast counts columns in them
+        start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+        after = start + len(ast.get_source_segment(source.decode(), node).encode())
+        return file, (source[:start] + f"({self.new})".encode() + source[after:]).decode()
+
+
+def expressions(tree: ast.Module, names: list[str], words: str) -> list[ast.expr]:
+    """Return where an expression stands in the function, method or constant of these names, from the top down."""
+    scopes: list[Any] = [tree]
+    for name in names:
+        scopes = [inner for scope in scopes for inner in getattr(scope, "body", []) if name in defined(inner)]
+    wanted = ast.dump(ast.parse(words, mode="eval").body)
+    same = [node for scope in scopes for node in ast.walk(scope) if ast.dump(node) == wanted]
+    return sorted(same, key=lambda node: (node.lineno, node.col_offset))
+
+
+def defined(statement: ast.stmt) -> set[str]:
+    """Return the name of a function or class, or those that an assignment gives."""
+    parts = [part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.Name)]
+    return {getattr(statement, "name", ""), *(part.id for part in parts if isinstance(part.ctx, ast.Store))}
 
 
 def mutants(table: Any) -> Iterator[Mutant]:
-    """Yield the mutants of a table of (file, marked text, replacements, tests)."""
-    for file, marked, replacements, tests in table:
-        before, part, after = re.fullmatch(r"(.*)\[\[(.*)\]\](.*)", marked, re.DOTALL).groups()  # type: ignore[union-attr]
-        becomes: dict[str, str] = {}
+    """Yield the mutants of a table of (where, expression, replacements, tests)."""
+    for where, old, replacements, tests in table:
         for words in replacements:
-            if words == "scaled":
-                becomes |= {f"{part} x {name}": form.format(part=part) for name, form in FACTORS.items()}
-            else:
-                becomes[f"{part} -> {words}"] = words
-        for what, new in becomes.items():
-            yield Mutant(file, before + part + after, before + new + after, what, tests)
+            for new in [factor.format(old) for factor in FACTORS] if words == "scaled" else [words]:
+                yield Mutant(where, old, new, tests)
 
 
 def run_tests(source: str, tests: tuple[str, ...]) -> tuple[int, str]:
@@ -98,7 +118,7 @@ def verdict(code: int, summary: str) -> str:
 def main() -> None:
     """Run the mutants that were asked for, and exit with 1 where one is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="a word in the file or the text of a mutant")
+    parser.add_argument("--only", default="", help="a word in the name or the expressions of a mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tools"))
@@ -106,7 +126,7 @@ def main() -> None:
 
     chosen = [mutant for mutant in mutants(TABLE) if options.only in str(mutant)]
     if not chosen:
-        parser.error(f"no mutant has {options.only!r} in its file or text; --list shows what there is")
+        parser.error(f"no mutant has {options.only!r} in its name or expressions; --list shows what there is")
     if options.list:
         print("\n".join(str(mutant) for mutant in chosen))
         return
@@ -122,10 +142,10 @@ def main() -> None:
         if code != 0:
             sys.exit(f"The tests fail on the source as it is, so they catch nothing:\n{summary}")
         for mutant in chosen:
-            original = (SOURCE / mutant.file).read_text()
-            (copy / mutant.file).write_text(mutant.applied(original))
+            file, changed = mutant.applied()
+            (copy / file).write_text(changed)
             found = verdict(*pool.apply(run_tests, (place, mutant.tests)))
-            (copy / mutant.file).write_text(original)
+            shutil.copy(SOURCE / file, copy / file)
             missed += found != "caught"
             print(f"{found:7} {mutant}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught, {time.monotonic() - start:.0f} seconds.")
