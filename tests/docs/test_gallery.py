@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "gallery"
 # What an example needs beyond the packages of the tests; one that is missing is named by the skip.
 NEEDS = {"spark": "pyspark", "federation": "cryptography"}
-# Half a minute or more: an engine starts, a mechanism draws thousands of times, files of hundreds of MB are written.
-LONG = {"spark", "audit", "larger_than_memory"}
+# A third of a minute or more: an engine starts, fits or draws by the thousand, files of hundreds of MB are written.
+LONG = {"spark", "audit", "larger_than_memory", "planning"}
 
 
 @pytest.fixture(scope="module")
