@@ -22,8 +22,7 @@ from eigenveil.estimators.preparation import AUTO
 from eigenveil.guarantee import Adjacency
 from eigenveil.moments.row_rule import STATISTICS
 from eigenveil.tables.base import tracked_batches
-from eigenveil.tables.frames import held
-from eigenveil.tables.open import TableSource
+from eigenveil.tables.frames import TableSource, held
 from helpers import assert_one_sentence
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, RowBound, Schema
 from eigenveil.errors import InvalidDataError
-from eigenveil.tables.open import TableSource, draft_schema, held, open_source, open_table, second_moments
+from eigenveil.tables.frames import TableSource
+from eigenveil.tables.open import draft_schema, held, open_source, open_table, second_moments
 from eigenveil.tables.schema import Column
 from helpers import refused
 

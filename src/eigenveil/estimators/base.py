@@ -21,7 +21,8 @@ from ..moments.second_moments import SecondMoments
 from ..releases.origin import Request
 from ..releases.record import Release
 from ..sampling.randomness import generator_from
-from ..tables.open import Source, is_source
+from ..tables.base import Source
+from ..tables.open import is_source
 from ..tables.schema import Schema
 from .fit import Fit, collected_moments, noting_payment, pay, warn_of_features_without_range, with_last_differences
 from .inputs import available_where, check_pipeline, opened

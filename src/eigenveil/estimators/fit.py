@@ -33,8 +33,8 @@ from ..numerics import FloatArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..releases.origin import Request
 from ..releases.record import Release
-from ..tables.base import tracked_batches
-from ..tables.open import Source, collect
+from ..tables.base import Source, tracked_batches
+from ..tables.open import collect
 from ..tables.schema import Schema
 from .inputs import check_delta
 from .plan import SEARCHES, Plan, Route, balanced_rows

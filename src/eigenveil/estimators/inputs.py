@@ -26,8 +26,9 @@ from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, P
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..numerics import FloatArray
 from ..tables.arrays import NO_MASKS, NOT_NUMBERS, WeightedTable
+from ..tables.base import Source
 from ..tables.engines import EngineSource
-from ..tables.open import Source, is_source, on_engine, open_table
+from ..tables.open import is_source, on_engine, open_table
 from ..tables.schema import Schema
 
 

@@ -27,7 +27,7 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
 from ..releases.matrix import NO_UNITS
-from ..tables.open import Source
+from ..tables.base import Source
 from ..tables.schema import Schema
 from .inputs import checked_schema, checked_unit_column
 from .split import NORM_SHARE, RANGES_SHARE, Split, checked_stages

@@ -17,7 +17,8 @@ from ..moments.counts import ScoreCounts
 from ..releases.record import Release
 from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
 from ..sampling.randomness import generator_from
-from ..tables.open import Source, collect, is_source, open_table
+from ..tables.base import Source
+from ..tables.open import collect, is_source, open_table
 from ..tables.schema import Schema
 from .inputs import check_delta
 

@@ -23,7 +23,8 @@ from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from ..releases.origin import ComponentsRequest, Request
 from ..sampling.randomness import is_secure, secure_generator
-from ..tables.open import Source, collect, open_table
+from ..tables.base import Source
+from ..tables.open import collect, open_table
 from ..tables.open import is_source as is_opened
 from .rounds import Round, SiteKeys, mask, used_once
 from .terms import FederationError, Terms

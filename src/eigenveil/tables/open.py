@@ -153,19 +153,6 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     return Schema.from_types({column: None if types is None else types[column] for column in chosen})
 
 
-__all__ = [
-    "Source",
-    "TableSource",
-    "collect",
-    "draft_schema",
-    "on_engine",
-    "open_source",
-    "open_table",
-    "open_with_engine",
-    "second_moments",
-]
-
-
 def open_source(data: Any, columns: Columns = None) -> Source:
     """Return the source that reads `data` in batches.
 
