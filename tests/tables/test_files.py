@@ -3,6 +3,8 @@ import io
 import json
 import lzma
 import pickle
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -301,7 +303,7 @@ def test_the_index_of_pandas_is_not_taken_for_a_feature(tmp_path):
         (np.ones((2, 2), dtype=complex), "2-D array"),
         (np.array([[SENTINEL]]), "2-D array"),
         (np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]), "2-D array"),
-        (np.array([[int(SENTINEL)], [None]], dtype=object), "cannot be read"),
+        (np.array([[int(SENTINEL)], [None]], dtype=object), "2-D array"),
         (np.empty((0, 3)), "no rows|cannot be read"),
     ],
 )
@@ -328,7 +330,20 @@ def test_a_file_cut_while_it_is_read_passes_nothing_on(tmp_path):
     next(batches)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(InvalidDataError, match="truncated"):
-        next(batches)
+        list(batches)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_npy_that_is_cut_while_it_is_read_is_refused_and_does_not_end_the_process(tmp_path, layout):
+    path = tmp_path / "data.npy"
+    np.save(path, np.asarray(np.ones((200_000, 4)), order=layout))
+    script = (
+        "import os, sys; from eigenveil.tables import open_table\n"
+        "for block in open_table(sys.argv[1]).batches(): os.truncate(sys.argv[1], 1000); float(block.sum())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "truncated" in ended.stderr
 
 
 # Paths, columns, parts

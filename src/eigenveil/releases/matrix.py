@@ -20,7 +20,7 @@ from ..errors import (
 )
 from ..mechanisms.additive import NoiseFacts
 from ..mechanisms.base import IN_UNITS_OF_C, Mechanism
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, real_rows
 from ..postprocess.correlations import (
     SignCorrelation,
     Standardized,
@@ -183,21 +183,21 @@ class MatrixView:
 
     # Features by name.
 
-    def in_order(self, X: Any) -> Any:
-        """Return the features of a frame by their names, in the order of the release; an array as it is."""
+    def rows(self, X: Any) -> Any:
+        """Return rows of all features: those of a frame by their names, in the order of the release."""
         columns, names = getattr(X, "columns", None), self.feature_names
         if columns is None or names is None:
-            return X
+            return real_rows(X, self.n_features)
         if not set(names) <= set(columns):
             raise InvalidDataError(
                 "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
             )
-        return X[list(names)].to_numpy()
+        return real_rows(X[list(names)].to_numpy(), self.n_features)
 
     def position(self, column: int | str) -> int:
         """Return the position of a feature: by position, or by name."""
         if not isinstance(column, str):
-            return int(column)
+            return integer_between("A column", column, 0, self.n_features - 1)
         names = list(self.feature_names or ())
         if column not in names:
             raise InvalidParameterError(f"There is no feature {column!r}.")

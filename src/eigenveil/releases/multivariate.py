@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
-from ..numerics import FloatArray
+from ..numerics import FloatArray, real_rows
 from ..postprocess.multivariate import (
     CanonicalCorrelations,
     Factors,
@@ -59,7 +59,7 @@ class LinearDiscriminant:
 
     def decision(self, X: Any) -> FloatArray:
         """Return the linear scores of rows of these features, one for each class."""
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.coef.T + self.intercept)
+        return np.asarray(real_rows(X, self.coef.shape[1]) @ self.coef.T + self.intercept)
 
     def predict(self, X: Any) -> NDArray[np.object_]:
         """Return the most probable class of each row of these features."""
@@ -67,7 +67,7 @@ class LinearDiscriminant:
 
     def transform(self, X: Any) -> FloatArray:
         """Project rows of these features on the directions, about the mean of all classes."""
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.priors @ self.means) @ self.directions.T)
+        return np.asarray((real_rows(X, self.means.shape[1]) - self.priors @ self.means) @ self.directions.T)
 
 
 def pca(
@@ -135,7 +135,7 @@ def mahalanobis(release: "Release", X: Any) -> FloatArray:
     """Return the squared Mahalanobis distances of rows from the mean, as scikit-learn's covariances do."""
     release.matrix.check_units()
     covariance = _usable(release)
-    rows = np.asarray(release.matrix.in_order(X), dtype=np.float64)
+    rows = np.asarray(release.matrix.rows(X), dtype=np.float64)
     return squared_distances((rows - release.mean) * release.scale, covariance, _floor(release))
 
 

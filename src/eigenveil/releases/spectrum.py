@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
-from ..numerics import FloatArray
+from ..numerics import FloatArray, real_rows
 from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
@@ -693,9 +693,9 @@ class SpectrumView:
         """
         matrix = self.matrix
         matrix.check_units()
-        X = matrix.in_order(X)
-        directions = (self.components * matrix.scale).T.astype(X.dtype if hasattr(X, "dtype") else np.float64)
-        projected = X @ directions
+        rows = matrix.rows(X)
+        directions = (self.components * matrix.scale).T.astype(rows.dtype)
+        projected = rows @ directions
         mean = matrix.mean
         return np.asarray(projected - (mean @ directions).astype(directions.dtype) if mean.any() else projected)
 
@@ -703,6 +703,6 @@ class SpectrumView:
         """Map projections back to the space of the features."""
         matrix = self.matrix
         matrix.check_units()
-        rows = np.asarray(projected)
-        kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+        rows = real_rows(projected, len(self.components))
+        kind = rows.dtype
         return np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))
