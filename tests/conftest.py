@@ -14,7 +14,7 @@ from eigenveil.sampling import randomness
 
 # The same examples every time, so that a run tells about the change and not about chance;
 # `pytest --hypothesis-profile default` looks for new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 # A shell may have started the tests in the background with SIGINT ignored, and what they start would ignore it too.

@@ -83,7 +83,7 @@ def test_every_row_takes_part_in_k_comparisons_and_in_none_with_itself(n, h):
 
 
 @given(st.integers(1, 40), st.lists(st.integers(0, 40), max_size=8), st.sampled_from(KINDS), st.sampled_from([2, 8]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_cuts_between_batches_change_nothing(n, cuts, kind, k):
     rows = np.random.default_rng(n).normal(size=(n, 2)) ** 3
     rule = bound(kind, 2, k)

@@ -240,7 +240,7 @@ def test_every_real_dtype_counts_as_its_numbers(bound, dtype):
         assert collected(bound, sp.csr_array(small)) == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_tree_of_sums_gives_the_same_bits(data):
     rows = mixed_rows(60)
