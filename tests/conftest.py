@@ -45,6 +45,26 @@ def one_command_line():
 
 
 @pytest.fixture
+def campaign(record_property):
+    """Try to break a promise many times, and count: `python tools/promises.py` adds up what tests tried and lost."""
+
+    def run(promise, attempt, tries):
+        found, lost = [], []
+        for one in tries:
+            try:
+                found.append(attempt(one))
+            except Exception as error:
+                lost.append((one, error))
+        for name, value in {"promise": promise, "tries": len(found) + len(lost), "lost": len(lost)}.items():
+            record_property(name, value)
+        if lost:
+            raise AssertionError(f"{promise}: {len(lost)} lost, the first is {lost[0][0]!r}") from lost[0][1]
+        return found
+
+    return run
+
+
+@pytest.fixture
 def noise_that_repeats(monkeypatch):
     """Every release has the same noise, for tests of what is shown around it: no seed is needed where none is taken."""
     monkeypatch.setattr(randomness, "_fresh_aes", lambda: AESCounter(key=1))
