@@ -84,7 +84,8 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     captured_variance_interval_ = PrivatePCA.captured_variance_interval_
     captured_variance_ratio_interval_ = PrivatePCA.captured_variance_ratio_interval_
     above_noise_ = PrivatePCA.above_noise_
-    may_be_noise_ = PrivatePCA.may_be_noise_
+    angle_ = PrivatePCA.angle_
+    angle_bound_ = PrivatePCA.angle_bound_
     get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     def __init__(
