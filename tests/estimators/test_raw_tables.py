@@ -196,7 +196,7 @@ def test_a_file_without_the_word_asks_for_no_correlations():
     assert Request(correlation=True).to_dict() == {"kind": "matrix", "correlation": True, "own_units": False}
 
 
-@pytest.mark.filterwarnings("ignore:The noise swamps:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:No component is above:eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize(
     ("still", "words"),
     [
