@@ -18,6 +18,7 @@ from ..errors import (
     integer_between,
     listed,
     own_words,
+    quoted,
     warn_caller,
 )
 from ..mechanisms.additive import NoiseFacts
@@ -217,7 +218,7 @@ class MatrixView:
             return integer_between("A column", column, 0, self.n_features - 1)
         names = list(self.feature_names or ())
         if column not in names:
-            raise InvalidParameterError(f"There is no feature {column!r}.")
+            raise InvalidParameterError(f"There is no feature {quoted(column)}.")
         return names.index(column)
 
     def positions(self, columns: Columns) -> list[int]:
