@@ -1,4 +1,4 @@
-"""Types of arrays, rows of real numbers, and the cores that work on them."""
+"""Types of arrays, and the cores that work on them."""
 
 import functools
 import os
@@ -8,29 +8,11 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .errors import InvalidDataError, own_words
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
-@own_words
-def real_rows(X: Any, width: int) -> Any:
-    """Return rows of so many real numbers: a sparse matrix as it is, anything else as an array of floats.
-
-    Examples
-    --------
-    >>> real_rows([[1, 2]], 2)
-    array([[1., 2.]])
-    """
-    rows = X if scipy.sparse.issparse(X) else np.asarray(X)
-    if rows.dtype.kind not in "fiubO" or rows.ndim != 2 or rows.shape[1] != width:
-        raise InvalidDataError(f"The rows must be a table of real numbers with {width} column(s).")
-    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
 def available_cores() -> int:

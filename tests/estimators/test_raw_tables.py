@@ -244,7 +244,7 @@ def test_a_covariance_in_raw_units_with_nothing_public(delta):
 @pytest.mark.parametrize("n", [4_000, 40_000])
 def test_a_schema_without_ranges_is_as_none(model, n):
     frame = raw(n)
-    schema = Schema.from_frame_types(frame)
+    schema = Schema.from_frame_types(frame).confirmed()
     plain, declared = (clone(model).set_params(schema=one, random_state=1).fit(frame) for one in (None, schema))
     assert declared.release_.origin.schema == schema
     assert declared.release_.origin.row_rule == plain.release_.origin.row_rule
@@ -402,7 +402,8 @@ def test_truth_values_are_not_searched_either(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.normal(40, 9, 2_000), "member": rng.random(2_000) < 0.3})
     frame.to_csv(tmp_path / "a.csv", index=False)
-    schema, said = Schema.from_frame_types(frame), frame.assign(member=np.where(frame.member, "yes", "no"))
+    schema = Schema.from_frame_types(frame).confirmed()
+    said = frame.assign(member=np.where(frame.member, "yes", "no"))
     half = open_table([tmp_path / "a.csv", tmp_path / "a.csv"])
     model = PrivateCovariance(epsilon=1e4, random_state=1)
     for data, of_fit in ((frame, None), (tmp_path / "a.csv", None), (half, None), (frame, schema), (said, schema)):

@@ -205,6 +205,7 @@ _PHRASES = {
     "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
     "open it with PrivacyLedger(path), or name another": "name another file",
     "; Schema.from_dict takes a mapping": "",
+    " (in Python, use schema.confirmed())": "",
 }
 """What has no option of the same name."""
 _ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}

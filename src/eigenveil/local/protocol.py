@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one
+from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one, quoted
 from ..files import parsed_json, read_bounded
 from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.local.base import PARAMETERS, LocalMechanism
@@ -141,7 +141,9 @@ class LocalProtocol:
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidParameterError("The text is not a local protocol of eigenveil.") from error
         if found != FORMAT:
-            raise InvalidParameterError(f"The protocol has format {found!r}, and this version reads format {FORMAT}.")
+            raise InvalidParameterError(
+                f"The protocol has format {quoted(found)}, and this version reads format {FORMAT}."
+            )
         content = {"rank": 1, **content}
         if set(content) != {one.name for one in fields(cls)}:
             raise InvalidParameterError("The protocol does not have the fields of its format.")

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 
 from ..errors import (
     InvalidDataError,
@@ -16,11 +17,13 @@ from ..errors import (
     features_in_words,
     integer_between,
     listed,
+    own_words,
+    quoted,
     warn_caller,
 )
 from ..mechanisms.additive import NoiseFacts
 from ..mechanisms.base import IN_UNITS_OF_C, Mechanism
-from ..numerics import FloatArray, IntArray, real_rows
+from ..numerics import FloatArray, IntArray
 from ..postprocess.correlations import (
     SignCorrelation,
     Standardized,
@@ -44,6 +47,21 @@ ABOUT_THE_MEAN = (
     "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
 )
 Columns: TypeAlias = int | str | Sequence[int | str]
+
+
+@own_words
+def real_rows(X: Any, width: int) -> Any:
+    """Return rows of so many real numbers: a sparse matrix as it is, anything else as an array of floats.
+
+    Examples
+    --------
+    >>> real_rows([[1, 2]], 2)
+    array([[1., 2.]])
+    """
+    rows = X if scipy.sparse.issparse(X) else np.asarray(X)
+    if rows.dtype.kind not in "fiubO" or rows.ndim != 2 or rows.shape[1] != width:
+        raise InvalidDataError(f"The rows must be a table of real numbers with {width} column(s).")
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
 class MatrixView:
@@ -200,7 +218,7 @@ class MatrixView:
             return integer_between("A column", column, 0, self.n_features - 1)
         names = list(self.feature_names or ())
         if column not in names:
-            raise InvalidParameterError(f"There is no feature {column!r}.")
+            raise InvalidParameterError(f"There is no feature {quoted(column)}.")
         return names.index(column)
 
     def positions(self, columns: Columns) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, one_of
-from ..numerics import FloatArray, real_rows
+from ..numerics import FloatArray
 from ..postprocess.multivariate import (
     CanonicalCorrelations,
     Factors,
@@ -22,7 +22,7 @@ from ..postprocess.multivariate import (
     inverse_root,
     squared_distances,
 )
-from .matrix import ABOUT_THE_MEAN, Columns
+from .matrix import ABOUT_THE_MEAN, Columns, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
-from ..numerics import FloatArray, real_rows
+from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
     edges_from_few_draws,
@@ -42,7 +42,7 @@ from ..postprocess.variances import (
     variances_along,
 )
 from .intervals import LEVEL, IntervalView
-from .matrix import MatrixView
+from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
 # Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.

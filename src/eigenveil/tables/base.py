@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, cast
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of
+from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, quoted
 from ..moments.units import Blocks, without_weights
 
 
@@ -312,12 +312,12 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     counts = Counter(available)
     for column in chosen:
         if counts[column] == 0:
-            raise InvalidDataError(f"There is no column {column!r} in {where}.")
+            raise InvalidDataError(f"There is no column {quoted(column)} in {where}.")
         if counts[column] > 1:
             # Named only where the caller did: what a file has in its first line may be somebody's row.
-            which = "of the same name" if columns is None else repr(column)
+            which = "of the same name" if columns is None else quoted(column)
             raise InvalidDataError(f"There are several columns {which} in {where}; rename all but one.")
-        if columns is None and isinstance(column, str) and _nameless(column):
+        if columns is None and isinstance(column, str) and nameless(column):
             raise InvalidDataError(
                 f"A column of {where} has no name, as an index that was saved with the table; "
                 "list the columns to use with columns=."
@@ -333,11 +333,12 @@ def _checked(columns: Sequence[Any]) -> list[Any]:
         raise InvalidParameterError("columns must be a list of at least one column.")
     for column, count in Counter(chosen).items():
         if count > 1:
-            raise InvalidParameterError(f"columns lists {column!r} more than once.")
+            raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
     return chosen
 
 
-def _nameless(name: str) -> bool:
+def nameless(name: str) -> bool:
+    """Return whether a column has no name, as an index that was saved with the table."""
     # The second is the name pandas gives to a nameless index in a Parquet file.
     return not name.strip() or name.startswith("__index_level_")
 

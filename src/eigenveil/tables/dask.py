@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..errors import EigenveilError, InvalidDataError
+from ..errors import EigenveilError, InvalidDataError, quoted
 from .base import Accumulator
 from .encoder import Declared
 from .engines import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
@@ -129,7 +129,7 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, template: TableSour
         return list(shuffled.to_delayed())
 
     return DaskSource(
-        template, declared.without_unit(names), blocks, f"The column {privacy_unit!r} of the Dask collection"
+        template, declared.without_unit(names), blocks, f"The column {quoted(privacy_unit)} of the Dask collection"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError, column_in_words
+from ..errors import InvalidDataError, column_in_words, quoted
 from .base import FileReader, one_sentence, opened
 
 _CSV_BLOCK = 2**22
@@ -242,7 +242,7 @@ class PlainCsvFile(FileReader):
             except ValueError:
                 unread.append(place)
         if unread:
-            name = repr(self.columns[unread[0]]) if self.names_public else f"number {unread[0] + 1}"
+            name = quoted(self.columns[unread[0]]) if self.names_public else f"number {unread[0] + 1}"
             raise InvalidDataError(
                 f"{self.path} has something else than numbers in the column {name}; leave it out, or run pip install "
                 "'eigenveil[files]' to read text, truth values and dates."

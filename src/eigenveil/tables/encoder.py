@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words
+from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words, quoted
 from .base import Columns, choose_columns, need_arrow
 from .schema import DATE_UNITS, Column, Schema
 
@@ -108,7 +108,7 @@ class Encoder:
                 raise InvalidDataError(f"The column {self._told(column)} of {where} {problem}.")
             # Two labels of one value, as 1 and 1.0, would give a row two ones.
             if len({_value(types[column], label, rule.name) for label in rule.categories}) < len(rule.categories):
-                raise InvalidParameterError(f"Two categories of {column!r} are the same value; leave out one.")
+                raise InvalidParameterError(f"Two categories of {quoted(column)} are the same value; leave out one.")
 
     def rows(self, batch: Any, where: str) -> Any:
         """Return the rows of a table as float64; a matrix, dense or sparse, is made of rows already."""
@@ -286,7 +286,7 @@ def _value(kind: Any, label: str, column: str = "") -> float | str:
     except (KeyError, ValueError):
         kinds = "truth values" if _is_truth(kind) else "numbers"
         raise InvalidParameterError(
-            f"The column {column!r} holds {kinds}, so {label!r} cannot be one of its categories."
+            f"The column {quoted(column)} holds {kinds}, so {quoted(label)} cannot be one of its categories."
         ) from None
 
 
@@ -323,7 +323,8 @@ class Declared:
         if self.schema is None:
             if self.unit_column is not None and self.columns is not None and self.unit_column in self.columns:
                 raise InvalidParameterError(
-                    f"The column {self.privacy_unit!r} tells persons apart and is no feature; leave it out of columns."
+                    f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; leave it out of "
+                    "columns."
                 )
             return
         if not isinstance(self.schema, Schema):
@@ -332,7 +333,7 @@ class Declared:
             raise InvalidParameterError(
                 "A schema says which columns are read and how; leave out columns, categories and missing."
             )
-        self.schema.check_complete()
+        self.schema.check_confirmed()
         if self.unit_column is None:
             return
         if self.schema.privacy_unit not in (None, str(self.unit_column)):
@@ -341,7 +342,7 @@ class Declared:
             )
         if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind "
+                f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; declare it of kind "
                 "privacy_unit."
             )
 
@@ -393,11 +394,13 @@ class Declared:
         }
         for column, rule in rules.items():
             if rule.open:
-                raise InvalidParameterError(f"The categories of {column!r} must be a list of at least one.")
+                raise InvalidParameterError(f"The categories of {quoted(column)} must be a list of at least one.")
             if column not in chosen and not any(isinstance(name, str) for name in chosen):
                 raise InvalidDataError(NEED_NAMES)
             if column not in chosen:
-                raise InvalidParameterError(f"There are categories for {column!r}, which is not among the columns.")
+                raise InvalidParameterError(
+                    f"There are categories for {quoted(column)}, which is not among the columns."
+                )
         return chosen, filled | rules
 
     def _places(self, columns: Sequence[Column], available: Sequence[Any], where: str) -> dict[str, Any]:

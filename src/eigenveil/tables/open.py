@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
-from .base import Columns, Source, choose_columns, text_format, tracked_batches
+from .base import Columns, Source, choose_columns, nameless, text_format, tracked_batches
 from .dask import DASK
 from .delimited import check_header
 from .encoder import Categories, Declared
@@ -119,11 +119,13 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
 
 @own_words
 def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
-    """Return a schema of the names and types of a table, to be filled in by who knows more in public.
+    """Return a draft of a schema, from the names and types of a table, for a person to check and to confirm.
 
     Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. The types of
-    columns in a file of text are those of its first lines. Every column that is used has a rule for missing values;
-    columns of text, and those that are identifiers by their names, are ignored until somebody declares them.
+    columns in a file of text are those of its first lines, which are private rows: so no table is read by a draft until
+    `Schema.confirmed` says that a person has checked it. Every column that is used has a rule for missing values;
+    columns of text, and those that are identifiers by their names, are ignored until somebody declares them. Columns
+    without a name are left out.
 
     Parameters
     ----------
@@ -139,7 +141,9 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     >>> import pyarrow as pa
     >>> draft = draft_schema(pa.table({"age": [30, 40], "city": ["Rome", "Lima"]}))
     >>> [(column.name, column.kind, column.range, column.missing) for column in draft.columns]
-    [('age', 'number', None, 0.0), ('city', 'ignored', None, None)]
+    [('age', 'number', None, 'middle'), ('city', 'ignored', None, None)]
+    >>> draft.draft, draft.confirmed().draft
+    (True, False)
     """
     parts = open_files(data, named=columns or (), text_format=text_format(text)) or [held(data)]
     part = parts[0]
@@ -148,7 +152,8 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
             f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
             "columns with columns= if it names them."
         )
-    chosen = choose_columns(part.columns, columns, part.where)
+    named = [column for column in part.columns if not (isinstance(column, str) and nameless(column))]
+    chosen = choose_columns(named, columns, part.where)
     types = part.types(chosen)
     return Schema.from_types({column: None if types is None else types[column] for column in chosen})
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, EngineError, InvalidDataError
+from ..errors import EigenveilError, EngineError, InvalidDataError, quoted
 from ..moments.units import Blocks
 from .base import Accumulator
 from .encoder import Declared, Encoder
@@ -156,7 +156,7 @@ class SparkSource(EngineSource):
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
         self._frame = renamed.select(*(f"c{position}" for position in chosen))
         privacy_unit = declared.unit_in(names, "the Spark frame")
-        self.by_unit, self._told = privacy_unit is not None, f"The column {privacy_unit!r} of the Spark frame"
+        self.by_unit, self._told = privacy_unit is not None, f"The column {quoted(privacy_unit)} of the Spark frame"
         if self.by_unit:
             column = f"c{names.index(privacy_unit)}"
             self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
@@ -252,7 +252,7 @@ def _kind_of(field: Any, rule: Column | None) -> str:
     if type(field.dataType).__name__ == "VectorUDT":  # that of pyspark.ml, or of the older pyspark.mllib
         return _VECTOR
     raise InvalidDataError(
-        f"The column {field.name!r} of the Spark frame does not hold numbers; encode it, or choose other columns "
+        f"The column {quoted(field.name)} of the Spark frame does not hold numbers; encode it, or choose other columns "
         "with columns=."
     )
 
@@ -281,7 +281,7 @@ def _width(field: Any, frame: Any) -> int:
         first = frame.dropna().first()
         width = 0 if first is None else len(first[0])
     if width == 0:
-        raise InvalidDataError(f"The column {field.name!r} of the Spark frame holds no vectors with entries.")
+        raise InvalidDataError(f"The column {quoted(field.name)} of the Spark frame holds no vectors with entries.")
     return int(width)
 
 
