@@ -132,7 +132,7 @@ def angle_in_words(angle: float, bound: float) -> str:
 
     Examples
     --------
-    >>> angle_in_words(12.34, 23.45), angle_in_words(90.0, 90.0)
+    >>> angle_in_words(12.34, 23.46), angle_in_words(90.0, 90.0)
     ('12.3° (< 23.5°)', 'not determined')
     """
     return "not determined" if bound >= 90 else f"{angle:.1f}° (< {bound:.1f}°)"

@@ -165,7 +165,7 @@ def test_json_of_components_has_the_attributes_of_the_release(folder, command):
     told = json.loads(invoke(command[0], *(("release.npz",) if command[0] == "show" else FIT), *command[1:], "--json"))
     of_file = load_release("release.npz")
     names = [name for name in told if name.startswith(("explained", "captured")) or name.endswith("noise")]
-    assert len(names) == 11
+    assert len(names) == 10
     for name in names:
         assert told[name] == as_told(getattr(of_file.spectrum, name)), name
     assert told["no_interval"] is None

@@ -6,7 +6,7 @@ import pytest
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.postprocess import simulated_edges, sorted_eigh, tested
+from eigenveil.postprocess import above_edges, simulated_edges, sorted_eigh
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
@@ -26,7 +26,7 @@ def answers(name, spikes, shrunk=1.0):
         values, rows = sorted_eigh(truth + mechanism.simulated_noise(rng))
         again = iter(simulated)
         edges = simulated_edges(rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS)
-        found.append(tested(values, edges).count)
+        found.append(above_edges(values, edges).count)
     return np.array(found)
 
 
@@ -85,4 +85,4 @@ def test_what_cannot_be_is_refused_before_it_is_paid_for():
     with pytest.raises(InvalidParameterError, match="above_noise"):
         PrivatePCA("mle", norm_bound=1.0).plan(4)
     with pytest.raises(InvalidParameterError, match="draws"):
-        tested(np.ones(2), simulated_edges(np.eye(2), lambda g: np.eye(2), alpha=0.01, draws=19))
+        above_edges(np.ones(2), simulated_edges(np.eye(2), lambda g: np.eye(2), alpha=0.01, draws=19))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .above_noise import NoiseTest, simulated_edges, tested
+    from .above_noise import NoiseTest, above_edges, simulated_edges
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
     from .regression import RidgeFit, ridge_from_covariance
@@ -22,6 +22,7 @@ __all__ = [
     "RidgeFit",
     "Shrunk",
     "SparseComponents",
+    "above_edges",
     "eigenvalue_intervals",
     "fantope_components",
     "noise_edge",
@@ -31,7 +32,6 @@ __all__ = [
     "shrink",
     "simulated_edges",
     "sorted_eigh",
-    "tested",
     "top_components",
 ]
 
@@ -50,7 +50,7 @@ _HOMES = {
     "shrink": "shrinkage",
     "simulated_edges": "above_noise",
     "sorted_eigh": "spectrum",
-    "tested": "above_noise",
+    "above_edges": "above_noise",
     "top_components": "spectrum",
 }
 

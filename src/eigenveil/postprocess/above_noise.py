@@ -86,12 +86,12 @@ class NoiseTest:
     edges: tuple[float, ...]
 
 
-def tested(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
+def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
     """Compare eigenvalues, descending, with the edges of the noise one after the other, up to the first that is below.
 
     Examples
     --------
-    >>> tested(np.array([9.0, 5.0, 1.0]), [6.0, 5.5, 5.0])
+    >>> above_edges(np.array([9.0, 5.0, 1.0]), [6.0, 5.5, 5.0])
     NoiseTest(count=1, edges=(6.0, 5.5))
     """
     passed: list[float] = []
@@ -107,7 +107,7 @@ def isotropic_edges(d: int, off_variance: float, excess: float = 0.0, alpha: flo
 
     Examples
     --------
-    >>> tested(np.array([9.0, 5.0]), isotropic_edges(32, off_variance=0.25)).count
+    >>> above_edges(np.array([9.0, 5.0]), isotropic_edges(32, off_variance=0.25)).count
     1
     """
     for k in range(d):
@@ -143,7 +143,7 @@ def edges_from_few_draws(
     >>> noise = np.zeros((200, 200))
     >>> noise[np.triu_indices(200)] = np.random.default_rng(0).standard_normal(20100)
     >>> noise += np.triu(noise, 1).T
-    >>> tested(np.array([60.0, 29.0]), edges_from_few_draws(np.eye(2, 200), [noise], lambda rows: 2.3)).count
+    >>> above_edges(np.array([60.0, 29.0]), edges_from_few_draws(np.eye(2, 200), [noise], lambda rows: 2.3)).count
     1
     """
     edge, d = math.inf, rows.shape[1]
@@ -193,7 +193,7 @@ def simulated_edges(
     ...     return 0.01 * (entries + entries.T) / np.sqrt(2)
     >>> release = np.diag([1.0, 0.5] + 18 * [0.0]) + draw(np.random.default_rng(0))
     >>> values, vectors = np.linalg.eigh(release)
-    >>> tested(values[::-1], simulated_edges(vectors.T[::-1], draw)).count
+    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], draw)).count
     2
     """
     d = len(rows)

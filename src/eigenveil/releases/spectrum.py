@@ -18,10 +18,10 @@ from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
+    above_edges,
     edges_from_few_draws,
     isotropic_edges,
     simulated_edges,
-    tested,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
@@ -449,7 +449,7 @@ class SpectrumView:
 
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
         usual = self.matrix.without_signal
-        return tested(values, (usual + edge for edge in edges))
+        return above_edges(values, (usual + edge for edge in edges))
 
     def _tested_leading(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
         """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
@@ -574,7 +574,7 @@ class SpectrumView:
 
     def _surely_above(self, values: FloatArray) -> bool:
         """Whether all are above what isotropic noise reaches once in 1,000 times: then no simulation says otherwise."""
-        return self._alike and bool(tested(values, self._isotropic_edges(_UNNOTICED)).count == len(values))
+        return self._alike and bool(above_edges(values, self._isotropic_edges(_UNNOTICED)).count == len(values))
 
     # Shares of the components in the total, whose own noise counts too.
 
