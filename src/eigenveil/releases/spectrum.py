@@ -564,7 +564,7 @@ class SpectrumView:
             what = f"{listed('Component', below, below)} {'is' if len(below) == 1 else 'are'} not above the noise"
         names = features_in_words(matrix.feature_names, matrix.n_features) if self.drowned_features else []
         features = [names[position] for position in self.drowned_features]
-        hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
+        hidden = f", and the noise hides the variances of {listed('feature', features, features)}" if features else ""
         wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
         warn_caller(
             f"{what}{hidden}; more {matrix.counted}, a larger epsilon, a delta above 0 or fewer features would help"
