@@ -121,8 +121,9 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
 def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     """Return a schema of the names and types of a table, to be filled in by who knows more in public.
 
-    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. The types of
-    columns in a file of text are those of its first lines. Every column that is used has a rule for missing values;
+    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. A file of text has
+    no types, and JSON lines have no columns: those of a draft are guessed from the first rows, and no fit ever guesses.
+    Every column that is used has a rule for missing values;
     columns of text, and those that are identifiers by their names, are ignored until somebody declares them.
 
     Parameters
@@ -141,16 +142,15 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     >>> [(column.name, column.kind, column.range, column.missing) for column in draft.columns]
     [('age', 'number', None, 0.0), ('city', 'ignored', None, None)]
     """
-    parts = open_files(data, named=columns or (), text_format=text_format(text)) or [held(data)]
-    part = parts[0]
-    if columns is None and not getattr(part, "names_public", True):
-        raise InvalidDataError(
-            f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
-            "columns with columns= if it names them."
-        )
-    chosen = choose_columns(part.columns, columns, part.where)
-    types = part.types(chosen)
-    return Schema.from_types({column: None if types is None else types[column] for column in chosen})
+    from .guesses import guessed_types  # here alone: what is guessed off rows must not reach a release
+
+    types = guessed_types(data, columns, text_format(text))
+    if types is None:
+        part = (open_files(data, Declared(columns), text_format(text)) or [held(data)])[0]
+        chosen = choose_columns(part.columns, columns, part.where)
+        types = part.types(chosen) or dict.fromkeys(chosen)
+        types = {column: types[column] for column in chosen}
+    return Schema.from_types(types)
 
 
 def open_source(data: Any, columns: Columns = None) -> Source:
@@ -247,7 +247,7 @@ def open_table(
             )
         opened: Source = data
         return opened
-    parts = open_files(data, declared.text, declared.named, format_of_text, declared.unit_column)
+    parts = open_files(data, declared, format_of_text)
     if parts is None and not format_of_text.is_default:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
