@@ -80,7 +80,7 @@ def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
 @pytest.mark.parametrize("text", ['"a","b,c"\n1,2\n', 'a,b\n1,"2"\n', 'a,b\n1,2\n3,5"\n', 'a,b\n1,2\n3,"4\n'])
 def test_without_pyarrow_every_quote_is_refused(text, tmp_path):
     (tmp_path / "table.csv").write_text(text)
-    with pytest.raises(InvalidDataError, match="has quotes; write it without|open quote"):
+    with pytest.raises(InvalidDataError, match=r"has quotes; write it without|open quote"):
         read(PlainCsvFile, tmp_path / "table.csv", None)
 
 

@@ -73,7 +73,7 @@ def _as_number(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:  # an integer of hundreds of digits
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _as_text(value: Any) -> str | None:
