@@ -1,14 +1,19 @@
 """Files of text are read by what is declared: no cell, key or quote of one row changes how other rows are read."""
 
 import gzip
+import inspect
+import io
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import eigenveil
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.errors import EigenveilError, NoiseWarning
 from eigenveil.moments import RowBound
@@ -182,8 +187,6 @@ def test_odd_bytes_and_values_of_json_lines(tmp_path):
 
 
 def test_a_byte_order_mark_on_standard_input():
-    import io
-
     place = StandardInput(io.BytesIO(b'\xef\xbb\xbf{"age": 1}\n'))
     assert place.suffixes == ".jsonl"
     assert read(place, ["age"]).tolist() == [[1.0]]
@@ -333,3 +336,15 @@ def test_a_draft_guesses_and_no_fit_does(tmp_path):
     lines(tmp_path / "b.jsonl", ROWS)
     pd.DataFrame(ROWS).to_csv(tmp_path / "b.csv", index=False)
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)
+
+
+def test_nothing_but_drafts_imports_guesses():
+    package = Path(eigenveil.__file__).parent
+    found = [
+        file.name
+        for file in package.rglob("*.py")
+        if re.search(r"import.*\bguesses\b|guesses import", file.read_text())
+    ]
+    assert found == ["open.py"]
+    assert inspect.getsource(draft_schema).count("guesses import") == 1
+    assert (package / "tables" / "open.py").read_text().count("guesses import") == 1

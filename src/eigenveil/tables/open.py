@@ -165,7 +165,8 @@ def open_source(data: Any, columns: Columns = None) -> Source:
         relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
         be read once.
     columns : list of str or int, optional
-        The columns to read, in this order: names, or positions where the columns have no names.
+        The columns to read, in this order: names, or positions where the columns have no names. JSON lines need them,
+        or a schema: their keys are part of the rows.
 
     Returns
     -------
@@ -202,7 +203,7 @@ def open_table(
         As in `open_source`; `columns` lists categorical ones too.
     categories : mapping of str to list, optional
         The public categories of each column to encode one-hot. Text is compared without the blanks around it, numbers
-        as numbers, truth values as ``true`` and ``false``; in a CSV file everything is text.
+        as numbers, truth values as ``true`` and ``false``; in a file of text everything is text.
     missing : float, optional
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
     schema : Schema, optional
