@@ -323,8 +323,9 @@ def test_a_draft_guesses_and_no_fit_does(tmp_path):
         kinds = {column.name: column.kind for column in draft.columns}
         assert kinds == {"age": "number", "sex": "ignored", "member": "boolean", "day": "date", "empty": "number"}
         assert [column.name for column in draft_schema(tmp_path / name, ["sex", "age"]).columns] == ["sex", "age"]
-    (tmp_path / "a.csv").write_text("Ann,Rome\nBob,Lima\n")
-    refusal(lambda: draft_schema(tmp_path / "a.csv"), "Ann", "Rome")
+    for text in ("Ann,Rome\nBob,Lima\n", "Ann,Rome\nBob,\n", "Ann,Rome\n", "Ann,2020-01-01\nBob,2021-01-01\n"):
+        (tmp_path / "a.csv").write_text(text)
+        refusal(lambda: draft_schema(tmp_path / "a.csv"), "Ann", "Rome")
     code = (
         "import sys\n"
         "from eigenveil import PrivateCovariance, Schema\n"

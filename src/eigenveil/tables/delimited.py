@@ -25,7 +25,7 @@ _EMPTY = "is empty; its first line must name the columns"
 _UNEQUAL_ROWS = "has rows of different lengths; each must have one field for every name in the header"
 
 
-class _DelimitedFile(FileReader):
+class DelimitedFile(FileReader):
     """What both readers of CSV share: the header, and blocks of whole rows below it.
 
     A blank line is no row, except in a file of one column: there it is a row whose value is missing. Skipped, it would
@@ -75,7 +75,7 @@ class _DelimitedFile(FileReader):
                     yield block, n_rows
 
 
-class CsvFile(_DelimitedFile):
+class CsvFile(DelimitedFile):
     """A CSV file with a header, plain or compressed."""
 
     needs_arrow = True
@@ -250,7 +250,7 @@ _MARKS_OF_NOTHING = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN N/A NA N
 _MISSING_CELLS = frozenset(("", "#N/A N/A", *_MARKS_OF_NOTHING.split()))
 
 
-class PlainCsvFile(_DelimitedFile):
+class PlainCsvFile(DelimitedFile):
     """A CSV file of numbers with a header and without quotes, plain or compressed: what is read without PyArrow."""
 
     def _whole_rows(self, stream: BinaryIO) -> Iterator[tuple[bytes, int | None]]:

@@ -60,7 +60,7 @@ def is_place(data: Any) -> bool:
 def open_files(data: Any, declared: Declared, text_format: TextFormat | None = None) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
     places = places_of(data)
-    return None if places is None else [_open_file(*located(place), declared, text_format) for place in places]
+    return None if places is None else [open_file(*located(place), declared, text_format) for place in places]
 
 
 def places_of(data: Any) -> list[Any] | None:
@@ -96,7 +96,7 @@ def located(given: Any) -> tuple[Place, str]:
     return path, suffix
 
 
-def _open_file(path: Place, suffix: str, declared: Declared, text_format: TextFormat | None) -> FileReader:
+def open_file(path: Place, suffix: str, declared: Declared, text_format: TextFormat | None) -> FileReader:
     """Return the reader of a file; without PyArrow only numbers are read, from .npy and files of text."""
     reader = FORMATS[suffix]
     if reader.needs_arrow and not has_arrow():

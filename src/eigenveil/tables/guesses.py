@@ -12,9 +12,9 @@ from typing import Any
 
 from ..errors import InvalidDataError
 from .base import Columns, Place, TextFormat, choose_columns, one_sentence, opened
-from .delimited import MARKS, number, whole_rows
+from .delimited import MARKS, DelimitedFile, number, whole_rows
 from .encoder import Declared
-from .files import FORMATS, located, open_files, places_of
+from .files import FORMATS, located, open_file, places_of
 from .json_lines import JsonLinesFile, object_of, whole_lines
 
 _TRUTHS = {"true": True, "false": False}
@@ -48,20 +48,21 @@ def _of_json_lines(place: Place, suffix: str, columns: Columns, text_format: Tex
         rows = [object_of(line, str(place)) for line in next(whole_lines(stream, str(place)), [])]
     keys = list(dict.fromkeys(key for row in rows for key in row)) if columns is None else columns
     # Read as a fit would, so that what it refuses is refused.
-    (part,) = open_files([place], Declared(keys), text_format) or ()
+    part = open_file(place, suffix, Declared(keys), text_format)
     chosen = choose_columns(part.columns, columns, part.where)
     return {name: _type(row.get(name) for row in rows) for name in chosen}
 
 
 def _of_delimited(place: Place, suffix: str, columns: Columns, text_format: TextFormat) -> dict[str, Any]:
-    (part,) = open_files([place], Declared(columns), text_format) or ()
-    sign: str = part.sign  # type: ignore[attr-defined]
+    part = open_file(place, suffix, Declared(columns), text_format)
+    assert isinstance(part, DelimitedFile)
     with one_sentence(part.where), opened(place, suffix, text_format.encoding) as stream:
-        block, _ = next(whole_rows(stream, sign, False, part.where))
-        _, *rows = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=sign)
+        block, _ = next(whole_rows(stream, part.sign, False, part.where))
+        _, *rows = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=part.sign)
     rows = [row for row in rows if len(row) == len(part.columns)]
-    kinds = [_type(_value(row[at], text_format.decimal) for row in rows) for at in range(len(part.columns))]
-    if columns is None and not any(map(_is_word_above, part.columns, kinds)):
+    values = [[_value(row[at], text_format.decimal) for row in rows] for at in range(len(part.columns))]
+    kinds = list(map(_type, values))
+    if columns is None and not any(map(_is_word_above, part.columns, kinds, values)):
         raise InvalidDataError(
             f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
             "columns with columns= if it names them."
@@ -101,10 +102,10 @@ def _is_date(value: Any) -> bool:
     return True
 
 
-def _is_word_above(name: str, kind: Any) -> bool:
-    """Tell whether a name cannot be a value of the kind that stands below it."""
+def _is_word_above(name: str, kind: Any, values: list[Any]) -> bool:
+    """Tell whether a name cannot be one of the values that stand below it."""
     import narwhals as nw
 
-    if name.strip().lower() in MARKS or kind == nw.String():
+    if name.strip().lower() in MARKS or kind == nw.String() or all(value is None for value in values):
         return False
     return kind != nw.Date() or not any(map(str.isdigit, name))

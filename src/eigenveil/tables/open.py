@@ -148,8 +148,8 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     if types is None:
         part = (open_files(data, Declared(columns), text_format(text)) or [held(data)])[0]
         chosen = choose_columns(part.columns, columns, part.where)
-        types = part.types(chosen) or dict.fromkeys(chosen)
-        types = {column: types[column] for column in chosen}
+        known = part.types(chosen)
+        types = {column: None if known is None else known[column] for column in chosen}
     return Schema.from_types(types)
 
 
