@@ -51,10 +51,6 @@ def params(
         Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")
     ] = "any",
     rank: Annotated[int | None, typer.Option(help="Dimension of one_bit's public subspace.")] = None,
-    accept_inexact: Annotated[
-        bool,
-        typer.Option("--accept-inexact", help="Let auto choose a mechanism that is proved for real arithmetic only."),
-    ] = False,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
     force: Force = False,
     as_json: AsJson = False,
@@ -72,7 +68,6 @@ def params(
         row_norms=row_norms,
         purpose=purpose,
         rank=rank,
-        accept_inexact=accept_inexact,
     )
     entry_sd, pull = (
         size * norm_bound**2 for size in (mechanism_of(protocol).off_diagonal_sd, mechanism_of(protocol).pull)
