@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.local import LocalProtocol, mechanism_of
+from eigenveil.local import LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids, on_grid
+from eigenveil.local.wire import unpack
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases
 from eigenveil.mechanisms.local.double_cap import CapMechanism
 from eigenveil.mechanisms.local.one_bit import BitMechanism
@@ -377,3 +378,24 @@ def test_zero_row_is_uniform():
         totals = mechanism_of(protocol).totals_of(mechanism_of(protocol).perturb(np.zeros((n, 3)), ids, generator), ids)
         bound = Z * np.sqrt(mechanism_of(protocol).variance(0.0) / n)
         assert np.abs(mechanism_of(protocol).estimate(totals) - np.eye(3) / 3).max() < bound
+
+
+def test_reports_of_invalid_rows_are_those_of_the_zero_row():
+    """A uniform direction, and a trace bit that says "dropped" as often as it tells the truth; not so for others."""
+    protocol, n = LocalProtocol(2, 4.0, trace_share=0.5), 50_000
+    mechanism = mechanism_of(protocol)
+    truth = 1 / (1 + np.exp(mechanism.trace_epsilon))
+
+    def like_zero(row):
+        rows = np.empty((n, 2), dtype=object)
+        rows[:] = row
+        reports = encode_many(protocol, rows, np.random.default_rng(11))
+        payloads = unpack(reports, protocol.tag, mechanism.payload_bytes).payloads
+        directions = mechanism._integers(payloads)
+        angles = np.arctan2(directions[:, 1], directions[:, 0]) / (2 * np.pi) + 0.5
+        fair = stats.binomtest(int(payloads[:, -1].sum()), n, truth).pvalue > ALPHA
+        return follows(angles, stats.uniform.cdf), fair
+
+    for row in ((np.nan, 0.5), (0.5, "text"), (None, 0.5), (0.0, 0.0)):
+        assert like_zero(row) == (True, True)
+    assert like_zero((0.8, 0.5)) == (False, False)

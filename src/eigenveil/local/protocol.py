@@ -151,14 +151,30 @@ class LocalProtocol:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the protocol to a JSON file."""
-        target = Path(path)
+        target = file_path(path)
         target.write_text(self.to_json(), encoding="utf-8")
         return target
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a protocol from a JSON file."""
-        return cls.from_json(read_bounded(path, "The protocol file", InvalidParameterError))
+        return cls.from_json(read_bounded(file_path(path), "The protocol file", InvalidParameterError))
+
+
+def file_path(path: object) -> Path:
+    """Return a path, or raise if it is none."""
+    if not isinstance(path, str | PathLike):
+        raise InvalidParameterError(f"path must be the path of a file, not {type(path).__name__}.")
+    try:
+        return Path(path)
+    except TypeError:  # a path of bytes
+        raise InvalidParameterError("path must be text or a pathlib.Path.") from None
+
+
+def check_protocol(protocol: object) -> None:
+    """Raise unless `protocol` is a local protocol."""
+    if not isinstance(protocol, LocalProtocol):
+        raise InvalidParameterError(f"protocol must be a LocalProtocol, not {type(protocol).__name__}.")
 
 
 # A few: the mechanism of a wide Gaussian report holds the places of all its entries.
@@ -176,7 +192,8 @@ def mechanism_of(protocol: LocalProtocol) -> LocalMechanism:
 
 def row_rule_of(protocol: LocalProtocol) -> RowRule:
     """Return the public rule by which rows become integers."""
-    return RowRule(protocol.norm_bound, mechanism_of(protocol).row_bits, protocol.shift, protocol.scale)
+    bits = mechanism_of(protocol).row_bits
+    return RowRule(protocol.norm_bound, bits, protocol.shift, protocol.scale, on_invalid="zero")
 
 
 def shuffled_epsilon(epsilon: float, n_reports: int, delta: float) -> float:
@@ -222,6 +239,7 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     >>> print(shuffled_guarantee(LocalProtocol(20, epsilon=1.0), 100_000))
     (0.0725549, 1e-06)-differentially private (replace one row), exact numerics; see assumptions
     """
+    check_protocol(protocol)
     local = protocol.guarantee()
     if local.delta > 0:
         raise InvalidParameterError(
