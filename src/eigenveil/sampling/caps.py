@@ -37,7 +37,7 @@ def mass_below(n_features: int, threshold: float) -> float:
     True
     """
     b, height = (n_features - 1) / 2, 1 - threshold
-    k = np.arange(1.0, math.ceil(40 / threshold) + 1)
+    k = np.arange(1.0, math.ceil(20 / threshold) + 1)
     terms = np.cumprod((k - 0.5) / k * height) * (b / (b + k))
     # B(1/2, b) from B(1/2, 1/2) = pi or B(1/2, 1) = 2, by B(1/2, b + 1) = B(1/2, b) b/(b + 1/2).
     first, beta = (0.5, math.pi) if n_features % 2 == 0 else (1.0, 2.0)
