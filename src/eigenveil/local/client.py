@@ -71,9 +71,8 @@ def on_grid(protocol: LocalProtocol, rows: ArrayLike) -> FloatArray:
     entries = entries_of(rows)
     check_width(protocol, entries)
     values = _numbers(entries)
-    valid = np.isfinite(values).all(axis=1)
-    values = np.where(valid[:, None], values, 0.0)
-    grid = _quantized(protocol, values)
+    valid = np.asarray(np.isfinite(values).all(axis=1))
+    grid = _quantized(protocol, np.where(valid[:, None], values, 0.0))
     grid[~valid] = 0.0
     return grid
 
@@ -104,7 +103,7 @@ def check_width(protocol: LocalProtocol, entries: NDArray[Any]) -> None:
 def entries_of(rows: ArrayLike) -> NDArray[Any]:
     """Return rows as an array: of numbers if it is one already, else of objects, so that no entry changes another."""
     if isinstance(rows, np.ma.MaskedArray):
-        return np.asarray(rows.astype(object).filled(None))
+        return np.asarray(np.ma.filled(rows.astype(object), None))
     kind = rows.dtype.kind if isinstance(rows, np.ndarray) else "O"
     if kind in _NUMBERS:
         return np.asarray(rows)
