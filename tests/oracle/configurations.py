@@ -333,7 +333,6 @@ LOCAL = {
     "gaussian": {"mechanism": "gaussian", "delta": 1e-5},
     "gaussian_paper": {"mechanism": "gaussian_paper", "delta": 1e-5},
     "auto": {"mechanism": "auto"},
-    "auto_inexact": {"mechanism": "auto", "accept_inexact": True},
     "auto_delta": {"mechanism": "auto", "delta": 1e-5},
 }
 

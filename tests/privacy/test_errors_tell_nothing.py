@@ -309,7 +309,7 @@ COMMANDS = {
     "pca -k 1": BAD_FILES["text late"],
     "covariance --categories a=x": HEADERLESS["text"],
     "ridge --target b": HEADERLESS["a number beside text"],
-    "local encode": BAD_FILES["text"],
+    "local encode": BAD_FILES["long row"],
 }
 
 
