@@ -398,15 +398,17 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_truth_values_are_not_searched_either(tmp_path):
-    """Their range is public by their type, or by the schema."""
+    """Their range is public by the type of a column, or by the schema; a file of text has no types."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.normal(40, 9, 2_000), "member": rng.random(2_000) < 0.3})
     frame.to_csv(tmp_path / "a.csv", index=False)
     schema = Schema.from_frame_types(frame).confirmed()
     said = frame.assign(member=np.where(frame.member, "yes", "no"))
-    half = open_table([tmp_path / "a.csv", tmp_path / "a.csv"])
+    half = open_table([tmp_path / "a.csv", tmp_path / "a.csv"], schema=schema)
     model = PrivateCovariance(epsilon=1e4, random_state=1)
-    for data, of_fit in ((frame, None), (tmp_path / "a.csv", None), (half, None), (frame, schema), (said, schema)):
+    with refused(InvalidDataError):
+        model.fit(tmp_path / "a.csv")
+    for data, of_fit in ((frame, None), (tmp_path / "a.csv", schema), (half, None), (frame, schema), (said, schema)):
         model.fit(data, schema=of_fit)
         assert list(model.plan(open_table(data, schema=of_fit) if data is not half else half).most_rows.choices) == [
             "bounds",

@@ -34,15 +34,13 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact one of least variance.
+        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the one of least variance.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
     trace_share : float
         Share of epsilon that "double_cap" and "one_bit" spend on the trace, where rows have any norm.
     rank : int, optional
         Dimension of the public subspace that a "one_bit" report is about; by default as `LocalProtocol` says.
-    accept_inexact : bool
-        Whether "auto" may choose "double_cap", whose proof is for real arithmetic; above epsilon 0.6 it then does.
     random_state : None or int
         None draws secure noise. A number makes the fit reproducible **and not private**: for tests only.
 
@@ -69,7 +67,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), idealized numerics; see assumptions
+    4-differentially private (replace one row), exact numerics; see assumptions
     """
 
     covariance_ = PrivatePCA.covariance_
@@ -99,7 +97,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
-        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -110,7 +107,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         self.row_norms = row_norms
         self.trace_share = trace_share
         self.rank = rank
-        self.accept_inexact = accept_inexact
         self.random_state = random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -130,7 +126,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             row_norms=self.row_norms,
             trace_share=self.trace_share,
             rank=self.rank,
-            accept_inexact=self.accept_inexact,
         )
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
@@ -196,7 +191,7 @@ class LocalSparsePCA(LocalPCA):
         thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
-    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, accept_inexact, random_state
+    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, random_state
         As for `LocalPCA`.
 
     Attributes
@@ -231,7 +226,6 @@ class LocalSparsePCA(LocalPCA):
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
-        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
@@ -243,7 +237,6 @@ class LocalSparsePCA(LocalPCA):
             row_norms=row_norms,
             trace_share=trace_share,
             rank=rank,
-            accept_inexact=accept_inexact,
             random_state=random_state,
         )
         self.penalty = penalty

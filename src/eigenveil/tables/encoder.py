@@ -377,6 +377,11 @@ class Declared:
             return [column.name for column in self.schema.used] + privacy_unit
         return [*(self.categories if self.columns is None else self.columns), *privacy_unit]
 
+    @property
+    def listed(self) -> list[Any] | None:
+        """All columns to read, where the caller listed them; categories alone leave it open which others there are."""
+        return None if self.columns is None and self.schema is None else list(self.named)
+
     def resolve(self, available: Sequence[Any], where: str) -> tuple[list[Any], dict[Any, Column]]:
         """Return the columns to read of those that are there, in order, and the rules of those that have one."""
         if self.schema is not None:
