@@ -22,7 +22,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler, scale
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from eigenveil import PrivacyLedger, PrivatePCA, PrivateRidge, PrivateScaler
+from eigenveil import LocalPCA, PrivacyLedger, PrivatePCA, PrivateRidge, PrivateScaler
+from eigenveil.accounting.composition import compose
 from eigenveil.errors import InvalidParameterError, PrivacyWarning
 from eigenveil.guarantee import Guarantee
 from helpers import assert_one_sentence
@@ -110,6 +111,7 @@ def test_a_wrapper_that_fits_many_times_is_warned_of_once(name, monkeypatch):
         (sentence,) = [one for one in guarantee.assumptions if one.startswith("Covers this fit alone")]
         assert number == 1 or f"fit number {number} of {wrapper}" in sentence
     assert of_many_fits(lambda: model.fit(X, target)) == []  # once for this object
+    assert len(of_many_fits(lambda: clone(model).fit(X, target))) == 1  # and once for another
 
 
 def _noted(monkeypatch):
@@ -367,12 +369,12 @@ def test_a_step_that_is_not_known_to_be_row_wise_is_named(name, place):
 
 def _assert_conditional(guarantee, culprit):
     assert str(guarantee).startswith("CONDITIONAL: only if ")
-    assert culprit in str(guarantee).partition(" made each row from that row alone")[0]
+    assert culprit in str(guarantee).partition(" made one row from each row")[0]
     (condition,) = guarantee.conditions
     assert condition in guarantee.in_words()
     assert guarantee._repr_html_().count("nothing is guaranteed") == 1
-    again = Guarantee.from_dict(guarantee.to_dict())
-    assert str(again) == str(guarantee)
+    assert str(Guarantee.from_dict(guarantee.to_dict())) == str(guarantee)
+    assert compose([guarantee, Guarantee(1.0)]).conditions == guarantee.conditions
 
 
 def test_an_estimator_around_a_fit_that_is_not_known_is_named():
@@ -380,6 +382,14 @@ def test_an_estimator_around_a_fit_that_is_not_known_is_named():
     (told,) = said(lambda: model.fit(X))
     assert "Meta" in told
     _assert_conditional(model.inner_.guarantee_, "Meta")
+
+
+def test_a_step_before_the_local_model_is_named():
+    last = LocalPCA(1, norm_bound=3.0)
+    (told,) = said(lambda: make_pipeline(FunctionTransformer(scale), last).fit(X))
+    assert "FunctionTransformer" in told
+    _assert_conditional(last.guarantee_, "FunctionTransformer")
+    assert said(lambda: make_pipeline(Normalizer(), LocalPCA(1, norm_bound=3.0)).fit(X)) == []
 
 
 def test_a_function_of_the_target_is_named():

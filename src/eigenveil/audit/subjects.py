@@ -298,7 +298,7 @@ class EstimatorSubject:
 
     def _seen(self, rows: FloatArray, whose: dict[str, Any], generator: np.random.Generator) -> dict[str, Any]:
         # No clone: fits of made-up rows do not count with those of the user's own.
-        estimator = type(self.estimator)(**self.estimator.get_params(deep=False))
+        estimator: Any = type(self.estimator)(**self.estimator.get_params())
         estimator.random_state = generator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose

@@ -13,10 +13,10 @@ what is outside of it; a fit in one says so.
 import math
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +25,8 @@ from sklearn.base import BaseEstimator
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
 from ..guarantee import ONLY_IF, Guarantee
+
+_ROW_BY_ROW = "made one row from each row, and from that row alone"
 
 
 class FitCount:
@@ -106,6 +108,8 @@ class FitContext:
         The outermost object that may fit several times, and the fits under it.
     in_worker : bool
         Whether the fit runs in a worker of joblib: what is around that is not seen.
+    searched : bool
+        Whether a search or cross-validation fits.
     tracked : bool
         Whether a ledger adds up the fits.
     """
@@ -116,38 +120,46 @@ class FitContext:
     unknown: tuple[str, ...] = ()
     wrapper: tuple[str, FitCount] | None = None
     in_worker: bool = False
+    searched: bool = False
     tracked: bool = False
 
     def stated(self, guarantee: Guarantee, seeded: bool) -> Guarantee:
         """Return the guarantee of a fit with what it assumes of the steps before, and that it is for one fit alone."""
         others = None if seeded else self._other_fits()
-        if others is not None:
-            guarantee = guarantee.with_assumption(others)
+        return self.stated_steps(guarantee if others is None else guarantee.with_assumption(others))
+
+    def stated_steps(self, guarantee: Guarantee) -> Guarantee:
+        """Return the guarantee of a fit with what it assumes of the steps before."""
         if self.unknown:
             guarantee = guarantee.with_assumption(
-                f"{ONLY_IF}{_joined(self.unknown)} made each row from that row alone; where rows were learned from, "
-                "nothing is guaranteed."
+                f"{ONLY_IF}{_joined(self.unknown)} {_ROW_BY_ROW}; where rows were learned from, nothing is guaranteed."
             )
         if self.in_worker:
             guarantee = guarantee.with_assumption(
-                f"{ONLY_IF}every step before made each row from that row alone; the fit ran in a worker of joblib, "
-                "where these steps are not seen."
+                f"{ONLY_IF}every step before {_ROW_BY_ROW}; the fit ran in a worker of joblib, where these steps are "
+                "not seen."
             )
         if self.row_wise:
             guarantee = guarantee.with_assumption(
-                f"Assumes that {_joined(self.row_wise)} made each row from that row alone, by public parameters or by "
-                "private releases, which spend budgets of their own."
+                f"Assumes that {_joined(self.row_wise)} {_ROW_BY_ROW}, by public parameters or by private releases, "
+                "which spend budgets of their own."
             )
         return guarantee
 
+    def warn_once(self, sentence: str) -> None:
+        """Warn; within what fits many times, once."""
+        said = self.wrapper[1].said if self.wrapper is not None else self.own.said if self.in_worker else set()
+        if sentence not in said:
+            said.add(sentence)
+            warn_caller(sentence, PrivacyWarning)
+
     def warn_of_many_fits(self, guarantee: Guarantee) -> None:
         """Warn once, before the spend, where an estimator, its clones or a wrapper fit a second time."""
-        counts = self._counts()
-        name, count = max(counts, key=lambda one: one[1].n_fits)
-        if self.tracked or count.n_fits == 0 or any("many" in one.said for _, one in counts):
+        name, count = max(self._counts(), key=lambda one: one[1].n_fits)
+        said = self._counts()[0][1].said
+        if self.tracked or count.n_fits == 0 or "many fits" in said:
             return
-        for _, one in counts:
-            one.said.add("many")
+        said.add("many fits")
         warn_caller(
             f"{name} used private rows in {count.n_fits + 1} fits so far, and each guarantee is for one fit alone: if "
             f"the rows were the same, the total is {count.total_with(guarantee)}, and every further fit adds to it; "
@@ -171,62 +183,62 @@ class FitContext:
         return None
 
     def _counts(self) -> list[tuple[str, FitCount]]:
+        """Return the counts that this fit adds to, the outermost first."""
         of_wrapper = [] if self.wrapper is None else [self.wrapper]
         return [*of_wrapper, (f"{self.estimator} with its clones", self.own)]
 
 
 def fit_context(estimator: BaseEstimator) -> FitContext:
-    """Return what is around a fit; refuse a search that nobody counts, and warn of steps that may void the guarantee.
+    """Return what is around a fit, as `steps_before` does; refuse a search that nobody counts.
 
     Asked before a row is read. A ledger that cannot be opened is refused here too.
     """
     ledger = opened_ledger(estimator.ledger)
-    frames = list(_stack(sys._getframe(1)))
-    wrapper = next((one for one in map(_wrapper, reversed(frames)) if one is not None and one is not estimator), None)
-    context = FitContext(
-        type(estimator).__name__,
-        fit_count(estimator),
-        *_before(estimator, frames),
-        wrapper=_counted_wrapper(wrapper),
-        in_worker=_in_worker(estimator, frames),
-        tracked=ledger is not None,
-    )
-    once = None if context.wrapper is None else context.wrapper[1].said
-    seeded = estimator.random_state is not None
-    if seeded and context.own.cloned_unseeded and (wrapper is not None or context.in_worker):
-        _warn_once(
-            once,
-            f"This {context.estimator} is a clone of one without random_state, and was given one by a wrapper: its "
-            "noise can be computed from the seed, so its release is not private.",
-        )
-    elif context.unknown:
-        _warn_once(
-            once,
-            f"The guarantee of {context.estimator} holds only if {_joined(context.unknown)} made each row from that "
-            "row alone, which is not known: leave out what learns from rows, give public ranges or a schema, or put "
-            "PrivateScaler in its place.",
-        )
+    context = replace(steps_before(estimator), tracked=ledger is not None)
     # A seeded fit is marked as not private anyway.
-    if seeded:
+    if estimator.random_state is not None or not context.searched:
         return context
-    searched = any(map(_refits, frames))
-    if searched and ledger is None:
+    if ledger is None:
         raise InvalidParameterError(
             "A search or cross-validation fits many times, and every fit spends epsilon again; give a ledger= that "
             "counts them, or on data that are public a random_state=."
         )
-    if searched:
-        _warn_once(
-            once,
-            "The ledger counts every fit of this search or cross-validation, but scores are computed from the rows "
-            "themselves: neither they nor what is chosen by them is private.",
+    context.warn_once(
+        "The ledger counts every fit of this search or cross-validation, but scores are computed from the rows "
+        "themselves: neither they nor what is chosen by them is private."
+    )
+    return context
+
+
+def steps_before(estimator: BaseEstimator) -> FitContext:
+    """Return what is around a fit, and warn of what may void its guarantee."""
+    calls = list(_calls(sys._getframe(1)))
+    wrapper = next((one for one in map(_wrapper, reversed(calls)) if one is not None and one is not estimator), None)
+    context = FitContext(
+        type(estimator).__name__,
+        fit_count(estimator),
+        *_before(estimator, calls),
+        wrapper=_counted_wrapper(wrapper),
+        in_worker=_in_worker(estimator, calls),
+        searched=any(map(_refits, calls)),
+    )
+    seeded = estimator.random_state is not None
+    if seeded and context.own.cloned_unseeded and (wrapper is not None or context.in_worker):
+        context.warn_once(
+            f"This {context.estimator} is a clone of one without random_state, and was given one by a wrapper: its "
+            "noise can be computed from the seed, so its release is not private."
         )
-    elif context.in_worker:
-        _warn_once(
-            context.own.said,
+    elif context.unknown:
+        context.warn_once(
+            f"The guarantee of {context.estimator} holds only if {_joined(context.unknown)} {_ROW_BY_ROW}, which is "
+            "not known: leave out what learns from rows, give public ranges or a schema, or put PrivateScaler in its "
+            "place."
+        )
+    elif context.in_worker and not seeded and not context.searched:  # of which more is said
+        context.warn_once(
             f"This {context.estimator} is fitted in a worker of joblib, where neither the steps before it nor other "
-            "fits of the same rows are seen: its guarantee is for one fit alone, and only if those steps made each row "
-            "from that row alone.",
+            "fits of the same rows are seen: its guarantee is for one fit alone, and only if those steps "
+            f"{_ROW_BY_ROW}."
         )
     return context
 
@@ -235,16 +247,8 @@ def _joined(names: tuple[str, ...]) -> str:
     return " and ".join(names)
 
 
-def _warn_once(said: set[str] | None, sentence: str) -> None:
-    """Warn; within what fits many times, once."""
-    if said is None or sentence not in said:
-        warn_caller(sentence, PrivacyWarning)
-    if said is not None:
-        said.add(sentence)
-
-
 def _counted_wrapper(wrapper: Any) -> tuple[str, FitCount] | None:
-    if not isinstance(wrapper, Hashable) or wrapper is None:  # a data class may compare by value, and has no hash
+    if wrapper is None or not isinstance(wrapper, Hashable):  # a data class may compare by value, and has no hash
         return None
     return type(wrapper).__name__, _UNDER.setdefault(wrapper, FitCount())
 
@@ -276,29 +280,36 @@ _HANDS_ON = (
 )
 
 
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+class Call(NamedTuple):
+    """A function that is running."""
+
+    module: str
+    names: Mapping[str, Any]
+    """Its local names."""
+    around: Any
+    """The estimator whose method it is, or what has steps as a pipeline has; or None."""
+
+
+def _calls(frame: FrameType | None) -> Iterator[Call]:
+    """Yield what is running, from the inside out."""
     while frame is not None:
-        yield frame
+        names = frame.f_locals  # made anew whenever it is asked for
+        around = names.get("self")
+        found = around is not None and (isinstance(around, BaseEstimator) or _steps(around))
+        yield Call(str(frame.f_globals.get("__name__", "")), names, around if found else None)
         frame = frame.f_back
 
 
-def _refits(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith(_REFITTING)
+def _refits(call: Call) -> bool:
+    return call.module.startswith(_REFITTING)
 
 
-def _around(frame: FrameType) -> Any:
-    """Return the estimator, or what has steps as a pipeline has, whose method is running; or None."""
-    around = frame.f_locals.get("self")
-    return around if isinstance(around, BaseEstimator) or _steps(around) else None
-
-
-def _wrapper(frame: FrameType) -> Any:
+def _wrapper(call: Call) -> Any:
     """Return what may fit several times: an object that is no pipeline, or the estimator that a function searches."""
-    around = _around(frame)
-    if around is None and _refits(frame):
-        searched = frame.f_locals.get("estimator")
+    if call.around is None and _refits(call):
+        searched = call.names.get("estimator")
         return searched if isinstance(searched, BaseEstimator) else None
-    return None if _is_of_sklearn(around, ("Pipeline",)) else around
+    return None if _is_of_sklearn(call.around, ("Pipeline",)) else call.around
 
 
 def _is_of_sklearn(thing: object, names: tuple[str, ...]) -> bool:
@@ -306,27 +317,28 @@ def _is_of_sklearn(thing: object, names: tuple[str, ...]) -> bool:
     return type(thing).__name__ in names and type(thing).__module__.startswith("sklearn.")
 
 
-def _in_worker(estimator: BaseEstimator, frames: list[FrameType]) -> bool:
-    """Tell a worker of joblib: the outermost frame of `joblib.parallel` is that of a task, and not of who gave it.
+def _in_worker(estimator: BaseEstimator, calls: list[Call]) -> bool:
+    """Tell a worker of joblib: the outermost call of `joblib.parallel` is that of a task, and not of who gave it.
 
     An estimator that was made within the task is in no pipeline outside of it: it has no clones, and no pickle behind
     it. In a thread that cannot be told.
     """
-    of_joblib = [frame for frame in frames if frame.f_globals.get("__name__") == "joblib.parallel"]
-    if not of_joblib or type(of_joblib[-1].f_locals.get("self")).__name__ == "Parallel":
+    of_joblib = [call for call in calls if call.module == "joblib.parallel"]
+    if not of_joblib or type(of_joblib[-1].names.get("self")).__name__ == "Parallel":
         return False
     count = fit_count(estimator)
     return count.cloned or count.elsewhere or threading.current_thread() is not threading.main_thread()
 
 
-def _before(estimator: BaseEstimator, frames: list[FrameType]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _before(estimator: BaseEstimator, calls: list[Call]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of what handed the rows on to this estimator: what is known to be row-wise, and what is not."""
     found: dict[str, bool] = {}
     at_work: set[int] = set()
-    for frame in frames:
+    enclosing = [place for place, call in enumerate(calls) if call.around is not None and call.around is not estimator]
+    for call in calls[: enclosing[-1] + 1 if enclosing else 0]:
         # A pipeline may fit a clone of its step, but holds the step itself meanwhile, and that which it fitted before.
-        at_work.update(id(one) for one in frame.f_locals.values() if not isinstance(one, str | None))
-        around = _around(frame)
+        at_work.update(id(one) for one in call.names.values() if one is not None and not isinstance(one, str))
+        around = call.around
         if around is None or around is estimator:
             continue
         steps = _steps(around)
