@@ -429,7 +429,7 @@ class ScoreCounts(InBatches):
         integers, places = self._integers(rows), self._groups(rows)
         if starts is not None:
             sizes = np.diff(starts, append=len(rows))
-            integers = np.trunc(np.add.reduceat(integers, starts) / sizes[:, None])
+            integers = np.trunc(np.add.reduceat(integers.astype(np.int64), starts) / sizes[:, None])
             lowest, highest = (ends.reduceat(places, starts) for ends in (np.minimum, np.maximum))
             places = np.where(lowest == highest, lowest, -1)
         x, y = self._bins(integers)

@@ -4,10 +4,10 @@ The squared norms that decide are sums of integers, the same in any order, batch
 function of them. That a shortened row, or a person's, keeps the bound is a fact about integers.
 
 **Rows of a person, together.** Let q_1, ..., q_m be integer rows, S the sum of their squared norms, and L <= 2^49 the
-limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself, the
-quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^1.5 times |q| sqrt(L / S) before
-truncation takes from it. The squares of the results add up to at most L (1 + 9.1 u) < L + 1. They are integers, so to L
-at most. docs/explanation/persons.md tells the rest.
+limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself (twice at
+most), the quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^2 times |q| sqrt(L / S) before
+truncation takes from it. The squares of the results add up to at most L (1 + 10.1 u) < L + 1. They are integers, so to
+L at most. docs/explanation/persons.md tells the rest.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from ..numerics import FloatArray, IntArray
 
 SINGLE_BITS = 26
 """A row among others of its person is first held to norm 2^26, so that its squared norm is exact in float64."""
-_LIMB_BITS = 32
+_LIMB_BITS = 27
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
@@ -97,10 +97,11 @@ def weigh(grid: FloatArray, roots: FloatArray, constant: int) -> FloatArray:
 
 
 def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
-    """Return the sums over persons of integers below 2^53, rounded once.
+    """Return the sums over persons of integers below 2^53, rounded once, and once more from 2^80 on.
 
-    In two limbs of int64, since float64 would round on the way and one limb might overflow. A sum below 2^53 is exact,
-    and one that is not stays at or above it, so comparisons with a limit below it are exact too.
+    In two limbs of int64, since float64 would round on the way and one limb might overflow; two do not below 2^36 rows.
+    A sum below 2^53 is exact, and one that is not stays at or above it, so comparisons with a limit below it are exact
+    too.
     """
     whole, limb = squared.astype(np.int64), 2**_LIMB_BITS - 1
     high = np.add.reduceat(whole >> _LIMB_BITS, starts)

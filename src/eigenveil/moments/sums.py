@@ -1,8 +1,9 @@
 """Exact sums over integer rows: `ProductSum` of q q', `SumsByNorm` of q by their norms.
 
 Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
-`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether
-BLAS multiplies or, for narrow rows, one_pass.c.
+`exact_units`, and what is more goes on in int64, or in Python's integers where there may be too many units for it. So
+the sum is exact for every number of units, which may be private: none is refused. It does not depend on order, blocks
+or threads, nor on whether BLAS multiplies or, for narrow rows, one_pass.c.
 """
 
 import functools
@@ -30,6 +31,8 @@ from .units import Units, side_by_side, units_of
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
 _SMALLEST_PART = 2**19
+MOST_SUM = 2**62
+"""Sums that may reach it are no longer kept in int64, whose other half is room for noise."""
 # Products of rows as narrow as these take several threads longer than one.
 _NARROW = 64
 
@@ -55,6 +58,7 @@ class ProductSum:
     def __init__(self, bound: RowBound, n_features: int) -> None:
         self._bound, self._d = bound, n_features
         width = n_features + (bound.constant is not None)
+        self.n_units = 0
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
         self._upper = kernels.room_for_products(width) if bound.by_one_factor else None
@@ -85,7 +89,10 @@ class ProductSum:
             upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
             integers += upper
             integers += np.triu(upper, 1).T
-        return integers if self._whole is None else np.add(self._whole, integers, out=integers)
+        if self._whole is not None:
+            integers = widened(integers, self._bound, self.n_units)
+            integers += self._whole
+        return integers
 
     def _make_room(self, n_units: int) -> None:
         if self._units + n_units > exact_units(self._bound):
@@ -95,6 +102,7 @@ class ProductSum:
             if self._upper is not None:
                 self._upper.fill(0.0)
         self._units += n_units
+        self.n_units += n_units
 
     def _add_units(self, part: Units) -> None:
         part = self._not_multiplied(part)
@@ -147,7 +155,13 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
     for _ in side_by_side(work, batches, alone):
         pass
     totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
+    totals[0] = widened(totals[0], bound, sum(sums.n_units for sums in idle))
     return functools.reduce(operator.iadd, totals)
+
+
+def widened(integers: IntArray, bound: RowBound, n_units: int) -> IntArray:
+    """Return integers that can hold the sum over so many units: as they are, or Python's, in an array of objects."""
+    return integers if n_units * bound.row_limit_squared < MOST_SUM else integers.astype(object)
 
 
 def exact_units(bound: RowBound) -> int:
@@ -168,7 +182,7 @@ def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float
 
 def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[tuple[int, Any]]:
     """Quantize the stored entries of CSR rows, padded to a rectangle; yield units and their product, in COO form."""
-    longest = max(1, int(np.diff(units.rows.indptr).max()))
+    longest = int(np.diff(units.rows.indptr).max(initial=1))
     factor = bound.grid_factor
     for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
         rows = part.rows
@@ -289,9 +303,9 @@ def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatAr
     integers = quantize_values(bound, units.rows, factor, shift, units.rows.shape[1])
     if units.starts is None:
         return integers
-    # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
-    # is no longer than the longest of them, so that its square is exact too.
+    # Rows of norm 2^26 at most: int64 holds the sum of all that fit into any memory, and a truncated average is no
+    # longer than the longest of them, so that its square is exact too.
     sizes = np.diff(units.starts, append=integers.shape[0])
-    averages = np.trunc(np.add.reduceat(integers, units.starts, axis=0) / sizes[:, None])
+    averages = np.trunc(np.add.reduceat(integers.astype(np.int64), units.starts, axis=0) / sizes[:, None])
     to_the_bound(averages, squared_norms(averages), bound.bits)
     return np.asarray(averages)
