@@ -39,13 +39,11 @@ def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits
     """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
     # The zero row (from on_invalid="zero") divides by one instead of zero.
     factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)
-    which = _multiply(grid, factors)
-    part = grid[which]
-    too_long = np.flatnonzero(squared_norms(part) > 4**bits)
+    _multiply(grid, factors)
+    too_long = np.flatnonzero(clipped & (squared_norms(grid) > 4**bits))
     # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
     # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
-    part[too_long] -= np.sign(part[too_long])
-    grid[which] = part
+    grid[too_long] -= np.sign(grid[too_long])
 
 
 def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int, average: bool) -> FloatArray:
@@ -109,17 +107,10 @@ def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray((high + (low >> _LIMB_BITS)) * 2.0**_LIMB_BITS + (low & limb))
 
 
-def _multiply(grid: FloatArray, factors: FloatArray) -> slice | NDArray[np.intp]:
-    """Multiply integer rows by factors, and truncate; return where rows may have changed."""
-    changed = factors != 1
-    # Where many rows are shortened all are multiplied, the others by one: that is in place, and memory for copies costs
-    # more than the arithmetic.
-    which = slice(None) if 4 * np.count_nonzero(changed) > changed.size else np.flatnonzero(changed)
-    part = grid[which]
-    part *= factors[which, None]
-    np.trunc(part, out=part)
-    grid[which] = part
-    return which
+def _multiply(grid: FloatArray, factors: FloatArray) -> None:
+    """Multiply integer rows by factors, and truncate: all of them, also by 1, so that none takes longer than others."""
+    grid *= factors[:, None]
+    np.trunc(grid, out=grid)
 
 
 EXACT_LIMIT = 2.0**53
@@ -179,9 +170,7 @@ def integers(
             np.trunc(tile, out=tile)
             norms[:] = squared_norms(tile)
             if bits is not None:
-                longer = (norms > 4**bits) & (norms < EXACT_LIMIT)
-                if longer.any():
-                    clip(tile, norms, longer, bits)
+                clip(tile, norms, (norms > 4**bits) & (norms < EXACT_LIMIT), bits)
     return squared
 
 

@@ -33,6 +33,8 @@ _BLOCK_ENTRIES = 2**18
 _SMALLEST_PART = 2**19
 MOST_SUM = 2**62
 """Sums that may reach it are no longer kept in int64, whose other half is room for noise."""
+# So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
+_BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
 _NARROW = 64
 
@@ -63,6 +65,7 @@ class ProductSum:
         self._pending: FloatArray = np.zeros((width, width))
         self._upper = kernels.room_for_products(width) if bound.by_one_factor else None
         self._units = 0
+        self._left: list[FloatArray] = []
         self._buffer: FloatArray = np.empty((0, n_features))
 
     def add(self, units: Units) -> None:
@@ -84,6 +87,7 @@ class ProductSum:
 
     def total(self) -> IntArray:
         """Return the whole sum."""
+        self._add_left()
         integers = self._pending.astype(np.int64)
         if self._upper is not None:
             upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
@@ -105,13 +109,16 @@ class ProductSum:
         self.n_units += n_units
 
     def _add_units(self, part: Units) -> None:
-        part = self._not_multiplied(part)
-        d, n_rows = self._d, part.rows.shape[0]
-        if n_rows == 0:
+        if self._multiplied(part):
             return
+        n_rows = part.rows.shape[0]
         if n_rows > self._buffer.shape[0]:
-            self._buffer = np.empty((n_rows, d))
+            self._buffer = np.empty((n_rows, self._d))
         quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
+        self._add_quantized(part, quantized, constants)
+
+    def _add_quantized(self, part: Units, quantized: FloatArray, constants: FloatArray) -> None:
+        d = self._d
         self._pending[:d, :d] += quantized.T @ quantized
         if self._bound.constant is not None:
             # A column that need not be multiplied out.
@@ -120,15 +127,30 @@ class ProductSum:
             self._pending[:d, d] += column
             self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
 
-    def _not_multiplied(self, part: Units) -> Units:
-        """Add the products of rows that one_pass.c multiplies, and return the others."""
+    def _multiplied(self, part: Units) -> bool:
+        """Add the products of rows by one_pass.c, and keep those that it leaves; tell whether it did."""
         bound = self._bound
         if self._upper is None or part.shares is not None:
-            return part
+            return False
         shift = None if bound.shift is None else np.asarray(bound.shift)
         factor, constant = bound.grid_factor, float(bound.constant_units)
         squared = kernels.add_products(part.rows, shift, factor, bound.bits, constant, self._upper)
-        return part if squared is None else Units(part.rows[~(squared < kernels.EXACT_LIMIT)])
+        if squared is None:
+            return False
+        self._left.append(part.rows[~(squared < kernels.EXACT_LIMIT)])
+        if len(self._left) == _BLOCKS_TOGETHER:
+            self._add_left()
+        return True
+
+    def _add_left(self) -> None:
+        """Add the rows that one_pass.c left, and a row of zeros: so this is as much work where it left none."""
+        if not self._left:
+            return
+        rows = np.concatenate([np.zeros((1, self._d)), *self._left])
+        self._left = []
+        quantized, constants = self._bound.quantize_units(Units(rows))
+        quantized[0], constants[0] = 0.0, 0.0  # whatever the shift and the constant have made of it
+        self._add_quantized(Units(rows[1:]), quantized, constants)
 
 
 def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
@@ -242,10 +264,12 @@ class SumsByNorm(RowSizes):
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor
-        if asked:
+        if asked and left.n_units:
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
-            left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)])
+            places = add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)
+            # The first row once more, for nothing: so the time does not tell whether any was left.
+            left = Units(rows[np.append(places, 0)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
             candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
@@ -253,7 +277,8 @@ class SumsByNorm(RowSizes):
             factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)
             if asked:  # so few that to touch all totals, as a product does, takes longer
-                np.add.at(sums.totals, candidates, integers)
+                candidates = candidates[:-1]
+                np.add.at(sums.totals, candidates, integers[:-1])
             else:
                 add_by_group(integers, candidates, sums.totals)
             sums.counts[:] += np.bincount(candidates, minlength=sums.counts.size)
