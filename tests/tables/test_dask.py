@@ -169,6 +169,7 @@ def test_the_schema_is_checked_before_rows_are_read(data, match):
     assert match in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_no_rows_are_refused_only_where_their_number_is_public():
     frame = dd.from_pandas(FRAME, npartitions=2)
     assert second_moments(frame[frame.age > 1e9], BOUND).n_rows == 0

@@ -131,7 +131,7 @@ def cut_off(numbers: NDArray[Any]) -> IntArray:
     >>> cut_off(np.array([-(2**70), 5], dtype=object)).tolist() == [-(2**62), 5]
     True
     """
-    return np.clip(numbers, -FARTHEST, FARTHEST).astype(np.int64)
+    return np.asarray(np.clip(numbers, -FARTHEST, FARTHEST), dtype=np.int64)
 
 
 def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool = False) -> IntArray:
