@@ -124,6 +124,15 @@ def test_a_partially_fitted_estimator_is_neither_pickled_nor_copied(name):
     copy.deepcopy(model)
 
 
+def test_the_exact_number_of_rows_is_nowhere():
+    """At this epsilon the noisy count is the exact one in less than one of 100,000 fits."""
+    rows = np.zeros((4321, 3))
+    for options in ({}, {"delta": 1e-9, "mechanism": "gaussian"}):
+        model = PrivatePCA(2, epsilon=1e-4, norm_bound=1.0, adjacency="add_or_remove_one", **options).fit(rows)
+        assert holding(model, {4321}) == []
+    assert holding(PrivatePCA(2, norm_bound=1.0).fit(rows), {4321})  # a control: there it is public
+
+
 def test_control_the_walk_finds_what_is_there():
     model = made("pca").partial_fit(ROWS)
     assert holding(model, private_facts(model))  # the exact sums

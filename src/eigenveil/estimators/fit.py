@@ -159,7 +159,7 @@ class Fit:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
             preparation = self._take_route(counts.n_rows)
         if counts is not None and (self.route.choices or self.route.split.mean):
-            SecondMoments(preparation.bound, source.n_features).check_capacity(self.n_rows)
+            gate.check_capacity(self.route.mechanism, self.route.rule, self.n_rows)
             self._pay()
             with noting_payment(self.payment):
                 preparation = self._found_privately(preparation, counts)
