@@ -367,7 +367,19 @@ NOT_A_NUMBER_IS_A_WORD = DELIMITED | {"JSON lines"}
 ENGINES = {name: name.split()[0].lower() for name in CONTAINERS if name.startswith(("Dask", "Spark"))}
 PLACES = {"pandas, a later chunk": 13}
 """The row that is changed, where it is not the first one."""
-ALIKE = {"pandas on Arrow", "Polars lazy", "Polars categories", "Arrow stream", "Arrow file", "TSV", "CSV gz"}
+ALIKE = {
+    "pandas nullable",
+    "pandas on Arrow",
+    "pandas, a later chunk",
+    "Polars text",
+    "Polars categories",
+    "Polars lazy",
+    "Arrow stream",
+    "Parquet by pandas",
+    "Arrow file",
+    "TSV",
+    "CSV gz",
+}
 """What shares its reader with another container: fewer cells will do."""
 NAMELESS = {"NumPy floats", "NumPy objects", "lists"}
 """What has positions in place of names holds numbers and truth values alone."""
