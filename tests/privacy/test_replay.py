@@ -70,6 +70,13 @@ def fitted(data, options):
     return PrivatePCA(1, epsilon=2.0, schema=schema).fit(data)
 
 
+@pytest.fixture
+def released_alone(monkeypatch):
+    """What is read off a release is a function of it, and takes most of the time of a fit."""
+    for kind in (PrivatePCA, PrivateCovariance, PrivateRidge, PrivateSparsePCA):
+        monkeypatch.setattr(kind, "_interpret", lambda self, release: None)
+
+
 def replayed(container, shape, cells, folder, *, fit=None, options=None, place=None):
     """Return what tells tables with these cells apart from the one without, and how many of them were read."""
     build = functools.partial(CONTAINERS[container], folder=folder, types=shape.types())
@@ -134,6 +141,7 @@ def test_control_tables_are_read(container, tmp_path):
 
 @pytest.mark.parametrize("container", ["pandas", "pandas objects", "Arrow", "Parquet", "CSV", "JSON lines"])
 @pytest.mark.parametrize("column", ["floats", "codes", "truths as categories", "truths", "days", "ignored"])
+@pytest.mark.usefixtures("released_alone")
 def test_a_cell_changes_its_own_person_alone(container, column, tmp_path):
     found, _ = replayed(container, Shape(column, persons=True), list(CELLS)[::3], tmp_path, fit=fitted)
     assert not found
@@ -213,6 +221,7 @@ DECLARED = {
 
 @pytest.mark.parametrize("case", KEYS)
 @pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.usefixtures("released_alone")
 def test_a_line_of_json_changes_its_own_row_alone(case, declared, tmp_path):
     line, as_it_should_be = KEYS[case]
     values = Shape("zeros and ones").values()
@@ -225,6 +234,7 @@ def test_a_line_of_json_changes_its_own_row_alone(case, declared, tmp_path):
 
 @pytest.mark.parametrize("case", FIELDS)
 @pytest.mark.parametrize("column", ["words", "ignored"])
+@pytest.mark.usefixtures("released_alone")
 def test_a_line_of_csv_changes_its_own_row_alone(case, column, tmp_path):
     line, as_it_should_be = FIELDS[case]
     lines = [f"{as_text(x)},{as_text(a)}" for x, a in zip(*Shape(column).values().values(), strict=True)]
@@ -298,13 +308,6 @@ def makers():
 
 
 MAKERS = makers()
-
-
-@pytest.fixture
-def released_alone(monkeypatch):
-    """What is read off a release is a function of it, and takes most of the time of a fit."""
-    for kind in (PrivatePCA, PrivateCovariance, PrivateRidge, PrivateSparsePCA):
-        monkeypatch.setattr(kind, "_interpret", lambda self, release: None)
 
 
 def moved(fit, first, others, more):
