@@ -315,8 +315,9 @@ def _of_engine(path: Path, values: Values, engine: str | None) -> Held:
 def _dask(values: Values, folder: Path, types: dict[str, Any]) -> Held:
     import dask.dataframe as dd
 
-    frame = pd.DataFrame(values)
-    return Held(lambda: dd.from_pandas(frame, npartitions=3, sort=False), str(list(frame.dtypes)))
+    frame = dd.from_pandas(pd.DataFrame(values), npartitions=3, sort=False)
+    _unchanged(values, frame[TRIED].compute(scheduler="synchronous").tolist())
+    return Held(lambda: frame, str(list(frame.dtypes)))
 
 
 def _spark(values: Values, folder: Path, types: dict[str, Any]) -> Held:
