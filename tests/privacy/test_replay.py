@@ -6,6 +6,7 @@ Controls plant flaws that the comparison must find.
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import warnings
@@ -157,12 +158,11 @@ def test_columns_of_text_files_without_a_schema_hold_numbers(container, column, 
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("place", [0, 11, 23])
-@pytest.mark.parametrize("persons", [False, True])
-@pytest.mark.parametrize(("container", "column"), [case for case in CASES if case[0] not in NAMELESS])
-def test_every_cell_in_every_place_tells_nothing(container, column, persons, place, tmp_path):
-    found, _ = replayed(container, Shape(column, persons), CELLS, tmp_path, fit=fitted, place=place)
-    assert not found
+@pytest.mark.parametrize(("container", "column"), CASES)
+def test_every_cell_in_every_place_tells_nothing(container, column, tmp_path):
+    for place, persons in itertools.product([0, 11, 23], [False] if container in NAMELESS else [False, True]):
+        found, _ = replayed(container, Shape(column, persons), CELLS, tmp_path, fit=fitted, place=place)
+        assert not found, (place, persons)
 
 
 # Lines that try to change columns.
