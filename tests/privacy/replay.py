@@ -23,7 +23,8 @@ Refusals
 Both tables may be refused, in the same words. One alone may be refused, or both in other words, in one of two cases:
 the cell is not of the kind that was declared for its column, so that the table is malformed; or the container itself
 has other types for the two tables, which are assumed to be public. The refusal is an error of this package, one
-sentence, and neither it nor any error that it can be traced to holds the cell, its key or any other cell.
+sentence, and comes before anything is drawn. Neither it nor any error that it can be traced to holds the cell, its key
+or any other cell.
 """
 
 import contextlib
@@ -324,7 +325,6 @@ class Tape:
         total = Cost()
         for one, other in zip(self.draws, neighbour.draws, strict=True):
             try:
-                # By the noise of the neighbour too: it is the same, unless a mechanism looks at what it draws from.
                 total += one.meeting.cost({**one.public, **one.private}, other.private)
             except TooFarError as error:
                 raise TooFarError(f"{one.meeting.title}: {error}") from None
@@ -509,6 +509,7 @@ class Changed:
 def differences(first: Seen, second: Seen, changed: Changed) -> list[str]:
     """Return in words what tells the two tables apart, beyond what the noise hides."""
     found = [f"the error says {told}" for one in (first, second) for told in _told(one.error, changed.private)]
+    found += ["refused when something was drawn already" for one in (first, second) if one.error and one.tape.draws]
     if first.error is not None or second.error is not None:
         if (first.error is None) != (second.error is None):
             if not changed.may_refuse:

@@ -611,6 +611,21 @@ def test_control_a_draw_of_its_own_is_found(monkeypatch):
     assert found == ["other draws: something was drawn where the replay knows no meeting"]
 
 
+def test_control_a_refusal_after_the_draw_is_found(monkeypatch):
+    def late(self, release):
+        if self.first < 0:
+            raise InvalidDataError("This table is refused too late.")
+
+    def fit(data, _):
+        model = PrivatePCA(1, norm_bound=1.0)
+        model.first = float(data[0, 0])
+        return model.fit(data)
+
+    tables = [Table(functools.partial(np.vstack, [row, ROWS[:FEW]])) for row in HOSTILE[:2]]
+    monkeypatch.setattr(PrivatePCA, "_interpret", late)
+    assert compared(*tables, Changed(0, may_refuse=True), fit) == ["refused when something was drawn already"]
+
+
 def test_control_a_private_number_in_the_open_is_found(monkeypatch):
     def told(self, release, before=PrivatePCA._interpret):
         before(self, release)
