@@ -99,7 +99,9 @@ def replayed(container, shape, cells, folder, *, fit=None, options=None, place=N
 
 
 def holds(container, column):
-    """Tell whether there is such a table."""
+    """Tell whether there is such a table; Dask makes text of decimals by itself."""
+    if container == "Dask" and "decimal" in column:
+        return False
     return container not in NAMELESS or Shape(column).kind in ("number", "boolean")
 
 
@@ -424,13 +426,18 @@ def test_random_rows_move_what_is_private_by_what_the_noise_is_made_for(seed):
 # Engines.
 
 
+def cases_on(engine):
+    """Return the tables that an engine holds."""
+    containers = [name for name, on in ENGINES.items() if on == engine]
+    return [(container, column) for container in containers for column in COLUMNS if holds(container, column)]
+
+
 def engine_cells(column):
     """Return few cells, for every column other ones: jobs take long."""
     return ("None", "text", list(CELLS)[2 + list(COLUMNS).index(column)])
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("container", [name for name, engine in ENGINES.items() if engine == "dask"])
+@pytest.mark.parametrize(("container", "column"), cases_on("dask"))
 def test_a_cell_changes_its_own_row_alone_on_dask(container, column, tmp_path):
     pytest.importorskip("dask.dataframe", reason="needs eigenveil[dask]")
     fit = fitted if column == column_of(container) else None
@@ -465,8 +472,7 @@ def spark(tmp_path_factory):
 
 
 @pytest.mark.heavy  # the session alone takes longer than all other cells
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("container", [name for name, engine in ENGINES.items() if engine == "spark"])
+@pytest.mark.parametrize(("container", "column"), cases_on("spark"))
 @pytest.mark.usefixtures("spark")
 def test_a_cell_changes_its_own_row_alone_on_spark(container, column, tmp_path):
     fit = fitted if column == column_of(container) else None
