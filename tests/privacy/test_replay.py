@@ -282,7 +282,7 @@ FITS = {
     "PCA, standardized": (FEW, PrivatePCA, {"standardize": True}),
     **{f"PCA, {name}": (MANY, PrivatePCA, {"statistic": name, "epsilon": 10.0}) for name in STATISTICS},
     "PCA, two stages": (FEW, PrivatePCA, {"norm_bound": 1.0, "stages": 2}),
-    "PCA, two stages, raw": (MANY, PrivatePCA, {"statistic": "clipped", "stages": 2, "epsilon": 20.0}),
+    "PCA, two stages, raw": (MANY, PrivatePCA, {"statistic": "clipped", "stages": 2, "epsilon": 12.0}),
     "covariance": (FEW, PrivateCovariance, {"norm_bound": 1.0}),
     "covariance, raw": (MANY, PrivateCovariance, {"epsilon": 30.0}),
     "sparse PCA": (FEW, PrivateSparsePCA, {"norm_bound": 1.0}),
