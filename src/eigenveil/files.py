@@ -167,17 +167,18 @@ def read_bounded(
 
     The size is asked before anything is read, and no more than that is.
     """
+    source = given_path(path)
     try:
-        with open_regular(path) as file:
+        with open_regular(source) as file:
             found = os.fstat(file.fileno())
             # No more than there was: room is made for all that is asked for.
             content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
     except OSError as error:
-        raise kind(f"{what} {os.fspath(path)} cannot be read: {error.strerror}.") from None
-    except ValueError:  # a name with a zero byte
-        raise kind(f"{what} cannot be read: its name is none that a file can have.") from None
+        raise kind(f"{what} {source} cannot be read: {error.strerror}.") from None
+    except MemoryError:
+        raise kind(f"There is not enough memory to read {what[0].lower()}{what[1:]} {source}.") from None
     if content is None or len(content) > found.st_size:
-        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
+        raise kind(f"{what} {source} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
     return content
 
 

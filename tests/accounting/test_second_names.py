@@ -6,6 +6,7 @@ SQLite finds the journal of an interrupted transaction beside the name that it w
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -269,4 +270,20 @@ def test_a_spend_of_the_wrong_type_is_refused(path, guarantee, what):
     if guarantee is not COST:
         with refused(InvalidParameterError):
             ledger.check(guarantee)
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), sqlite3.OperationalError("out of memory")])
+def test_too_little_memory_is_not_called_damage(path, monkeypatch, error):
+    ledger = made(path)
+
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    for attempt in (lambda: PrivacyLedger(path), lambda: ledger.spend(COST, "second")):
+        with refused(LedgerError) as info:
+            attempt()
+        assert "not enough memory" in str(info.value)
+    monkeypatch.undo()
     assert len(ledger.entries()) == 1

@@ -24,7 +24,7 @@ from .options import (
     print_json,
     whole_file,
 )
-from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
+from .spending import ask, budget, guarantee_fields, ledger_fields, ledger_files, open_ledger, somebody_answers
 from .tables import expand, open_declared, text_format
 from .terminal import one_bar
 

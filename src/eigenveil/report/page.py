@@ -11,7 +11,7 @@ import numpy as np
 from .. import __version__
 from ..accounting.ledger import PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..files import whole_file
+from ..files import given_path, whole_file
 from ..numerics import FloatArray
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
@@ -52,7 +52,7 @@ def write_report(
     max_bytes : int
         As of `load_release`.
     """
-    target = Path(path)
+    target = given_path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
     read_from += [] if ledger is None else [ledger.path]
     read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
