@@ -133,8 +133,7 @@ def lost(steps, rule):
             kept = tried[:1] == ["sync"]
         elif step.kind in NAMES:
             kept = any(
-                (one.kind == "sync_folder"
-                and (rule == "ext4" or one.folder == step.folder))
+                (one.kind == "sync_folder" and (rule == "ext4" or one.folder == step.folder))
                 or (one.kind == "sync" and rule == "ext4")
                 for one in later
             )

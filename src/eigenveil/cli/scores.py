@@ -86,7 +86,7 @@ def scores(
     loaded = opened_release(release)
     paths, book = expand(data), open_ledger(ledger)
     if not dry_run:
-        inputs = [release, *paths, *ledger_files(ledger)]
+        inputs: list[str | Path] = [release, *paths, *ledger_files(ledger)]
         check_output(output, force, inputs)
         if plot is not None:
             check_output(plot, force, [*inputs, output], "--plot")

@@ -46,7 +46,7 @@ class Aggregator:
     ----------
     protocol : LocalProtocol
     path : path, optional
-        Where the collection is kept (SQLite); made if it is not there, resumed if it is. Without one the
+        The folder where the collection is kept; made if it is not there, resumed if it is. Without one the
         collection lives in a temporary file and ends with the object.
 
     Examples
@@ -69,7 +69,7 @@ class Aggregator:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
-        """Return the collection kept in a file, with the protocol it was started for."""
+        """Return the collection kept in a folder, with the protocol it was started for."""
         aggregator = cls.__new__(cls)
         aggregator._store = Store(path, None)
         aggregator.protocol = aggregator._store.protocol

@@ -76,8 +76,8 @@ class Release:
         return {"integers": dict(self.integers), "unit": dict(self.unit), **told}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        told = {"guarantee": Guarantee.from_dict(state["guarantee"]), "origin": Origin.from_dict(state["origin"])}
-        Release.__init__(self, state["integers"], state["unit"], **told)
+        guarantee, origin = Guarantee.from_dict(state["guarantee"]), Origin.from_dict(state["origin"])
+        Release.__init__(self, state["integers"], state["unit"], guarantee, origin)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the release to one file, whole or not at all; see `load_release`."""
