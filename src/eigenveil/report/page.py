@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..accounting.ledger import PrivacyLedger
+from ..accounting.ledger import DATABASE, PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..files import given_path, whole_file
 from ..numerics import FloatArray
@@ -54,7 +54,7 @@ def write_report(
     """
     target = given_path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
-    read_from += [] if ledger is None else [ledger.path]
+    read_from += [] if ledger is None else [ledger.path, ledger.path / DATABASE]
     read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
     if target.resolve() in [source.resolve() for source in read_from]:
         raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
