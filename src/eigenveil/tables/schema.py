@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ..errors import InvalidParameterError
 from ..files import read_bounded, whole_file
+from .values import same_value
 
 KINDS = ("number", "category", "boolean", "date", "ignored", "privacy_unit")
 DATE_UNITS = {
@@ -209,6 +210,13 @@ class Column:
         microseconds = (_instant(text) - _EPOCH) // timedelta(microseconds=1)
         return microseconds / DATE_UNITS[self.unit or "day"]
 
+    def date_or_nan(self, value: Any) -> float:
+        """Return a date, a time or ISO text in its unit since 1970, and NaN for anything else."""
+        try:
+            return self.date_number(value.strip() if isinstance(value, str) else value)
+        except Exception:  # whatever the methods of an unknown object raise
+            return math.nan
+
     def _wrong(self, what: str) -> InvalidParameterError:
         return InvalidParameterError(f"The column {self.name!r} {what}.")
 
@@ -220,6 +228,8 @@ class Column:
             if count > 1 or not label:
                 told = f"lists the category {label!r} more than once" if label else "has a category without a name"
                 raise self._wrong(f"{told}; leave it out")
+        if same_value(labels):  # which would give a row two ones
+            raise self._wrong("has two categories that are the same value, such as 1 and 1.0; leave out one")
         return labels
 
     def _unit(self) -> str | None:
