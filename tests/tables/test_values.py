@@ -138,9 +138,7 @@ def arrow_in_pandas(columns):
 
 
 @pytest.mark.parametrize("long", [Decimal("0.12345678901234567890"), None])
-@pytest.mark.parametrize(
-    "make", [pa.table, pl.DataFrame, lambda cells: pa.table(cells).to_pandas(types_mapper=pd.ArrowDtype)]
-)
+@pytest.mark.parametrize("make", [pa.table, pl.DataFrame, arrow_in_pandas])
 def test_decimals_are_rounded_one_by_one(make, long):
     prices = [Decimal(cents) / 100 for cents in range(100_000, 101_000)]
     for options in ({}, {"categories": {"c": ["1000.04"]}}):

@@ -291,8 +291,11 @@ def _listed(values: Any) -> tuple[Any, list[Any]]:
     if not _is_text(kind):
         raise TypeError
     need_arrow("Dates as text, and categories,")
+    import pyarrow as pa
+
     listed = _array(values).dictionary_encode()
-    return listed.indices.fill_null(-1).to_numpy(zero_copy_only=False), listed.dictionary.to_pylist()
+    codes = listed.indices.cast(pa.int64()).fill_null(-1)  # some are of a type without a sign
+    return codes.to_numpy(zero_copy_only=False), listed.dictionary.to_pylist()
 
 
 def _array(values: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from ..errors import InvalidParameterError
 from ..files import read_bounded, whole_file
-from .values import same_value
 
 KINDS = ("number", "category", "boolean", "date", "ignored", "privacy_unit")
 DATE_UNITS = {
@@ -228,7 +227,8 @@ class Column:
             if count > 1 or not label:
                 told = f"lists the category {label!r} more than once" if label else "has a category without a name"
                 raise self._wrong(f"{told}; leave it out")
-        if same_value(labels):  # which would give a row two ones
+        texts, numbers = map(label_text, labels), [number for number in map(label_number, labels) if number is not None]
+        if len(set(texts)) < len(labels) or len(set(numbers)) < len(numbers):  # which would give a row two ones
             raise self._wrong("has two categories that are the same value, such as 1 and 1.0; leave out one")
         return labels
 
@@ -310,6 +310,29 @@ def nearest(word: str, known: Any) -> str:
     """
     near = get_close_matches(word, list(known), 1, 0.5)
     return f", did you mean {near[0]}" if near else f", known are {', '.join(known)}"
+
+
+def label_text(text: str) -> str:
+    """Return the text that a category matches: without the blanks around it, and true and false in small letters.
+
+    >>> label_text(" A "), label_text("True")
+    ('A', 'true')
+    """
+    text = text.strip()
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def label_number(label: str) -> float | None:
+    """Return the finite number that a category is, or None; what is a number to Python alone, as 1_000, is none.
+
+    >>> label_number("1.50"), label_number("A"), label_number("nan")
+    (1.5, None, None)
+    """
+    try:
+        number = math.nan if "_" in label or not label.isascii() else float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _label(value: Any) -> str:

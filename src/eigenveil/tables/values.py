@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .schema import label_number, label_text
+
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 """The words of truth values, in small letters."""
 MISSING, NO_LABEL = -1, -2
@@ -27,7 +29,7 @@ class Labels:
     Parameters
     ----------
     labels : sequence of str
-        No two of which match one value: see `same_value`.
+        Those of a `Column`, no two of which match one value.
 
     Examples
     --------
@@ -37,8 +39,8 @@ class Labels:
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
-        self.texts = [_text(label) for label in labels]
-        self.numbers = [_number(label) for label in labels]
+        self.texts = [label_text(label) for label in labels]
+        self.numbers = [label_number(label) for label in labels]
         self.truths = [_LABELS_OF_TRUTH.get(text) for text in self.texts]
         self._of_text = {text: place for place, text in enumerate(self.texts)}
         self._of_number = {number: place for place, number in enumerate(self.numbers) if number is not None}
@@ -46,7 +48,7 @@ class Labels:
     def place(self, value: Any) -> int:
         """Return the position of the label that a value matches, `MISSING` or `NO_LABEL`."""
         if isinstance(value, str):
-            text = _text(value)
+            text = label_text(value)
             return self._of_text.get(text, NO_LABEL) if text else MISSING
         if is_missing(value):
             return MISSING
@@ -54,19 +56,6 @@ class Labels:
             return self._of_text.get("true" if value else "false", NO_LABEL)
         number = number_of(value)
         return NO_LABEL if math.isnan(number) else self._of_number.get(number, NO_LABEL)
-
-
-def same_value(labels: Sequence[str]) -> bool:
-    """Tell whether two labels match one value, as 1 and 1.0, or true and True.
-
-    Examples
-    --------
-    >>> same_value(["1", "1.0"]), same_value(["true", "True"]), same_value(["1", "true"])
-    (True, True, False)
-    """
-    texts = [_text(label) for label in labels]
-    numbers = [number for number in map(_number, labels) if number is not None]
-    return len(set(texts)) < len(texts) or len(set(numbers)) < len(numbers)
 
 
 def number_of(value: Any) -> float:
@@ -94,17 +83,3 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, Decimal):
         return value.is_nan()
     return isinstance(value, float | np.floating) and math.isnan(value)
-
-
-def _text(text: str) -> str:
-    text = text.strip()
-    return text.lower() if text.lower() in _LABELS_OF_TRUTH else text
-
-
-def _number(label: str) -> float | None:
-    """Return the finite number that a label is, or None; what is a number to Python alone, as 1_000, is none."""
-    try:
-        number = math.nan if "_" in label or not label.isascii() else float(label)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
