@@ -382,6 +382,7 @@ def written(path, column):
     [
         (["True", "False"], "unknown", {"categories": {"c": ["true", "false"]}}),
         (["01", "02"], "x", {"categories": {"c": ["01", "02"]}}),
+        (['"a ""b"", c"', "d"], '"x"', {"categories": {"c": ['a "b", c', "d"]}}),
         (["0", "1"], "yes", {"schema": Schema((Column("x"), Column("c", "boolean")))}),
         (["2024-01-01", "2024-01-02"], "2024-01-01 10:00:00", {"schema": Schema((Column("x"), Column("c", "date")))}),
     ],
@@ -411,6 +412,7 @@ def test_a_row_that_is_none_of_the_table_is_refused(spark, tmp_path, row):
         second_moments(open_table(open_with_engine([tmp_path / "a.csv"], "spark"), ["x"]), BOUND)
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_the_width_of_arrays_is_declared(spark):
     frame = spark.createDataFrame([([1.0, 2.0], 3.0), (None, 4.0)], "v array<double>, a double")
     source = open_table(frame, ["a", "v[0]", "v[1]"])
@@ -420,6 +422,8 @@ def test_the_width_of_arrays_is_declared(spark):
             open_table(frame, columns)
     with refused(InvalidDataError):
         second_moments(open_table(frame, ["v[0]"]), ZERO)
+    model = PrivatePCA(1, norm_bound=2.0, random_state=0).fit(open_table(frame.dropna(), ["a", "v[0]", "v[1]"]))
+    assert model.transform(frame.dropna()).count() == 1  # by the names of the features
     assert second_moments(open_table(frame, ["v[0]", "v[1]"]), ZERO) == second_moments([[1.0, 2.0], [0.0, 0.0]], ZERO)
 
 

@@ -613,10 +613,7 @@ def _bounds_of(parameters: FitParameters, features: Features, statistic: str) ->
         bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return {"norm_bound": norm, "bounds": bounds, "longest": features.longest}
     if statistic == "clipped" and _only_indicators(parameters, features):
-        if not any(features.truths):
-            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
-        bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
-        return {"norm_bound": None, "bounds": bounds, "longest": features.longest}
+        return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
     return {"norm_bound": norm, "bounds": bounds}
 
 

@@ -167,6 +167,8 @@ class Encoder:
 
 def _features(values: Any, rule: Column) -> Iterator[Any]:
     """Yield the features of one column, the last of them the indicator of what is missing, where there is one."""
+    if rule.kind in _AS_TEXT and not isinstance(values, np.ndarray):
+        values = _plain(values)
     if rule.kind == "category":
         yield from _one_hot(_places(values, Labels(rule.categories)), rule)
         return
@@ -185,6 +187,14 @@ def _features(values: Any, rule: Column) -> Iterator[Any]:
     yield np.where(holes, rule.fill, numbers)
     if rule.has_indicator:
         yield holes
+
+
+def _plain(values: Any) -> Any:
+    """Return the categories of Polars, which are text, as such."""
+    import narwhals as nw
+
+    categories = isinstance(values.dtype, nw.Categorical | nw.Enum) and values.implementation.is_polars()
+    return values.cast(nw.String()) if categories else values
 
 
 def _one_hot(places: NDArray[np.int64], rule: Column) -> Iterator[Any]:
@@ -284,13 +294,11 @@ def _listed(values: Any) -> tuple[Any, list[Any]]:
     kind, native = kind_of(values), values.to_native()
     if isinstance(kind, nw.Object):
         return np.arange(len(values)), values.to_list()
-    if isinstance(kind, nw.Categorical | nw.Enum) and values.implementation.is_polars():
-        values = values.cast(nw.String())
-    elif hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas, whose categories may be of any kind
+    if hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas, whose categories may be of any kind
         return native.cat.codes.to_numpy(), list(native.cat.categories)
     if not _is_text(kind):
         raise TypeError
-    need_arrow("Dates as text, and categories,")
+    need_arrow("Dates as text, and dictionaries,")
     import pyarrow as pa
 
     listed = _array(values).dictionary_encode()

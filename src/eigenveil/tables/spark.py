@@ -35,7 +35,8 @@ def read_csv(places: list[str], declared: Declared) -> Any:
     """Return the Spark data frame of CSV files with headers: text where it is declared so, else numbers."""
     # Fail rather than guess: by default a malformed row becomes NULLs, one whose columns are not all read goes
     # unnoticed, and headers of later files are not looked at.
-    reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST", columnPruning=False)
+    options = {"header": True, "enforceSchema": False, "mode": "FAILFAST", "columnPruning": False, "escape": '"'}
+    reader = spark_session().read.options(**options)
     names = reader.csv(places).columns  # the first line
     if len(names) == 1:
         raise InvalidDataError(
