@@ -14,7 +14,7 @@ from eigenveil.sampling import randomness
 
 # The same examples every time, so that a run tells about the change and not about chance;
 # `pytest --hypothesis-profile default` looks for new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 # A shell may have started the tests in the background with SIGINT ignored, and what they start would ignore it too.
@@ -42,6 +42,26 @@ def one_command_line():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", cache(get_command), raising=False)
         yield
+
+
+@pytest.fixture
+def campaign(record_property):
+    """Try to break a promise many times, and count: `python tools/promises.py` adds up what tests tried and lost."""
+
+    def run(promise, attempt, tries):
+        found, lost = [], []
+        for one in tries:
+            try:
+                found.append(attempt(one))
+            except Exception as error:
+                lost.append((one, error))
+        for name, value in {"promise": promise, "tries": len(found) + len(lost), "lost": len(lost)}.items():
+            record_property(name, value)
+        if lost:
+            raise AssertionError(f"{promise}: {len(lost)} lost, the first is {lost[0][0]!r}") from lost[0][1]
+        return found
+
+    return run
 
 
 @pytest.fixture

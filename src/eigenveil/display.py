@@ -46,7 +46,7 @@ def notebook_grid(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> 
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-MAY_BE_NOISE = "may be noise"
+MAY_BE_NOISE, NOT_ABOVE_NOISE = "may be noise", "not above noise"
 LEGEND = (
     "± and (from to) are 95 % intervals for the rows of this data set, as they were used: they tell what the noise of "
     "the release may have done, and not how another sample would differ."
@@ -116,15 +116,26 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     return f"{told[0]} ({told[1]} to {told[2]}){ending}{unit}"
 
 
-def marked(text: str, may_be_noise: bool) -> str:
-    """Return a text with the mark of what may be noise, or as it is.
+def marked(text: str, noted: bool, mark: str = MAY_BE_NOISE) -> str:
+    """Return a text with a mark behind it, or as it is.
 
     Examples
     --------
     >>> marked("3", True), marked("3", False)
     ('3 (may be noise)', '3')
     """
-    return f"{text} ({MAY_BE_NOISE})" if may_be_noise else text
+    return f"{text} ({mark})" if noted else text
+
+
+def angle_in_words(angle: float, bound: float) -> str:
+    """Return how far a component is from the true one: the angle to be expected, and what it stays below.
+
+    Examples
+    --------
+    >>> angle_in_words(12.34, 23.46), angle_in_words(90.0, 90.0)
+    ('12.3° (< 23.5°)', 'not determined')
+    """
+    return "not determined" if bound >= 90 else f"{angle:.1f}° (< {bound:.1f}°)"
 
 
 def holds_zero(interval: Iterable[float]) -> bool:

@@ -126,6 +126,21 @@ def _own(error: Exception, unreadable: str = UNREADABLE) -> Exception:
     return error
 
 
+def quoted(name: object) -> str:
+    """Return a public name in quotes, as a sentence shows it; a long one is cut, so that the sentence stays readable.
+
+    >>> quoted("age"), quoted(3), quoted("a" * 10_000)
+    ("'age'", '3', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'")
+    """
+    if isinstance(name, Integral):
+        return shown(name)
+    return repr(_cut(str(name)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_LONGEST_NAME]}..."
+
+
 def column_in_words(name: object, position: int, public: bool = True) -> str:
     """Return a column as a sentence may call it: by a name that looks like one, else by its position.
 
@@ -135,8 +150,8 @@ def column_in_words(name: object, position: int, public: bool = True) -> str:
     ("'pay_2'", 'number 2', 'number 1')
     """
     if isinstance(name, Integral):
-        return repr(name)
-    return repr(str(name)) if public and looks_like_a_name(name) else f"number {position + 1}"
+        return quoted(name)
+    return quoted(name) if public and looks_like_a_name(name) else f"number {position + 1}"
 
 
 def looks_like_a_name(name: object) -> bool:
@@ -155,7 +170,7 @@ def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
         return [f"x{position}" for position in range(count)]
     found = [str(name) for name in names]
     # What stands behind the sign is a category, which was declared.
-    return [name if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
+    return [_cut(name) if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
 
 
 def listed(word: str, all_of: Sequence[object], told: Sequence[object]) -> str:

@@ -131,7 +131,7 @@ def test_rho_is_on_the_safe_side_and_tight(epsilon, delta):
         assert reference_log_delta(rho * (1 + 1e-8), epsilon) > mpmath.log(mpmath.mpf(delta))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-3, 20), st.floats(-12, -1))
 def test_search_finds_no_rho_on_the_unsafe_side(epsilon, log_delta):
     delta = 10.0**log_delta

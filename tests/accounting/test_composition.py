@@ -168,7 +168,7 @@ def test_very_small_deltas_are_not_lost_in_rounding(delta):
         assert compose([Guarantee(e)] * k, delta=delta).epsilon >= best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.floats(0.01, 2), st.sampled_from([0.0, 1e-8, 1e-5])), min_size=2, max_size=6),
     st.sampled_from([1e-6, 1e-4, 1e-2]),

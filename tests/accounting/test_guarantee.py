@@ -81,7 +81,7 @@ leaf = st.builds(
 nested = st.builds(Guarantee, epsilon=number, parts=st.lists(leaf, max_size=3).map(tuple))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(leaf | nested)
 def test_a_guarantee_survives_json(guarantee):
     text = json.dumps(guarantee.to_dict(), allow_nan=False)
@@ -150,7 +150,7 @@ def test_the_event_of_a_pure_guarantee_is_never_more_private_than_it(epsilon):
             assert loss <= mpmath.mpf(epsilon) + mpmath.mpf("1e-12")
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.floats(1e-9, 40))
 def test_search_finds_no_pure_event_on_the_unsafe_side(epsilon):
     with mpmath.workdps(60):

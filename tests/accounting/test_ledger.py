@@ -78,7 +78,7 @@ def test_delta_is_a_limit_of_its_own(path):
     ledger.spend(Guarantee(10.0), "pure")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.decimals("0.001", "0.5", places=3), min_size=1, max_size=8), st.decimals("0.1", "2", places=3))
 def test_no_sequence_passes_the_limit(costs, limit):
     with tempfile.TemporaryDirectory() as folder:

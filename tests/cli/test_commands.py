@@ -297,7 +297,7 @@ def test_encoding_rows_of_a_file_asks_too(tmp_path, table, monkeypatch):
     protocol, reports = tmp_path / "protocol.json", tmp_path / "reports.txt"
     invoke("local", "params", "--features", 2, "--epsilon", 1, "--output", protocol, "--quiet")
     monkeypatch.setattr(local, "somebody_answers", lambda: True)
-    words = [str(word) for word in ("local", "encode", protocol, table, "--output", reports)]
+    words = [str(word) for word in ("local", "encode", protocol, table, "--header", "--output", reports)]
     result = CliRunner().invoke(app, words, input="n\n")
     assert result.exit_code == 1
     assert "1-differentially private" in result.stderr

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from eigenveil import load_release
 from eigenveil.cli.local import local_app
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.local import Aggregator, LocalProtocol
+from eigenveil.local import Aggregator, LocalProtocol, encode_many
+from eigenveil.local.wire import to_line
 from helpers import assert_one_sentence
 
 # The group alone: the command line as a whole takes seconds to start, and is tested elsewhere.
@@ -56,9 +57,9 @@ def test_params_shows_the_terms(tmp_path):
     )  # fmt: skip
     assert "Wang and Xu" in paper
     auto = ("params", "--features", 40, "--mechanism", "auto", "--force", "--output", tmp_path / "s.json")
-    assert "one_bit, rank 20" in invoke(*auto, "--epsilon", 2)
-    assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 2.0, mechanism="one_bit")
-    assert "double_cap" in invoke(*auto, "--epsilon", 2, "--accept-inexact")
+    assert "one_bit, rank 20" in invoke(*auto, "--epsilon", 0.5)
+    assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 0.5, mechanism="one_bit")
+    assert "double_cap" in invoke(*auto, "--epsilon", 2)
     assert json.loads(invoke(*auto, "--epsilon", 2, "--rank", 3, "--json"))["rank"] == 3
     invoke("params", "--features", 5, "--epsilon", -2, "--output", tmp_path / "r.json", fails=InvalidParameterError)
     assert not (tmp_path / "r.json").exists()
@@ -66,7 +67,7 @@ def test_params_shows_the_terms(tmp_path):
 
 def test_files_all_the_way(tmp_path, protocol):
     reports, state, release = tmp_path / "reports.txt", tmp_path / "state.db", tmp_path / "release.npz"
-    invoke("encode", protocol, rows_file(tmp_path), "--output", reports)
+    invoke("encode", protocol, rows_file(tmp_path), "--header", "--output", reports)
     assert len(reports.read_bytes().splitlines()) == 300
     output = invoke("aggregate", reports, "--protocol", protocol, "--state", state, "--release", release)
     assert "300 reports accepted" in output
@@ -100,7 +101,7 @@ def test_merging_shards(tmp_path, protocol):
     states = []
     for shard in range(2):
         reports, state = tmp_path / f"{shard}.txt", tmp_path / f"{shard}.db"
-        invoke("encode", protocol, rows_file(tmp_path, n=10), "--output", reports)
+        invoke("encode", protocol, rows_file(tmp_path, n=10), "--header", "--output", reports)
         invoke("aggregate", reports, "--protocol", protocol, "--state", state)
         states.append(state)
     total = tmp_path / "total.db"
@@ -113,7 +114,7 @@ def test_merging_shards(tmp_path, protocol):
 
 def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
     secret = "7.7777"
-    for content in (f"{secret},1,1\n", f"{secret},1,1,1\n1,1,1\n", f"a,b,c,d\n{secret},x,1,1\n"):
+    for content in (f"{secret},1,1\n", f"{secret},1,1,1\n1,1,1\n", f"a,b,c,d\n{secret},1,1\n"):
         path = tmp_path / "bad.csv"
         path.write_text(content)
         result = CliRunner().invoke(local_app, ["encode", str(protocol), str(path)])
@@ -124,6 +125,32 @@ def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
     invoke("aggregate", tmp_path / "bad.csv", fails=InvalidParameterError)
     invoke("aggregate", tmp_path / "nowhere.txt", "--protocol", protocol, fails=InvalidDataError)
     invoke("aggregate", "--protocol", protocol, "--release", tmp_path / "r.npz", fails=InvalidDataError)
+
+
+def test_every_row_is_reported_whatever_it_holds(tmp_path, protocol):
+    """How many reports leave a device is what its lines are, and nothing that stands in them."""
+    rows, reports = tmp_path / "rows.csv", tmp_path / "reports.txt"
+    for content, note in (
+        ("0.1,0.2,0.3,0.4\n,,,\n", False),
+        ("\ufeff0.1,private,0.3,0.4\n0.1,nan,0.3,1e999\n", False),
+        ("private,private,,\n0.1,0.2,0.3,0.4\n", True),
+    ):
+        rows.write_text(content, encoding="utf-8")
+        told = invoke("encode", protocol, rows, "--force", "--output", reports)
+        assert len(reports.read_bytes().splitlines()) == 2
+        assert ("--header" in told) == note
+        assert "private" not in told
+        invoke("encode", protocol, rows, "--header", "--force", "--output", reports)
+        assert len(reports.read_bytes().splitlines()) == 1
+
+
+def test_a_server_may_refuse_seeded_reports(tmp_path, protocol):
+    reports = tmp_path / "reports.txt"
+    seeded = encode_many(LocalProtocol.load(protocol), [[1.0, 0, 0, 0]] * 3, np.random.default_rng(0))
+    reports.write_bytes(b"".join(map(to_line, seeded)))
+    told = json.loads(invoke("aggregate", reports, "--protocol", protocol, "--refuse-seeded", "--json"))
+    assert (told["accepted"], told["refused"]) == (0, {"seeded": 3})
+    assert json.loads(invoke("aggregate", reports, "--protocol", protocol, "--json"))["accepted"] == 3
 
 
 def test_encode_replaces_nothing_it_reads_and_refuses_what_is_no_text(tmp_path):

@@ -5,10 +5,12 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
 from eigenveil import Schema, load_release
@@ -67,6 +69,12 @@ def mixed(gaps):
     return frame
 
 
+def confirm(name):
+    """Change the one line that says that nobody has checked a draft."""
+    first, rest = Path(name).read_text().split("\n", 1)
+    Path(name).write_text(f"{first.replace('draft: true', 'draft: false')}\n{rest}")
+
+
 WRITERS = {
     "my table.csv": (lambda frame, path: frame.to_csv(path, index=False), ()),
     "table.parquet": (lambda frame, path: frame.to_parquet(path), ()),
@@ -92,13 +100,16 @@ def test_a_draft_covers_missing_values_and_identifiers_and_its_next_command_runs
     columns = Schema.load("my draft.yaml").columns
     assert [(one.name, one.kind, one.missing) for one in columns] == [
         ("patient", "ignored", None),
-        ("age", "number", 0.0),
+        ("age", "number", "middle"),
         ("member", "boolean", "middle"),
         ("city", "ignored", None),
-        ("visit", "date", "2000-01-01"),
+        ("visit", "date", "middle"),
     ]
     (line,) = re.findall(r"^  (eigenveil .*)$", result.stdout, flags=re.MULTILINE)
-    assert "Check in my draft.yaml first" in result.stdout.partition(line)[2]
+    assert "Check every line" in result.stdout.partition(line)[0]
+    assert "draft: false" in invoke(*shlex.split(line)[1:], fails=InvalidParameterError)
+    assert not (folder / "release.npz").exists()
+    confirm("my draft.yaml")
     invoke(*shlex.split(line)[1:])
     assert load_release("release.npz").origin.schema == Schema.load("my draft.yaml")
 
@@ -108,9 +119,83 @@ def test_the_next_command_runs_in_a_shell(folder):
     told = json.loads(invoke("schema", "my 'table'.csv", "--json").stdout)
     assert told["feature_names"] == ["age", "member", "visit"]
     assert told["output"] == "my 'table'.yaml"
+    confirm(told["output"])
     script = f'eigenveil() {{ "{sys.executable}" -m eigenveil.cli "$@"; }}; {told["next_command"]}'
     subprocess.run(["sh", "-c", script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
     assert load_release("release.npz").n_rows == 60
+
+
+def awkward(case):
+    """Tables as other packages ship them, each with something that is no plain number."""
+    rng, n = np.random.default_rng(1), 300
+    day = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D")
+    gaps = np.where(np.arange(n) % 4 == 0, np.nan, 1.0)
+    if case == "macro":  # as statsmodels has them: years and large whole numbers
+        frame = {"year": 1900 + np.arange(n), "gdp": rng.integers(10**6, 10**15, n), "rate": rng.normal(size=n)}
+        return pd.DataFrame(frame)
+    if case == "passengers":  # text, gaps, truth values, a running number
+        frame = {"rownames": np.arange(n), "age": rng.integers(1, 80, n) * gaps, "fare": rng.exponential(30, n)}
+        frame |= {"name": "secret", "alone": rng.random(n) < 0.4, "deck": rng.choice([None, "secret"], n)}
+        return pd.DataFrame(frame)
+    if case == "visits":  # an identifier, dates and times of which some are missing
+        frame = {"patient_id": rng.integers(10**9, 10**10, n), "on": day.strftime("%Y-%m-%d"), "at": day}
+        frame |= {"mass": 70 * gaps, "pulse": rng.normal(70, 9, n)}
+        return pd.DataFrame(frame).assign(at=lambda rows: rows["at"].where(gaps > 0))
+    if case == "codes":  # beyond what a float can tell apart; a constant; a column without a single value
+        frame = {"code": rng.integers(-(2**62), 2**62, n), "one": 1, "none": np.nan, "x": rng.normal(size=n)}
+        return pd.DataFrame(frame)
+    if case == "names":  # that need quotes in YAML, in CSV and in a shell
+        names = ("a: b", "größe [m²]", 'he said "no"', "yes", "x12")
+        return pd.DataFrame({name: rng.normal(size=n) for name in names})
+    return load_wine(as_frame=True).frame
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("case", ["macro", "passengers", "visits", "codes", "names", "wine"])
+def test_a_confirmed_draft_is_fitted_at_the_first_attempt(folder, case, index):
+    awkward(case).to_csv(folder / "t.csv", index=index)
+    invoke("schema", "t.csv", "-o", "s.yaml")
+    assert "secret" not in (folder / "s.yaml").read_text()
+    confirm("s.yaml")
+    invoke("pca", "t.csv", "--schema", "s.yaml", "-k", 1, "--epsilon", 1, "--standardize")
+    invoke("pca", "t.csv", "--schema", "s.yaml", "-k", 1, "--epsilon", 1, "--force")
+
+
+def test_a_rerun_goes_on_with_a_draft(folder):
+    invoke("schema", "people.csv", "--columns", "sex,age", "-o", "s.yaml")
+    text = (folder / "s.yaml").read_text()
+    filled = text.replace("kind: ignored", "kind: category\n    categories: [F, M]", 1)
+    filled = filled.replace("declared_by:", "declared_by: the office")
+    (folder / "s.yaml").write_text(filled)
+    result = invoke("schema", "people.csv", "-o", "s.yaml")
+    assert "2 new columns" in result.stdout
+    again = Schema.load("s.yaml")
+    assert [(one.name, one.kind) for one in again.columns] == [
+        ("sex", "category"),
+        ("age", "number"),
+        ("income", "number"),
+        ("name", "ignored"),
+    ]
+    assert (again.draft, again.declared_by, again.columns[0].categories) == (True, "the office", ("F", "M"))
+    commented = (folder / "s.yaml").read_text() + "# my own note\n"
+    (folder / "s.yaml").write_text(commented)
+    assert "0 new columns" in invoke("schema", "people.csv", "-o", "s.yaml").stdout
+    assert (folder / "s.yaml").read_text() == commented
+    confirm("s.yaml")
+    assert "--force" in invoke("schema", "people.csv", "-o", "s.yaml", fails=InvalidParameterError)
+    invoke("schema", "people.csv", "-o", "s.yaml", "--force")
+    assert Schema.load("s.yaml").declared_by is None
+    (folder / "s.yaml").write_text(filled.replace("kind: category", "kind: sort"))
+    assert "sex" in invoke("schema", "people.csv", "-o", "s.yaml", fails=InvalidParameterError)
+
+
+def test_a_draft_can_be_shown_and_planned_with(folder):
+    invoke("schema", "people.csv", "-o", "s.yaml")
+    assert "draft: false" in invoke("schema", "s.yaml").stdout
+    assert json.loads(invoke("schema", "s.yaml", "--json").stdout)["draft"] is True
+    words = ("--rows", 5000, "--components", 1, "--epsilon", 1, "--repeats", 2, "--json", "--quiet")
+    invoke("plan", *words, "--schema", "s.yaml")
 
 
 def test_a_draft_without_features_says_so(folder):

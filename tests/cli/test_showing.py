@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
+from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_ABOVE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
@@ -105,18 +105,17 @@ def test_control_a_share_of_a_total_without_error_is_not_held():
     assert covered(mechanism, moments, 60, with_total=False)[0] < 0.55
 
 
-# What may be noise.
+# What is above the noise.
 
 
 def test_noise_is_marked_and_a_small_share_is_not():
     moments = SecondMoments(RowBound(1.0), 4).update(np.zeros((500, 4)))
     mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=4, n_components=2)
-    marked = sum(quietly(lambda: release(mechanism, moments).spectrum.may_be_noise).all() for _ in range(30))
+    marked = sum(not quietly(lambda: release(mechanism, moments).above_noise).any() for _ in range(30))
     assert marked >= 20  # nearly all of 30: one in twenty may seem to be more than noise
     iris = PrivatePCA(4, epsilon=1e4, norm_bound=12.0).fit(load_iris().data)
-    assert not iris.may_be_noise_.any()
+    assert iris.above_noise_.all()
     assert iris.explained_variance_ratio_[3] < 0.01
-    assert not iris.above_noise_[3]  # which asks for more than an average share
 
 
 def test_a_covariance_that_the_noise_drowns_is_not_returned_in_silence():
@@ -166,7 +165,7 @@ def test_json_of_components_has_the_attributes_of_the_release(folder, command):
     told = json.loads(invoke(command[0], *(("release.npz",) if command[0] == "show" else FIT), *command[1:], "--json"))
     of_file = load_release("release.npz")
     names = [name for name in told if name.startswith(("explained", "captured")) or name.endswith("noise")]
-    assert len(names) == 11
+    assert len(names) == 10
     for name in names:
         assert told[name] == as_told(getattr(of_file.spectrum, name)), name
     assert told["no_interval"] is None
@@ -202,8 +201,8 @@ def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
         of_file.explained_variance_ratio[0], of_file.spectrum.explained_variance_ratio_interval[0], percent=True
     )
     assert share in table
-    for number, lost in enumerate(of_file.spectrum.may_be_noise, start=1):
-        assert (f"{number} ({MAY_BE_NOISE})" in table) == lost
+    for number, above in enumerate(of_file.above_noise, start=1):
+        assert (f"{number} ({NOT_ABOVE_NOISE})" in table) == (not above)
     together = with_error(
         of_file.spectrum.captured_variance_ratio, of_file.spectrum.captured_variance_ratio_interval, percent=True
     )

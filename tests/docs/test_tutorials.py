@@ -37,7 +37,7 @@ def test_the_first_release_is_the_same_by_commands_and_in_python(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     done = run_page(FIRST)
     assert "eigenveil pca eigenveil-demo/tumours.csv" in done[1].printed
-    assert "tumours.yaml first" in done[1].printed
+    assert "draft: false" in done[1].printed
     assert_same_release(load_release("tumours.npz"), load_release("again.npz"))
     assert load_release("tumours.npz").above_noise.all()
     assert PrivacyLedger("tumours.ledger").spent == PrivacyLedger("again.ledger").spent == (2.0, 0.0)

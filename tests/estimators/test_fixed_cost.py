@@ -3,7 +3,6 @@
 import pickle
 import threading
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -57,13 +56,6 @@ def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others
     mechanisms = [plan.route(100).mechanism for plan in made]
     assert mechanisms[0] is mechanisms[1]
     assert [mechanism.epsilon for mechanism in mechanisms] == [0.3, 0.3, 0.4]
-
-
-def test_noise_levels_fall_beside_leading_components_and_are_the_same_one_by_one_or_together():
-    release = PrivatePCA(10, norm_bound=9.0, center=False).fit(rows(3000, 20)).release_
-    levels = [release.spectrum.noise_level(leading) for leading in range(10)]
-    assert all(low < high for high, low in pairwise(levels))
-    assert release.spectrum._noise_levels(0, 10) == levels
 
 
 @pytest.mark.parametrize("name", ["gaussian", "mod_sulq", "matrix_laplace"])

@@ -46,8 +46,8 @@ def test_auto_and_rank():
     pca = LocalPCA(2, epsilon=0.5, norm_bound=1.0, mechanism="auto").fit(rows)
     assert (pca.mechanism_, pca.protocol_.rank, pca.guarantee_.numerics) == ("one_bit", 4, Numerics.EXACT)
     assert pca.release_.mechanism.rank == 4
-    inexact = LocalPCA(2, epsilon=4.0, norm_bound=1.0, mechanism="auto", accept_inexact=True).fit(rows)
-    assert (inexact.mechanism_, inexact.guarantee_.numerics) == ("double_cap", Numerics.IDEALIZED)
+    spent = LocalPCA(2, epsilon=4.0, norm_bound=1.0, mechanism="auto").fit(rows)
+    assert (spent.mechanism_, spent.guarantee_.numerics) == ("double_cap", Numerics.EXACT)
     assert LocalPCA(2, norm_bound=1.0, mechanism="one_bit", rank=1).fit(rows).protocol_.rank == 1
     sparse = LocalSparsePCA(1, norm_bound=1.0, mechanism="auto", rank=2).fit(rows)
     assert (sparse.mechanism_, sparse.protocol_.rank) == ("one_bit", 2)

@@ -197,3 +197,22 @@ def test_killed_at_any_step_it_has_all_that_it_acknowledged(made, tmp_path):
     assert again.release.exists()
     os.close(read)
     os.close(write)
+
+
+def test_a_request_that_never_ends_and_one_too_many_are_hung_up_on(made, tmp_path):
+    agreed, *_ = made
+    collecting = Coordinator(agreed, tmp_path / "state")
+    handler = type("Handler", (coordinator._Handler,), {"coordinator": collecting})
+    with coordinator._Server(("127.0.0.1", 0), handler, most=1, seconds=0.2) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with socket.create_connection(server.server_address) as slow:
+                slow.sendall(b"POST /contributions HTTP/1.1\r\nX-a: ")  # and then a byte from time to time, for ever
+                with socket.create_connection(server.server_address) as other:
+                    assert other.recv(1) == b""  # hung up on at once: one is being served
+                assert slow.recv(100) == b""  # hung up on when its time is over
+            assert ask(f"http://127.0.0.1:{server.server_port}", "GET", "/status")[0] == 200
+        finally:
+            server.shutdown()
+            thread.join()

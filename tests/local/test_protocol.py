@@ -15,7 +15,7 @@ from eigenveil import Guarantee, load_release
 from eigenveil.accounting import exact
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.local import LocalProtocol, encode, encode_many, mechanism_of, simulate
+from eigenveil.local import LocalProtocol, encode, encode_many, mechanism_of, shuffled_guarantee, simulate
 from eigenveil.local.client import on_grid
 from eigenveil.local.wire import Refusal, from_line, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS, local_mechanism_from
@@ -117,8 +117,7 @@ def test_guarantee_needs_no_data_and_is_honest(mechanism):
         assert guarantee.epsilon > 1
     else:
         assert guarantee.epsilon == 1
-    assert guarantee.numerics == (Numerics.IDEALIZED if mechanism == "double_cap" else Numerics.EXACT)
-    assert any("last bits" in assumption for assumption in guarantee.assumptions) == (mechanism == "double_cap")
+    assert guarantee.numerics is Numerics.EXACT
 
 
 def test_shares_of_epsilon_add_up():
@@ -181,10 +180,97 @@ def test_no_bytes_break_the_decoder(junk, place, bit):
     assert from_line(junk) is not None
 
 
-@pytest.mark.parametrize("row", [[0.1, 0.2], [[0.1] * 6], 3.0, "text", ["a"] * 6, [0.1] * 5 + [np.nan], [np.inf] * 6])
-def test_refused_rows_tell_nothing(row):
-    with refused(InvalidDataError, "0.1", "text", "nan", "[inf"):
+@pytest.mark.parametrize("row", [[0.1, 0.2], [[0.1] * 6], 3.0, "text", None, ["a"] * 5, [[0.1], [0.1, 0.2]]])
+def test_a_row_of_another_width_is_refused_and_not_quoted(row):
+    with refused(InvalidDataError, "0.1", "text"):
         encode(LocalProtocol(6, 1.0), row)
+
+
+class Odd:
+    def __float__(self):
+        raise RuntimeError("a private cell")
+
+
+INVALID = {
+    "nan": [0.1, np.nan, 0.3],
+    "infinity": [0.1, -np.inf, 0.3],
+    "text": [0.1, "private", 0.3],
+    "only text": ["a", "b", "c"],
+    "none": [0.1, None, 0.3],
+    "too large": [0.1, 10**400, 0.3],
+    "complex": np.array([0.1, 0.2 + 1j, 0.3]),
+    "complex scalar": [0.1, np.complex128(0.2), 0.3],
+    "list": [0.1, [0.2], 0.3],
+    "an object": [0.1, Odd(), 0.3],
+    "times": np.array([1, 2, 3], dtype="datetime64[ns]"),
+    "a time": [0.1, np.timedelta64(3, "ns"), 0.3],
+    "strings": np.array(["0.1", "", "0.3"]),
+    "masked": np.ma.masked_array([0.1, 0.2, 0.3], mask=[False, True, False]),
+    "long double": np.array([0.1, np.finfo(np.longdouble).max, 0.3], dtype=np.longdouble),
+}
+
+
+@pytest.mark.parametrize("row", INVALID.values(), ids=INVALID)
+@pytest.mark.parametrize("row_norms", ["any", "unit"])
+@pytest.mark.parametrize("shift", [None, [0.5, 0.25, -0.5]])
+@pytest.mark.filterwarnings("error")
+def test_a_row_that_is_no_row_of_numbers_is_reported_as_the_zero_row(row, row_norms, shift):
+    """The same integer row leads to the same distribution of reports; with the same seed, to the same report."""
+    protocol = LocalProtocol(3, 1.0, row_norms=row_norms, shift=shift)
+    zero = [0.0] * 3 if shift is None else shift  # what is zero once it is shifted
+    assert encode(protocol, row, np.random.default_rng(3)) == encode(protocol, zero, np.random.default_rng(3))
+    assert len(encode(protocol, row)) == protocol.report_bytes
+    rows = np.empty((3, 3), dtype=object)
+    rows[:] = 0.4, 0.1, 0.2
+    rows[1] = list(np.ma.filled(row.astype(object), None)) if isinstance(row, np.ma.MaskedArray) else list(row)
+    # No row changes another, whatever the container becomes; the control: a row of numbers is not zero.
+    grid = on_grid(protocol, rows)
+    assert not grid[1].any()
+    assert grid[0].any()
+    assert np.array_equal(grid[[0, 2]], on_grid(protocol, [[0.4, 0.1, 0.2]] * 2))
+    assert not on_grid(protocol, rows.tolist())[1].any()
+
+
+def test_text_that_is_a_number_counts_as_one():
+    protocol = LocalProtocol(3, 1.0)
+    for row in (["0.5", 0.25, True], np.array(["0.5", "0.25", "1"]), np.array([0.5, 0.25, 1], dtype=np.float16)):
+        assert np.array_equal(on_grid(protocol, [row]), on_grid(protocol, [[0.5, 0.25, 1.0]]))
+
+
+def test_invalid_rows_count_in_a_simulation_as_zero_rows():
+    protocol, rows = LocalProtocol(3, 8.0, mechanism="gaussian", delta=1e-6), np.full((4000, 3), 0.5)
+    half = rows.copy()
+    half[::2, 1] = np.nan
+    whole, less = (simulate(protocol, one, np.random.default_rng(0)) for one in (rows, half))
+    assert whole.covariance.trace() == pytest.approx(2 * less.covariance.trace(), rel=0.1)
+    assert less.origin.row_rule.on_invalid == "zero"
+    masked = np.ma.masked_array(rows, mask=np.isnan(half))
+    assert np.array_equal(simulate(protocol, masked, np.random.default_rng(0)).covariance, less.covariance)
+
+
+NO_PROTOCOL = (None, 5, "text", [], {"n_features": 3})
+
+
+@pytest.mark.parametrize("odd", NO_PROTOCOL)
+def test_what_is_no_protocol_and_no_generator_is_told_in_one_sentence(odd):
+    protocol = LocalProtocol(3, 1.0)
+    for call in (
+        lambda: encode(odd, [0.1] * 3),
+        lambda: encode_many(odd, [[0.1] * 3]),
+        lambda: simulate(odd, [[0.1] * 3]),
+        lambda: shuffled_guarantee(odd, 10**6),
+        lambda: encode(protocol, [0.1] * 3, odd or 5),
+        lambda: simulate(protocol, [[0.1] * 3], odd or 5),
+    ):
+        with refused(InvalidParameterError):
+            call()
+    for path in (None, 5, [], b"bytes"):
+        for call in (protocol.save, LocalProtocol.load):
+            with refused(InvalidParameterError):
+                call(path)
+    for rows in (None, 5, "text", [[0.1]], [0.1] * 3):
+        with refused(InvalidDataError):
+            simulate(protocol, rows)
 
 
 @pytest.mark.parametrize("mechanism", ALL)

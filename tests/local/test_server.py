@@ -96,6 +96,83 @@ def test_merging_is_exact_and_refuses_overlap(mechanism, tmp_path):
         first + 3
 
 
+def test_a_collection_without_reports_adds_no_refusals_however_often_it_is_merged():
+    """Nothing tells that it was merged before; what has reports is refused the second time, with its refusals."""
+    protocol = protocol_for()
+    reports = reports_for(protocol, 4)
+    collection, shard = Aggregator(protocol), Aggregator(protocol)
+    collection.add_many([*reports[:2], b"junk"])
+    shard.add_many([b"junk", b"more junk"])
+    for _ in range(3):
+        collection.merge(shard)
+    assert (collection.n_reports, collection.refused) == (2, {"malformed": 1})
+    shard.add_many([*reports[2:], b"junk"])
+    collection.merge(shard)
+    assert (collection.n_reports, collection.refused) == (4, {"malformed": 4})
+    with refused(CollectionError):
+        collection.merge(shard)
+    assert (collection.n_reports, collection.refused) == (4, {"malformed": 4})
+
+
+def test_seeded_reports_are_refused_where_the_server_says_so(tmp_path):
+    protocol, path = protocol_for(), tmp_path / "collection.db"
+    seeded, private = reports_for(protocol, 3), encode_many(protocol, np.ones((2, 5)))
+    strict, open_to_all = Aggregator(protocol, path, refuse_seeded=True), Aggregator(protocol)
+    assert strict.add(seeded[0]) is Refusal.SEEDED
+    tally = strict.add_many([*seeded, *private])
+    assert (tally.accepted, tally.refused) == (2, {"seeded": 3})
+    assert strict.totals.n_seeded == 0
+    assert not strict.release().guarantee.reproducible
+    assert strict.release().origin.collection.refused == {"seeded": 4}
+    # The control: by default they count, and mark the release.
+    open_to_all.add_many(seeded)
+    assert open_to_all.release().guarantee.reproducible
+    with refused(CollectionError):
+        strict.merge(open_to_all)
+    with refused(CollectionError):
+        strict + open_to_all
+    assert strict.n_reports == 2
+    strict.close()
+    with Aggregator.open(path, refuse_seeded=True) as again:
+        assert again.add(seeded[1]) is Refusal.SEEDED
+    with Aggregator.open(path) as again:
+        assert again.add(seeded[1]) is None
+    for odd in (None, 1, "yes"):
+        with refused(InvalidParameterError):
+            Aggregator(protocol, tmp_path / "none.db", refuse_seeded=odd)
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("odd", [None, 5, 2.5, "text", [1], object()])
+def test_wrong_types_are_told_in_one_sentence(odd, tmp_path):
+    protocol = protocol_for()
+    collection = Aggregator(protocol)
+    report = reports_for(protocol, 1)[0]
+    calls = {
+        InvalidParameterError: [
+            lambda: Aggregator(odd),
+            lambda: Aggregator(protocol, [odd]),
+            lambda: Aggregator.open([odd]),
+            lambda: Aggregator.open(None),
+            lambda: collection.merge(odd),
+            lambda: collection.add_file([odd]),
+        ],
+        InvalidDataError: [
+            lambda: collection.add(odd),
+            lambda: collection.add_many([report, odd]),
+            lambda: collection.add_many(odd),
+            lambda: collection.add_stream(odd),
+            lambda: collection.add_stream(io.StringIO("text")),
+        ],
+    }
+    for kind, wrong in calls.items():
+        for call in wrong:
+            with refused(kind):
+                call()
+    assert collection.n_reports == 0
+    assert collection.add(bytearray(report)) is None
+
+
 def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
     """One report is one person's: another one under their identifier counts for nothing, here or in a merge."""
     protocol = protocol_for("double_cap")

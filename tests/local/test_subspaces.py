@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 
 from eigenveil.errors import InvalidParameterError
+from eigenveil.guarantee import Numerics
 from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids
 from eigenveil.mechanisms.local import best_local_mechanism, local_mechanism_from
@@ -185,19 +186,15 @@ def test_a_new_protocol_has_its_rank_written():
 # The choice of a mechanism by public numbers.
 
 
-def test_auto_takes_exact_mechanisms_only_unless_told():
-    for d in (2, 20, 100):
-        for epsilon in (0.1, 1.0, 4.0):
-            assert LocalProtocol(d, epsilon, mechanism="auto") == LocalProtocol(d, epsilon, mechanism="one_bit")
-    chosen = [
-        LocalProtocol(100, epsilon, mechanism="auto", accept_inexact=True).mechanism for epsilon in (0.1, 0.5, 1.0, 4.0)
-    ]
+def test_auto_is_written_as_the_mechanism_that_it_chose():
+    chosen = [LocalProtocol(100, epsilon, mechanism="auto").mechanism for epsilon in (0.1, 0.5, 1.0, 4.0)]
     assert chosen == ["one_bit", "one_bit", "double_cap", "double_cap"]
     # A short row has no say in it, and the text names the mechanism and not the wish.
-    protocol = LocalProtocol(100, 0.5, mechanism="auto", accept_inexact=True)
+    protocol = LocalProtocol(100, 0.5, mechanism="auto")
     assert LocalProtocol.from_json(protocol.to_json()) == protocol
     assert "auto" not in protocol.to_json()
-    assert "accept" not in protocol.to_json()
+    # Who names a rank wants the mechanism that has one.
+    assert LocalProtocol(100, 4.0, mechanism="auto", rank=7) == LocalProtocol(100, 4.0, mechanism="one_bit", rank=7)
 
 
 @pytest.mark.parametrize("row_norms", ["any", "unit"])
@@ -206,20 +203,21 @@ def test_auto_has_the_least_variance(row_norms, delta):
     for d in (3, 30):
         for epsilon in (0.2, 0.7, 3.0, 10.0):
             asked = {"n_features": d, "epsilon": epsilon, "delta": delta, "row_norms": row_norms, "rank": None}
-            for inexact, names in ((False, ["one_bit"]), (True, ["one_bit", "double_cap"])):
-                best = best_local_mechanism(asked, inexact)
-                others = [local_mechanism_from(asked | {"mechanism": name, "delta": 0.0}) for name in names]
-                others += [local_mechanism_from(asked | {"mechanism": "gaussian"})] if delta else []
-                assert best.variance() == min(mechanism.variance() for mechanism in others)
-                guarantee = best.guarantee()
-                assert (guarantee.epsilon, guarantee.delta) <= (epsilon, delta)
+            best = best_local_mechanism(asked)
+            pure = ("one_bit", "double_cap")
+            others = [local_mechanism_from(asked | {"mechanism": name, "delta": 0.0}) for name in pure]
+            others += [local_mechanism_from(asked | {"mechanism": "gaussian"})] if delta else []
+            assert best.variance() == min(mechanism.variance() for mechanism in others)
+            guarantee = best.guarantee()
+            assert (guarantee.epsilon, guarantee.delta) <= (epsilon, delta)
+            assert guarantee.numerics is Numerics.EXACT
 
 
 def test_auto_with_a_delta_may_be_pure():
     pure = LocalProtocol(20, 1.0, 1e-6, mechanism="auto")
-    assert (pure.mechanism, pure.delta) == ("one_bit", 0.0)
-    spent = LocalProtocol(20, 12.0, 1e-6, mechanism="auto")
-    assert (spent.mechanism, spent.delta) == ("gaussian", 1e-6)
+    assert (pure.mechanism, pure.delta) == ("double_cap", 0.0)
+    narrow = LocalProtocol(2, 1.0, 1e-6, mechanism="auto")
+    assert (narrow.mechanism, narrow.delta) == ("gaussian", 1e-6)
     for broken in ({"delta": -1.0}, {"epsilon": 0}, {"n_features": 1}, {"delta": "1"}):
         with refused(InvalidParameterError):
             LocalProtocol(**{"n_features": 5, "epsilon": 1.0, "mechanism": "auto", **broken})

@@ -174,3 +174,5 @@ def test_local_bits():
             assert int(coin._sure) / 2**64 == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-9)
     caps = LOCAL_MECHANISMS["double_cap"](n_features=D, epsilon=EPSILON, trace_share=0.1).caps
     assert caps.hit / caps.mass / ((1 - caps.hit) / (1 - caps.mass)) == pytest.approx(math.exp(0.9 * EPSILON))
+    aimed = int(caps.aim._sure) / 2**64
+    assert 1 + aimed / (1 - aimed) / caps.mass == pytest.approx(math.exp(0.9 * EPSILON))

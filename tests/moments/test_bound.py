@@ -99,7 +99,7 @@ def bound_and_rows(draw):
     return bound, np.array(rows)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(bound_and_rows())
 def test_search_finds_no_row_beyond_the_bound(case):
     bound, rows = case
@@ -113,7 +113,7 @@ def test_search_finds_no_row_beyond_the_bound(case):
     assert np.array_equal(bound.quantize(rows[::-1]), quantized[::-1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(2, 24), st.lists(st.integers(-(2**26), 2**26), min_size=1, max_size=8))
 def test_search_over_integer_rows_near_the_bound(bits, entries):
     # norm = 2^bits makes one unit of the grid 1, so the rows are the grid's own integers before clipping.
@@ -130,7 +130,7 @@ def test_control_a_float_normalization_passes_the_bound_and_is_caught():
     assert within_bound(bound, bound.quantize(rows))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.integers(2, 24),
     st.lists(st.floats(-3, 3), min_size=1, max_size=6),
@@ -153,7 +153,7 @@ def test_ordinary_rows_follow_the_rule(bits, row, shift, scale):
     assert max(abs(a - b) for a, b in zip(got, wanted, strict=True)) <= tolerance
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=5), st.integers(2, 24))
 def test_quantizing_moves_an_entry_by_less_than_one_unit_towards_zero(row, bits):
     bound = RowBound(1.0, bits=bits)

@@ -50,7 +50,7 @@ def test_blocks_are_even_and_of_a_fixed_size():
 
 
 @given(st.integers(2, 60), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(["spatial_sign", "kendall"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
     rule = RowBound(1.0 if kind == "spatial_sign" else 2**0.5, statistic=kind, comparisons=8)
     rows = np.random.default_rng(n).normal(size=(n, 2))

@@ -18,6 +18,7 @@ import scipy.sparse
 import eigenveil
 from eigenveil import RowBound, Schema, SecondMoments
 from eigenveil.mechanisms import MECHANISMS as TABLE
+from eigenveil.tables.open import open_table
 
 NAMES = ["age", "rent", "mass", "pulse", "visits", "score", "height", "debt", "hours", "steps", "calls", "sleep"]
 
@@ -172,6 +173,8 @@ def fit(folder: Path, *, estimator: str, on: str, parameters: dict, source_kind:
     options = dict(given)
     if "schema" in options:
         options["schema"] = Schema.from_dict(options["schema"])
+    if source_kind == "jsonl" and "schema" not in parameters:
+        rows = open_table(rows, NAMES[: table(on).shape[1]])  # whose columns are declared
     return model.fit(rows, **options)
 
 
@@ -330,7 +333,6 @@ LOCAL = {
     "gaussian": {"mechanism": "gaussian", "delta": 1e-5},
     "gaussian_paper": {"mechanism": "gaussian_paper", "delta": 1e-5},
     "auto": {"mechanism": "auto"},
-    "auto_inexact": {"mechanism": "auto", "accept_inexact": True},
     "auto_delta": {"mechanism": "auto", "delta": 1e-5},
 }
 

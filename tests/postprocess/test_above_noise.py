@@ -6,7 +6,7 @@ import pytest
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.postprocess import n_above_noise, sorted_eigh
+from eigenveil.postprocess import above_edges, simulated_edges, sorted_eigh
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
@@ -25,7 +25,8 @@ def answers(name, spikes, shrunk=1.0):
     for _ in range(REPEATS):
         values, rows = sorted_eigh(truth + mechanism.simulated_noise(rng))
         again = iter(simulated)
-        found.append(n_above_noise(values, rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS))
+        edges = simulated_edges(rows, lambda _, again=again: next(again), alpha=ALPHA, draws=DRAWS)
+        found.append(above_edges(values, edges).count)
     return np.array(found)
 
 
@@ -50,7 +51,7 @@ def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_p
     assert abs(pca.components_[0, 0]) > 0.99
     pca.release_.save(tmp_path / "r.npz")
     assert load_release(tmp_path / "r.npz").components.shape == (1, 6)
-    with pytest.warns(UserWarning, match="swamps"):
+    with pytest.warns(UserWarning, match="No component is above"):
         nothing = PrivatePCA("above_noise", epsilon=0.1, norm_bound=3.0, random_state=1).fit(np.zeros((50, 6)))
     assert nothing.n_components_ >= 1
 
@@ -84,4 +85,4 @@ def test_what_cannot_be_is_refused_before_it_is_paid_for():
     with pytest.raises(InvalidParameterError, match="above_noise"):
         PrivatePCA("mle", norm_bound=1.0).plan(4)
     with pytest.raises(InvalidParameterError, match="draws"):
-        n_above_noise(np.ones(2), np.eye(2), lambda g: np.eye(2), alpha=0.01, draws=19)
+        above_edges(np.ones(2), simulated_edges(np.eye(2), lambda g: np.eye(2), alpha=0.01, draws=19))

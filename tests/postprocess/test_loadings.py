@@ -9,6 +9,6 @@ from eigenveil.postprocess.loadings import loading_errors
 def test_exact_ties_are_not_determined_and_bring_no_warning_of_numpy():
     error = plain_error(3, 1e-4, level=0.95)
     tied = loading_errors(np.array([1.0, 1.0, 0.5]), np.eye(3), 2, error, level=0.95)
-    assert tied.may_be_noise.tolist() == [True, True]
+    assert tied.undetermined.tolist() == [True, True]
     apart = loading_errors(np.array([2.0, 1.0, 0.5]), np.eye(3), 2, error, level=0.95)  # control
-    assert not apart.may_be_noise.any()
+    assert not apart.undetermined.any()

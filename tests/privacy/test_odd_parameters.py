@@ -45,17 +45,18 @@ def tried(seed):
     return True
 
 
+ODD_PARAMETERS = "odd parameters of a fit"
+
+
 @pytest.mark.parametrize("part", range(4))
-def test_a_fit_works_or_is_refused_before_the_spend(part):
-    found = {tried(seed) for seed in range(60 * part, 60 * part + 60)}
-    assert found == {True, False}
+def test_a_fit_works_or_is_refused_before_the_spend(part, campaign):
+    assert {*campaign(ODD_PARAMETERS, tried, range(60 * part, 60 * part + 60))} == {True, False}
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("part", range(20))
-def test_a_fit_works_or_is_refused_before_the_spend_in_thousands(part):
-    for seed in range(1000 + 400 * part, 1400 + 400 * part):
-        tried(seed)
+@pytest.mark.parametrize("part", range(200))
+def test_a_fit_works_or_is_refused_before_the_spend_in_tens_of_thousands(part, campaign):
+    campaign(ODD_PARAMETERS, tried, range(1000 + 400 * part, 1400 + 400 * part))
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,6 @@ def test_a_client_tells_no_cell_in_the_context_of_an_error():
     from eigenveil.local import LocalProtocol, encode
 
     with pytest.raises(InvalidDataError) as caught:
-        encode(LocalProtocol(3, epsilon=1.0), [1, 2, "SENTINEL"])
+        encode(LocalProtocol(3, epsilon=1.0), [1, "SENTINEL"])
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None

@@ -137,7 +137,7 @@ def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows; persons are never cut."""
     if request.param is not None:
         monkeypatch.setattr(base, "BATCH_BYTES", 8 * D * request.param)
-        monkeypatch.setattr(delimited, "_CSV_BLOCK", 40 * request.param)
+        monkeypatch.setattr(delimited, "_BLOCK", 40 * request.param)
 
 
 @pytest.mark.parametrize(

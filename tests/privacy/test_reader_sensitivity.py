@@ -123,7 +123,7 @@ def batch_size(request, monkeypatch):
         monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda width: request.param)
         monkeypatch.setattr("eigenveil.tables.arrays._view_rows", lambda n_rows, width: request.param)
         monkeypatch.setattr("eigenveil.tables.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
-        monkeypatch.setattr(delimited, "_CSV_BLOCK", 40 * request.param)
+        monkeypatch.setattr(delimited, "_BLOCK", 40 * request.param)
     return request.param
 
 

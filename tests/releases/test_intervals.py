@@ -236,9 +236,9 @@ def test_angles_follow_from_the_bulk_as_from_all_eigenvalues():
     assert few.standard_errors == pytest.approx(whole.standard_errors, abs=0.001)
     true = np.degrees(np.arccos(np.abs(np.diag(rows)[:3])))
     assert whole.angle == pytest.approx(true, rel=0.15)
-    assert not whole.may_be_noise.any()
+    assert not whole.undetermined.any()
     lost = loading_errors(values, rows, d, plain_error(d, 0.5, level=0.95), level=0.95)
-    assert lost.may_be_noise[1:].all()
+    assert lost.undetermined[1:].all()
     assert np.all(lost.angle_bound[1:] == 90)
 
 
@@ -267,7 +267,7 @@ def test_components_have_errors_of_their_loadings():
     found = release.spectrum.loading_errors()
     assert found.standard_errors.shape == (2, 6)
     assert found.angle.shape == (2,)
-    assert not found.may_be_noise[0]
+    assert not found.undetermined[0]
     assert found.angle_bound[0] < 5
     assert np.all(found.angle <= found.angle_bound)
 

@@ -57,9 +57,9 @@ def test_the_headline_tells_the_first_component_with_its_error_and_its_features(
 
 def test_a_headline_counts_what_rises_and_names_no_loading_that_may_be_zero():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4))
-    lost = replace(read(release), may_be_noise=np.array([False, False, True, True]))
+    lost = replace(read(release), above_noise=np.array([True, True, False, False]))
     assert headline(lost, release).startswith("Two of four components rise above the noise; the first holds ")
-    lost = replace(lost, may_be_noise=np.array([True, False, True, True]))
+    lost = replace(lost, above_noise=np.array([False, True, False, False]))
     assert headline(lost, release).startswith("One of four components rises above the noise; it holds ")
     anywhere = replace(lost, angle_bounds=np.full(4, 90.0))
     assert headline(anywhere, release).endswith(", in a direction that the noise leaves open.")
@@ -146,14 +146,14 @@ def test_a_red_banner_stands_where_nothing_rises_above_the_noise(request_):
     assert BANNER not in render_report(loud)
 
 
-def test_components_that_may_be_noise_are_faded_and_others_not():
+def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
     for release in (
         drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4)),
         swamped(n_components=2),
     ):
-        page, lost = render_report(release), int(read(release).may_be_noise.sum())
+        page, lost = render_report(release), int((~read(release).above_noise).sum())
         assert page.count('class="strips lost"') == page.count('class="point faint"') == lost
-        assert page.count("may be noise</h3>") == lost
+        assert page.count(", not above noise, ") == lost
     assert lost == 2
     assert "strips lost" not in render_report(drawn("gaussian", epsilon=8.0, request=ComponentsRequest(2)))
 

@@ -23,7 +23,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerErro
 from eigenveil.guarantee import Numerics, chance, odds_factor
 from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
-from eigenveil.report import render_report, write_report
+from eigenveil.report import render_report, sections, write_report
 from eigenveil.report.facts import read
 from eigenveil.report.html import LEVELS, belief_range, number
 from helpers import refused
@@ -165,12 +165,12 @@ def test_figures_follow_what_was_released(kind, releases, pages):
     assert ('id="scree-title"' in text) == has_matrix
     assert ('id="spectrum"' in text) == has_matrix
     assert 'id="loadings"' in text
-    plane = kind != "one feature" and not (read(releases[kind]).lost(0) and read(releases[kind]).lost(1))
+    plane = kind != "one feature" and not all(sections._undetermined(read(releases[kind])))
     assert ('id="biplot-title"' in text) == (plane and len(read(releases[kind]).components) > 1)
     assert ('id="means"' in text) == (kind in ("centred", "covariance", "ridge"))
     assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge", "by hand"))
     knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
-    assert ("noise level" in text) == knows_noise or kind == "sampled"
+    assert ("edge of the noise" in text or "noise, uncorrelated" in text) == knows_noise
     assert ('id="regression"' in text) == (kind == "ridge")
     has_intervals = (knows_noise and kind != "local") or kind == "sampled"
     assert ("±" in text) == (LEGEND in text.replace("\N{NO-BREAK SPACE}", " ")) == has_intervals
@@ -478,7 +478,7 @@ def test_parameters_that_this_version_does_not_know_leave_the_noise_unknown(chan
     release = releases["gaussian"]
     altered = with_origin(release, parameters={**release.origin.parameters, **change})
     shown = read(altered)
-    assert shown.level is None
+    assert shown.edges is None
     assert "not known" in shown.notes[0]
 
 

@@ -35,18 +35,18 @@ def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_scree_shows_variances_intervals_and_the_noise_level(release):
+def test_scree_shows_variances_intervals_and_the_edge_of_the_noise(release):
     axes = plots.scree(release, n_components=3).axes[0]
     shown = read(release)
     lines = {line.get_label(): line for line in axes.lines}
     np.testing.assert_allclose(lines["variance along it"].get_ydata(), release.explained_variance)
     released = np.maximum(shown.released_eigenvalues[:3], 0)
     np.testing.assert_allclose(lines["eigenvalue as released"].get_ydata(), released)
-    assert lines["noise level"].get_ydata()[0] == shown.level == release.spectrum.noise_level()
+    assert lines["edge of the noise"].get_ydata()[0] == shown.edges[0] == release.spectrum.noise_test.edges[0]
     segments = np.array(axes.collections[0].get_segments())
     np.testing.assert_allclose(segments[:, :, 1], release.explained_variance_interval)
     assert axes.get_ylim()[1] > release.explained_variance_interval.max()
-    assert ("may be noise" in lines) == bool(release.spectrum.may_be_noise.any())
+    assert ("not above noise" in lines) == (not release.above_noise.all())
 
 
 def test_explained_variance_shows_the_shares_with_intervals(release):

@@ -7,7 +7,7 @@ import pytest
 
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
-from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
+from eigenveil.display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
 from eigenveil.guarantee import Adjacency, Numerics
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
 from eigenveil.mechanisms.base import SamplingMechanism, integer_directions
@@ -28,7 +28,7 @@ SAME = {
     "share_intervals": "explained_variance_ratio_interval",
     "running": "running_ratio",
     "running_intervals": "running_ratio_interval",
-    "may_be_noise": "may_be_noise",
+    "above_noise": "above_noise",
 }
 
 
@@ -49,7 +49,7 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     errors = release.spectrum.loading_errors()
     for j in shown.leading_features():
         for i in range(min(k, 6)):
-            value, told = float(components[i, j]), errors is not None and not errors.may_be_noise[i]
+            value, told = float(components[i, j]), errors is not None and not errors.undetermined[i]
             reach = 1.96 * errors.standard_errors[i, j] if told else None
             assert (fixed(value) if reach is None else in_words(value, (value - reach, value + reach))) in page
     assert (shown.variances is not None) == release.matrix.has_matrix
@@ -65,11 +65,14 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
         assert in_words(release.explained_variance[i], None if ends is None else ends[i]) in page
         assert in_words(shares[i], None if share_ends is None else share_ends[i], percent=True) in page
     assert (LEGEND in page) == (ends is not None)
-    lost = release.spectrum.may_be_noise
-    assert (f"({MAY_BE_NOISE})" in page) == (lost is not None and bool(lost.any()))
-    if release.matrix.has_known_noise:
-        assert shown.level == release.spectrum.noise_level() + release.matrix.without_signal
-        assert number(shown.level) in page
+    above = release.above_noise
+    assert (f"({NOT_ABOVE_NOISE})" in page) == (above is not None and not above.all())
+    test = release.spectrum.noise_test
+    assert (shown.edges is None) == (test is None)
+    if test is not None:
+        assert tuple(shown.edges[: len(test.edges)]) == test.edges
+        assert number(test.edges[0]) in page
+        assert ((shown.released_eigenvalues > shown.edges[: shown.released_eigenvalues.size])[:k] == above).all()
 
 
 CASES = [
@@ -127,7 +130,7 @@ def test_an_unknown_distribution_still_gives_a_page(name):
     page, shown = text_of(render_report(foreign)), read(foreign)
     assert "a mechanism of tomorrow" in page
     assert "not known here" in shown.notes[0]
-    assert (shown.level, shown.angles, shown.intervals) == (None, None, None)
+    assert (shown.edges, shown.angles, shown.intervals) == (None, None, None)
     # Integers have the same meaning whatever the mechanism.
     assert ("matrix" in release.integers) == (shown.variances is not None)
     assert shown.components.shape == (2, 6)
@@ -289,9 +292,9 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
     release = local_release(monkeypatch)
     shown, page = read(release), text_of(render_report(release))
     assert_same_numbers(release, shown)
-    assert shown.level == pytest.approx(2 * release.noise_sd * np.sqrt(6))
+    assert 2 < shown.edges[0] / (release.noise_sd * np.sqrt(6)) < 2.6
     assert shown.intervals is None
-    assert number(shown.level) in page
+    assert number(shown.edges[0]) in page
     assert "<dt>Reports</dt><dd>3,000</dd>" in page
     assert "local: rows were private before they were collected" in page
     assert "not freed of bias" in page
@@ -301,14 +304,14 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
 def test_a_local_mechanism_that_does_not_tell_its_noise_has_no_edge(monkeypatch):
     monkeypatch.setattr(PlainReports, "noise_sd", lambda self, n_rows: None)
     shown = read(local_release(monkeypatch))
-    assert shown.level is None
+    assert shown.edges is None
     assert not any("many reports" in note for note in shown.notes)
 
 
 # The estimators show the same.
 
 
-@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:Components? 3:eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("mechanism", ["gaussian", "matrix_laplace"])
 def test_the_numbers_are_those_of_the_estimator(mechanism):
     from eigenveil import PrivatePCA
@@ -323,7 +326,9 @@ def test_the_numbers_are_those_of_the_estimator(mechanism):
     np.testing.assert_allclose(shown.shares, pca.explained_variance_ratio_)
     np.testing.assert_allclose(shown.intervals, pca.explained_variance_interval_)
     np.testing.assert_allclose(shown.components, pca.components_)
-    np.testing.assert_array_equal(shown.may_be_noise, pca.may_be_noise_)
+    np.testing.assert_array_equal(shown.above_noise, pca.above_noise_)
+    np.testing.assert_array_equal(shown.angles, pca.angle_)
+    np.testing.assert_array_equal(shown.angle_bounds, pca.angle_bound_)
 
 
 def test_a_local_estimator_has_a_report_with_an_edge():
@@ -332,5 +337,5 @@ def test_a_local_estimator_has_a_report_with_an_edge():
     release = quietly(lambda: LocalPCA(2, epsilon=4.0, norm_bound=8.0).fit(table())).release_
     shown = read(release)
     assert_same_numbers(release, shown)
-    assert shown.level is not None
+    assert shown.edges is not None
     assert "holds against the server too" in render_report(release)

@@ -6,16 +6,30 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from eigenveil.local import LocalProtocol, mechanism_of
+from eigenveil.local import LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids, on_grid
-from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases, uniform_directions
+from eigenveil.local.wire import unpack
+from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases
 from eigenveil.mechanisms.local.double_cap import CapMechanism
 from eigenveil.mechanisms.local.one_bit import BitMechanism
+from eigenveil.sampling.caps import LazySines, RoundedDirections, mass_below
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.mechanisms import follows
 
 GRID = [(d, epsilon) for d in (2, 3, 20, 500) for epsilon in (0.1, 1.0, 8.0)]
 Z = float(stats.norm.isf(ALPHA / 2))
+
+
+def uniform_directions(n: int, d: int, generator: np.random.Generator) -> np.ndarray:
+    normals = generator.standard_normal((n, d))
+    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+def drawn(mechanism: CapMechanism, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Reports of integer rows that all keep their direction, divided by their length."""
+    integers = mechanism.draw(rows, np.ones(len(rows), dtype=bool), generator)
+    assert np.abs(np.linalg.norm(integers, axis=1) - DIRECTION_SCALE).max() <= np.sqrt(rows.shape[1]) / 2
+    return integers / np.linalg.norm(integers, axis=1, keepdims=True)
 
 
 def flawed(mechanism: CapMechanism) -> CapMechanism:
@@ -42,23 +56,73 @@ def squared_cosine_cdf(mechanism: CapMechanism):
     return cdf
 
 
+@pytest.mark.parametrize("doubt", [0.0, 1.0])
 @pytest.mark.parametrize(("d", "epsilon"), GRID)
-def test_distribution_of_the_squared_cosine(d, epsilon):
+def test_distribution_of_the_sine(d, epsilon, doubt):
+    """Within a cap, by floats and by intervals: v = 1 - t is a Beta((d - 1)/2, 1/2) number below 1 - threshold."""
     mechanism = CapMechanism.best(d, epsilon)
-    t = mechanism.draw_squared_cosine(N, np.random.default_rng(1))
-    assert follows(t, squared_cosine_cdf(mechanism))
-    assert not follows(t, squared_cosine_cdf(flawed(mechanism)))
+    sines = LazySines(2_000 if doubt else N, d, mechanism.threshold, np.random.default_rng(1), doubt)
+
+    def cdf(shape):
+        return lambda v: special.betainc(shape, 0.5, v) / special.betainc(shape, 0.5, 1 - mechanism.threshold)
+
+    squares = np.square(sines.value)
+    assert squares.max() <= 1 - mechanism.threshold + 1e-12
+    assert follows(squares, cdf((d - 1) / 2))
+    assert not follows(squares, cdf((d - 1) / 2 * (1.5 if doubt else 1 + PERTURB)))
+
+
+@pytest.mark.parametrize("d", [2, 3, 6, 41])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 30.0])
+def test_floats_and_exact_intervals_tell_the_same_direction(d, epsilon):
+    """The integers that floats are sure of are those of intervals around the same real numbers; so are the sines."""
+    mechanism, generator, n = CapMechanism.best(d, epsilon), np.random.default_rng(d), 300
+    rows = np.trunc(uniform_directions(n, d, generator) * generator.choice([1.5, 300.0, 65536.0], (n, 1)))
+    aimed = (rows != 0).any(axis=1) & (generator.random(n) < 0.7)
+    found = RoundedDirections(rows, aimed, mechanism.threshold, DIRECTION_SCALE, generator)
+    assert found.exactly == 0
+    for index in range(n):
+        assert found._rounded(index) == found.integers[index].tolist()
+    sines = found._sines
+    for place in range(len(sines.value)):
+        low, high = (np.sqrt(float(end)) for end in sines.square(place, 128))
+        assert low - sines.error[place] <= sines.value[place] <= high + sines.error[place]
+    # The control: a real direction that is a little different is told apart.
+    found._normals._word[: 64 * d] ^= np.uint64(1) << np.uint64(44)
+    assert any(found._rounded(index) != found.integers[index].tolist() for index in range(64))
+
+
+def test_few_bits_and_doubts_are_left_to_exact_intervals():
+    found = RoundedDirections(np.full((200, 3), 7.0), np.arange(200) < 100, 0.5, 100, np.random.default_rng(0), doubt=1)
+    assert found.exactly == 200
+    sines = LazySines(1, 3, 0.5, np.random.default_rng(0))
+    for word in (0, 1, 2**20 - 1):
+        assert sines._floats(np.array([word], dtype=np.uint64))[1] == np.inf
+    assert sines._floats(np.array([2**20], dtype=np.uint64))[1] < 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, 30.0])
+@pytest.mark.parametrize("d", [2, 3, 4, 9, 100, 2001])
+def test_the_mass_of_the_caps_is_bounded_from_below(d, epsilon):
+    mechanism = CapMechanism.best(d, epsilon)
+    assert 1 - 1e-7 < mass_below(d, mechanism.threshold) / mechanism.mass < 1 - 1e-8
+    # So the density within the caps is at most e^epsilon times that outside, and hardly less.
+    aim = int(mechanism.aim._sure) / 2**64
+    ratio = 1 + aim / (1 - aim) / mechanism.mass
+    assert np.exp(epsilon) * (1 - 1e-7) < ratio <= np.exp(epsilon) * (1 - 1e-10)
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, N), (3, 50_000), (20, 50_000), (500, 4_000)])
 def test_distribution_of_the_direction(d, n):
     """Given t, the rest of u is uniform in the complement of x; both signs are fair; every row has its own x."""
     mechanism, generator = CapMechanism.best(d, 2.0), np.random.default_rng(2)
-    x = uniform_directions(n, d, generator)
-    u = mechanism.draw(x, generator)
-    assert np.abs(np.linalg.norm(u, axis=1) - 1).max() < 1e-12
+    rows = np.trunc(uniform_directions(n, d, generator) * 2**16)
+    x = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    u = drawn(mechanism, rows, generator)
     cosine = np.einsum("ij,ij->i", u, x)
     assert follows(np.square(cosine), squared_cosine_cdf(mechanism))
+    if n > 10_000:
+        assert not follows(np.square(cosine), squared_cosine_cdf(flawed(mechanism)))
     assert stats.binomtest(int((cosine > 0).sum()), n).pvalue > ALPHA
     assert stats.binomtest(int((np.abs(cosine) > 0).sum()), n).pvalue < ALPHA  # control: always the same sign
     if d == 2:
@@ -75,7 +139,7 @@ def test_distribution_of_the_direction(d, n):
 
 def cap_counts(mechanism: CapMechanism, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Counts of reports in (cap of e1 only, cap of e2 only, neither or both)."""
-    u = mechanism.draw(rows, generator)
+    u = drawn(mechanism, rows, generator)
     first, second = np.square(u[:, 0]) > mechanism.threshold, np.square(u[:, 1]) > mechanism.threshold
     return np.array([(first & ~second).sum(), (second & ~first).sum(), (first == second).sum()])
 
@@ -91,7 +155,7 @@ def test_density_ratio_on_both_sides_of_the_cap(d):
     """Between two orthogonal rows the density changes by e^eps, by e^-eps, and not at all where the caps agree."""
     epsilon, generator = 2.0, np.random.default_rng(3)
     mechanism = CapMechanism.best(d, epsilon)
-    e1, e2 = (np.tile(np.eye(d)[axis], (N, 1)) for axis in (0, 1))
+    e1, e2 = (np.tile(2.0**16 * np.eye(d)[axis], (N, 1)) for axis in (0, 1))
     ours, theirs = cap_counts(mechanism, e1, generator), cap_counts(mechanism, e2, generator)
     assert loss_is(epsilon, ours[0], theirs[0])
     assert loss_is(-epsilon, ours[1], theirs[1])
@@ -314,3 +378,24 @@ def test_zero_row_is_uniform():
         totals = mechanism_of(protocol).totals_of(mechanism_of(protocol).perturb(np.zeros((n, 3)), ids, generator), ids)
         bound = Z * np.sqrt(mechanism_of(protocol).variance(0.0) / n)
         assert np.abs(mechanism_of(protocol).estimate(totals) - np.eye(3) / 3).max() < bound
+
+
+def test_reports_of_invalid_rows_are_those_of_the_zero_row():
+    """A uniform direction, and a trace bit that says "dropped" as often as it tells the truth; not so for others."""
+    protocol, n = LocalProtocol(2, 4.0, trace_share=0.5), 50_000
+    mechanism = mechanism_of(protocol)
+    truth = 1 / (1 + np.exp(mechanism.trace_epsilon))
+
+    def like_zero(row):
+        rows = np.empty((n, 2), dtype=object)
+        rows[:] = row
+        reports = encode_many(protocol, rows, np.random.default_rng(11))
+        payloads = unpack(reports, protocol.tag, mechanism.payload_bytes).payloads
+        directions = mechanism._integers(payloads)
+        angles = np.arctan2(directions[:, 1], directions[:, 0]) / (2 * np.pi) + 0.5
+        fair = stats.binomtest(int(payloads[:, -1].sum()), n, truth).pvalue > ALPHA
+        return follows(angles, stats.uniform.cdf), fair
+
+    for row in ((np.nan, 0.5), (0.5, "text"), (None, 0.5), (0.0, 0.0)):
+        assert like_zero(row) == (True, True)
+    assert like_zero((0.8, 0.5)) == (False, False)

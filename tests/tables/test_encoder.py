@@ -195,7 +195,7 @@ def test_wrong_columns_and_categories_are_refused(columns, categories, tmp_path)
     path = tmp_path / "a.csv"
     path.write_text("age,sex,city\n1,F,Lima\n")
     with refused((InvalidDataError, InvalidParameterError), "Lima"):
-        open_table(path, columns, categories=categories)
+        list(open_table(path, columns, categories=categories).batches())
 
 
 def test_wrong_tables_are_refused(tmp_path):

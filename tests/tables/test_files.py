@@ -3,6 +3,8 @@ import io
 import json
 import lzma
 import pickle
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -31,8 +33,8 @@ OPENERS = {".csv": open, ".csv.gz": gzip.open, ".csv.xz": lzma.open}
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 64 * 4 * 8)
-    monkeypatch.setattr(text, "_CSV_BLOCK", 4096)
-    monkeypatch.setattr(text, "_LONGEST_CSV_ROW", 16384)
+    monkeypatch.setattr(text, "_BLOCK", 4096)
+    monkeypatch.setattr(text, "_LONGEST_ROW", 16384)
 
 
 def as_table(rows, names=NAMES):
@@ -145,8 +147,11 @@ def test_csv_of_truth_values_quotes_line_breaks_and_byte_order_mark(tmp_path):
     lines = [f'"{i % 5}",{"true" if i % 2 else "False"},"a, ""b""\n{i}"' for i in range(2000)]
     path = write_csv(tmp_path / "data.csv", "\ufeffx,yes,note\r\n" + "\r\n".join(lines))
     rows = np.array([[i % 5, i % 2] for i in range(2000)])
-    assert second_moments(path, BOUND, columns=["x", "yes"]) == second_moments(rows, BOUND)
-    refused(path, "column 'note'")
+    declared = Schema((Column("x", missing=0), Column("yes", "boolean", missing=False)))
+    assert second_moments(open_table(path, schema=declared), BOUND) == second_moments(rows, BOUND)
+    refused(path, "column number 2; declare it boolean, category or date in a schema")
+    refused(path, "column 'yes'", columns=["x", "yes"])
+    refused(path, "column 'note'", columns=["x", "note"])
 
 
 def test_csv_with_numbered_columns_as_pandas_writes_them(tmp_path):
@@ -163,16 +168,14 @@ def test_csv_rows_hint_is_near(tmp_path):
 BAD_CSV = {
     "empty": ("", "is empty"),
     "blank": ("\n\n", "is empty"),
-    "header only": ("a,b\n", "no rows"),
-    "header without line end": ("a,b", "no rows"),
     "short row": (f"a,b\n1,2\n{SENTINEL}\n", "different lengths"),
     "long row": (f"a,b\n1,2\n1,2,{SENTINEL}\n", "different lengths"),
     "short row late": ("a,b\n" + "1,2\n" * 5000 + f"{SENTINEL}\n", "different lengths"),
-    "text": (f"a,b\n1,2\n3,x{SENTINEL}\n", "column 'b'"),
-    "text late": ("a,b\n" + "1,2\n" * 5000 + f"3,x{SENTINEL}\n", "column 'b'"),
-    "date": ("a,b\n1,2020-01-01\n", "column 'b'"),
-    "truth value late": ("a,b\n" + "1,2\n" * 5000 + "3,true\n", "column 'b'"),
-    "number among truth values": ("a,b\n" + "1,true\n" * 5000 + f"3,{SENTINEL}\n", "column 'b'"),
+    "text": (f"a,b\n1,2\n3,x{SENTINEL}\n", "column number 2"),
+    "text late": ("a,b\n" + "1,2\n" * 5000 + f"3,x{SENTINEL}\n", "column number 2"),
+    "date": ("a,b\n1,2020-01-01\n", "column number 2"),
+    "truth value late": ("a,b\n" + "1,2\n" * 5000 + "3,true\n", "column number 2"),
+    "number among truth values": ("a,b\n" + "1,true\n" * 5000 + f"3,{SENTINEL}\n", "column number 2"),
     "missing": ("a,b\n1,2\n,3\n", "NaN or infinity"),
     "infinity": ("a,b\n1,2\n3,inf\n", "NaN or infinity"),
     "no header": (f"{SENTINEL},1.5\n1,2\n", "no header"),
@@ -181,7 +184,10 @@ BAD_CSV = {
     "same name twice": ("a,a\n1,2\n", "several columns of the same name"),
     "index": (",a\n0,1\n", "has no name"),
     "open quote": (f'a,b\n1,2\n"3,{SENTINEL}\n' + "1,2\n" * 9000, "open quote"),
-    "open quote at the end": (f'a,b\n1,2\n"3,{SENTINEL}\n', "different lengths"),
+    "open quote at the end": (f'a,b\n1,2\n"3,{SENTINEL}\n', "open quote"),
+    "open quote in the header": (f'a,"b\n1,2\n3,{SENTINEL}\n', "open quote"),
+    "text after a quote": (f'a,b\n1,"2"{SENTINEL}\n', "after a closing quote"),
+    "text after a quote, in the header": (f'a,"b"{SENTINEL}\n1,2\n', "after a closing quote"),
     "nul": ("\0" * 50_000, "damaged|row of more than"),
 }
 
@@ -246,10 +252,8 @@ def test_damaged_pages_with_checksums_are_found(tmp_path, compression):
     refused(path, "damaged")
 
 
-def test_parquet_without_rows_or_with_another_content(tmp_path):
+def test_parquet_with_another_content(tmp_path):
     path = tmp_path / "data.parquet"
-    pq.write_table(as_table(ROWS[:0]), path)
-    refused(path, "no rows")
     path.write_text(as_csv(ROWS))
     refused(path, "of another kind")
 
@@ -301,8 +305,7 @@ def test_the_index_of_pandas_is_not_taken_for_a_feature(tmp_path):
         (np.ones((2, 2), dtype=complex), "2-D array"),
         (np.array([[SENTINEL]]), "2-D array"),
         (np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]), "2-D array"),
-        (np.array([[int(SENTINEL)], [None]], dtype=object), "cannot be read"),
-        (np.empty((0, 3)), "no rows|cannot be read"),
+        (np.array([[int(SENTINEL)], [None]], dtype=object), "2-D array"),
     ],
 )
 def test_npy_without_a_table_of_numbers(tmp_path, content, match):
@@ -328,7 +331,20 @@ def test_a_file_cut_while_it_is_read_passes_nothing_on(tmp_path):
     next(batches)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(InvalidDataError, match="truncated"):
-        next(batches)
+        list(batches)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_npy_that_is_cut_while_it_is_read_is_refused_and_does_not_end_the_process(tmp_path, layout):
+    path = tmp_path / "data.npy"
+    np.save(path, np.asarray(np.ones((200_000, 4)), order=layout))
+    script = (
+        "import os, sys; from eigenveil.tables import open_table\n"
+        "for block in open_table(sys.argv[1]).batches(): os.truncate(sys.argv[1], 1000); float(block.sum())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "truncated" in ended.stderr
 
 
 # Paths, columns, parts
@@ -359,8 +375,8 @@ def test_columns_of_files(tmp_path, name):
     ("second", "match"),
     [
         (f"a\n{SENTINEL}\n", r"no column 'b' in .*2\.csv"),
-        (f"a,b,c\n1,2,{SENTINEL}\n", r"2\.csv and .*1\.csv are not parts .* column 'c'"),
-        (f"a,b\n1,x{SENTINEL}\n", r"column 'b' of .*2\.csv does not hold numbers"),
+        (f"a,b,c\n1,2,{SENTINEL}\n", r"2\.csv and .*1\.csv are not parts .* some column"),
+        (f"a,b\n1,x{SENTINEL}\n", r"2\.csv has something else than numbers in the column number 2"),
         (f"a,b\n1,2\n{SENTINEL}\n", r"2\.csv has rows of different lengths"),
     ],
 )
@@ -384,7 +400,8 @@ def test_parts_with_and_without_names(tmp_path):
 def test_a_failure_in_the_last_part_passes_nothing_on(tmp_path):
     good = write_csv(tmp_path / "1.csv", as_csv(ROWS))
     bad = write_csv(tmp_path / "2.csv", as_csv(ROWS) + f"1,2,3,x{SENTINEL}\n")
-    refused([good, bad], "column 'score'")
+    refused([good, bad], "column number 4")
+    refused([good, bad], "column 'score'", columns=list(NAMES))
     assert second_moments(good, BOUND) == REFERENCE
 
 
@@ -419,20 +436,20 @@ def test_text_plain_and_compressed_gives_the_bits_of_the_array(tmp_path, stem, e
     monkeypatch.setattr(json_lines, "_BLOCK", 4096)
     made = {".csv": as_text(ROWS), ".tsv": as_text(ROWS, "\t")}.get(stem, as_json_lines(ROWS))
     path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
-    assert len(list(open_source(path).batches())) > 3
-    assert second_moments(path, BOUND) == REFERENCE
+    assert len(list(open_source(path, NAMES).batches())) > 3
+    assert second_moments(path, BOUND, columns=NAMES) == REFERENCE
     assert second_moments(path, BOUND, columns=["score", "age"]) == second_moments(ROWS[:, [3, 0]], BOUND)
 
 
 @pytest.mark.parametrize("stem", [".csv", ".jsonl"])
-@pytest.mark.parametrize("end", [".bz2", ".zst"])
-@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999, -9, -1])
+@pytest.mark.parametrize("end", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9, 0.999, -9, -1])
 def test_a_truncated_file_is_never_a_short_read(tmp_path, stem, end, keep):
     made = as_text(ROWS) if stem == ".csv" else as_json_lines(ROWS)
     path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
     whole = path.read_bytes()
     path.write_bytes(whole[: keep if keep < 0 else int(keep * len(whole))])
-    refused(path, ".")
+    refused(path, "truncated", columns=NAMES)
 
 
 def test_two_compressed_parts_in_one_file(tmp_path):
@@ -502,25 +519,6 @@ def test_ways_of_writing_are_for_text_alone(tmp_path):
     assert SENTINEL not in str(caught.value)
 
 
-def test_json_lines_with_missing_keys_text_and_late_fractions(tmp_path):
-    path = tmp_path / "a.jsonl"
-    lines = [
-        {"a": 1, "b": None, "c": "x", "d": True, "e": "2020-01-01"},
-        {"c": None, "a": 2},
-        {"a": 2.5, "b": 4.5, "z": 1},
-    ]
-    path.write_text("\n\n".join(map(json.dumps, lines)))
-    source = open_table(path, ["a", "b", "c", "d"], categories={"c": ["x"]}, missing=-1)
-    assert np.vstack(list(source.batches())).tolist() == [[1, -1, 1, 1], [2, -1, 0, -1], [2.5, 4.5, 0, -1]]
-    dates = Schema((Column("e", "date", missing="1970-01-01"),))
-    assert np.vstack(list(open_table(path, schema=dates).batches())).ravel().tolist() == [18262, 0, 0]
-    for content in ("", "\n", SENTINEL, f"[{SENTINEL}]", f'{{"a": {SENTINEL}', f'{{"a": [{SENTINEL}]}}', '{"a": "x"}'):
-        path.write_text(content)
-        refused(path, ".")
-    path.write_text('{"a": 1}\n' * 3000 + f'{{"a": "{SENTINEL}"}}\n')
-    refused(path, ".")
-
-
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
 @pytest.mark.parametrize("suffix", [".feather", ".arrow"])
 def test_feather_gives_the_bits_of_the_array(tmp_path, suffix, compression):
@@ -564,7 +562,7 @@ def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch):
         ".csv.bz2": bz2.compress(text),
         ".csv.zst": pa.Codec("zstd").compress(text, asbytes=True),
         ".jsonl": as_json_lines(ROWS).encode(),
-        ".jsonl.gz": gzip.compress(as_json_lines(ROWS).encode()),
+        ".jsonl.gz": gzip.compress(as_json_lines(ROWS).encode("utf-8-sig")),
         ".parquet": (tmp_path / "a.parquet").read_bytes(),
         ".arrow": (tmp_path / "a.feather").read_bytes(),
     }
@@ -574,11 +572,11 @@ def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch):
             place = piped(content)
             assert place.suffixes == suffix
             assert place.on_disk == (len(content) > in_memory)
-            source = open_source([place])
+            source = open_source([place], NAMES)
             assert second_moments(source, BOUND) == REFERENCE
             assert second_moments(source, BOUND) == REFERENCE
 
 
 def test_standard_input_that_is_no_table_is_refused():
-    for content in (b"", b"\x93NUMPY\x01\x00" + SENTINEL.encode(), SENTINEL.encode(), b"\x00" * 100):
+    for content in (b"", b"\x93NUMPY\x01\x00" + SENTINEL.encode(), SENTINEL.encode()):
         refused(piped(content), ".")

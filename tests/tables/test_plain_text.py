@@ -10,6 +10,7 @@ import pytest
 from eigenveil.errors import EigenveilError, EngineError, InvalidDataError
 from eigenveil.tables import base, files
 from eigenveil.tables.delimited import CsvFile, PlainCsvFile, PlainTsvFile, TsvFile
+from eigenveil.tables.encoder import Declared
 from eigenveil.tables.open import open_table
 
 NUMBERS = np.random.default_rng(5).normal(size=(40, 3)) * 10.0 ** np.arange(-200, 100, 100)
@@ -19,8 +20,9 @@ TEXTS = {
     "missing": ("a,b\n1,NA\n,2\nnan,null\n#N/A, 3 \n", {}),
     "blank lines": ("\n\na,b\n1,2\n\n3,4\n", {}),
     "one column": ("a\n1\n\n3\n", {}),
-    "quotes": ('"a","b,c"\n"1",2\n3,"4"\n', {}),
-    "line in a quote": ('a,"b\nc"\n1,2\n', {}),
+    "carriage returns": ("a,b\r1,2\r\r3,4\r", {}),
+    "one column, carriage returns": ("a\r1\r\r3\r", {}),
+    "signs": ("a,b\n+1,-1\n1E5,-.5e-3\n", {}),
     "mark": ("\ufeffa,b\n1,2\n", {}),
     "windows": ("a,b\r\n1,2\r\n3,4", {}),
     "comma": ("a;b\n1,5;2\n-3e-5;4,25\n", {"delimiter": ";", "decimal": ","}),
@@ -30,7 +32,7 @@ TEXTS = {
 
 
 def read(kind, path, text_format, columns=None):
-    file = kind(path, path.suffix, text_format=text_format)
+    file = kind(path, path.suffix, Declared(columns), text_format)
     chosen = list(file.columns) if columns is None else columns
     batches = [
         batch if isinstance(batch, np.ndarray) else batch.to_pandas().to_numpy(float) for batch in file.read(chosen, 7)
@@ -51,7 +53,7 @@ def test_the_same_numbers_as_with_pyarrow(name, tmp_path):
 
 
 def test_blocks_are_cut_between_rows_and_columns_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.delimited._CSV_BLOCK", 64)
+    monkeypatch.setattr("eigenveil.tables.delimited._BLOCK", 64)
     path = tmp_path / "table.tsv"
     path.write_text(LONG.replace(",", "\t"))
     _, rows = read(PlainTsvFile, path, None, ["dose", "age"])
@@ -75,6 +77,13 @@ def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
     assert not any(cell in said for cell in ("Rome", "1_000", "34"))
 
 
+@pytest.mark.parametrize("text", ['"a","b,c"\n1,2\n', 'a,b\n1,"2"\n', 'a,b\n1,2\n3,5"\n', 'a,b\n1,2\n3,"4\n'])
+def test_without_pyarrow_every_quote_is_refused(text, tmp_path):
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(InvalidDataError, match=r"has quotes; write it without|open quote"):
+        read(PlainCsvFile, tmp_path / "table.csv", None)
+
+
 @pytest.fixture
 def no_arrow(monkeypatch):
     monkeypatch.setattr(base, "find_spec", lambda name: None)
@@ -94,7 +103,7 @@ def test_files_of_text_are_read_plainly_where_pyarrow_is_not(tmp_path):
     ("name", "options"),
     [
         ("table.parquet", {}),
-        ("table.jsonl", {}),
+        ("table.jsonl", {"columns": ["a", "b"]}),
         ("table.feather", {}),
         ("table.csv.zst", {}),
         ("table.csv", {"privacy_unit": "a"}),

@@ -35,7 +35,7 @@ SMALL = 2**16
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 128 * D * 8)
-    monkeypatch.setattr(delimited, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr(delimited, "_BLOCK", 4096)
     monkeypatch.setattr(json_lines, "_BLOCK", 4096)
 
 
@@ -108,7 +108,7 @@ def test_held_data_give_whole_persons(name):
 @pytest.mark.parametrize("frame", [FRAME, CLUSTERED], ids=["scattered", "clustered"])
 @pytest.mark.parametrize("memory", [SMALL, 2**30])
 def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
-    source = open_table(written(tmp_path, suffix, frame), privacy_unit="id", memory=memory)
+    source = open_table(written(tmp_path, suffix, frame), NAMES, privacy_unit="id", memory=memory)
     assert source.feature_names == tuple(NAMES)
     for _ in range(2):
         assert privacy_units_of(source.batches()) == REFERENCE
@@ -129,10 +129,10 @@ def test_persons_go_on_from_part_to_part(tmp_path):
     for part, cut in enumerate(np.array_split(np.arange(N), 3)):
         (tmp_path / str(part)).mkdir()
         paths.append(written(tmp_path / str(part), [".csv", ".parquet", ".jsonl"][part], CLUSTERED.iloc[cut]))
-    source = open_table(paths, privacy_unit="id")
+    source = open_table(paths, NAMES, privacy_unit="id")
     assert privacy_units_of(source.batches()) == REFERENCE
     assert source._spill is None
-    assert privacy_units_of(open_table(paths[::-1], privacy_unit="id", memory=SMALL).batches()) == REFERENCE
+    assert privacy_units_of(open_table(paths[::-1], NAMES, privacy_unit="id", memory=SMALL).batches()) == REFERENCE
 
 
 @pytest.mark.parametrize("memory", [SMALL, 2**30])
@@ -459,7 +459,7 @@ def test_a_missing_identifier_of_a_file_is_one_sentence(tmp_path, suffix):
     frame = FRAME.assign(id=[f"{SENTINEL}{identifier}" for identifier in IDS])
     frame.loc[N // 2, "id"] = None
     with refused(InvalidDataError, SENTINEL) as info:
-        list(open_table(written(tmp_path, suffix, frame), privacy_unit="id").batches())
+        list(open_table(written(tmp_path, suffix, frame), NAMES, privacy_unit="id").batches())
     assert "'id'" in str(info.value)
 
 
@@ -467,7 +467,7 @@ def test_digits_of_long_identifiers_are_kept(tmp_path):
     ids = [2**62 + one for one in range(5)] * 2
     frame = pd.DataFrame({"id": ids, "age": np.arange(10.0)})
     for suffix in (".csv", ".jsonl", ".parquet"):
-        found = privacy_units_of(open_table(written(tmp_path, suffix, frame), privacy_unit="id").batches())
+        found = privacy_units_of(open_table(written(tmp_path, suffix, frame), ["age"], privacy_unit="id").batches())
         assert found == by_hand(ids, frame[["age"]].to_numpy())
 
 

@@ -159,7 +159,9 @@ def test_a_table_and_a_period_are_told_and_a_schema_without_them_is_written_as_b
         (column(categories=["F"], missing="middle"), "none of its own"),
         (column(categories=["missing"], missing="indicator"), "Two features"),
         (column(kind="boolean", missing="perhaps"), "none of its own"),
-        (column(missing="middle"), "no range"),
+        (column(missing="indicator"), "no range"),
+        (column() | {"draft": None}, "true or false"),
+        (column() | {"draft": "maybe"}, "true or false"),
         (column(missing="mean"), "finite"),
         (column(kind="date", range=["2020-01-01", "soon"]), "ISO dates"),
         (column(kind="date", range=[1, 2]), "ISO dates"),
@@ -241,7 +243,7 @@ FRAME = pd.DataFrame(
     }
 )
 KINDS = ["number", "number", "ignored", "ignored", "boolean", "date", "ignored", "ignored", "number"]
-MISSING = {"number": 0.0, "boolean": "middle", "date": "2000-01-01", "ignored": None}
+MISSING = {"number": "middle", "boolean": "middle", "date": "middle", "ignored": None}
 FRAMES = {
     "pandas": FRAME,
     "polars": pl.from_pandas(FRAME),
@@ -278,19 +280,49 @@ def test_a_draft_loads_and_says_what_to_do_with_columns_that_it_leaves_out(tmp_p
     assert Schema.load(draft.save(tmp_path / "a.yaml")) == draft
     draft.check_complete()
     lines = draft.to_yaml().splitlines()
+    assert all("  # " in line for line in lines if line.startswith("    kind: "))  # the reason
     left_out = {line.strip(" :"): after for line, after in itertools.pairwise(lines) if "kind: ignored" in after}
     assert list(left_out) == ["city", "grade", "span", "patient_id"]
-    assert all("# not used" in left_out[name] and "categories" in left_out[name] for name in ("city", "grade", "span"))
+    assert all("not used" in left_out[name] and "categories" in left_out[name] for name in ("city", "grade", "span"))
     assert "# an identifier" in left_out["patient_id"]
     assert "kind: privacy_unit" in left_out["patient_id"]
 
 
-@pytest.mark.parametrize("name", ["id", "userId", "customer", "Person-Nr", "e_mail", "index"])
+@pytest.mark.parametrize("name", ["id", "userId", "customer", "Person-Nr", "e_mail", "index", "rownames"])
 def test_identifiers_by_name_are_left_out_of_a_draft_whatever_their_type(name, tmp_path):
     rows = pd.DataFrame({name: [1, 2], "age": [3, 4]})
     rows.to_csv(tmp_path / "a.csv", index=False)
     for data in (rows, tmp_path / "a.csv"):
         assert [one.kind for one in draft_schema(data).columns] == ["ignored", "number"]
+
+
+def test_a_draft_says_so_in_its_first_line_until_it_is_confirmed(tmp_path):
+    draft = draft_schema(FRAME)
+    assert draft.draft
+    assert Schema.from_dict(json.loads(json.dumps(draft.to_dict()))) == draft
+    first, rest = draft.to_yaml().split("\n", 1)
+    assert first.startswith("draft: true  # read off the table")
+    assert "draft:" not in rest
+    for written in (first.replace("true", "false", 1), ""):
+        (tmp_path / "a.yaml").write_text(f"{written}\n{rest}")
+        assert Schema.load(tmp_path / "a.yaml") == draft.confirmed()
+    assert not draft.confirmed().draft
+    assert not SCHEMA.draft
+    for confirmed in (draft.confirmed(), SCHEMA):  # nothing but a draft speaks of drafts
+        assert "draft" not in confirmed.to_dict()
+        assert "draft" not in confirmed.to_yaml()
+
+
+def test_a_draft_leaves_out_an_index_without_a_name(tmp_path):
+    FRAME.to_csv(tmp_path / "a.csv")
+    assert [one.name for one in draft_schema(tmp_path / "a.csv").columns] == list(FRAME.columns)
+
+
+def test_the_middle_follows_the_range_and_is_a_fixed_value_without_one():
+    assert (Column("age", missing="middle").fill, Column("age", missing="middle").told()) == (0.0, "missing: 0")
+    assert Column("age", range=(0, 120), missing="middle").fill == 60.0
+    visit = Column("visit", "date", missing="middle")
+    assert (visit.fill, visit.told()) == (visit.date_number("2000-01-01"), "missing: 2000-01-01")
 
 
 def test_a_category_without_categories_is_refused():

@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "app", "main", "overview"]
 
 COMMANDS = {
     "demo": "Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report.",
-    "schema": "Draft a schema from the names and types of a table, never from a value; or show a schema file.",
+    "schema": "Draft a schema from the names and types of a table, for you to check; or show a schema file.",
     "pca": "Release principal components of a table.",
     "sparse-pca": "Release principal components that use few features.",
     "covariance": (

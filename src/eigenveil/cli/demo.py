@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from ..display import around, marked, with_error
+from ..display import NOT_ABOVE_NOISE, around, marked, with_error
 from .fitting import told_notes
 from .options import AsJson, Force, Quiet, check_output, output_console, plain, print_json, print_legend, whole_file
 from .spending import guarantee_fields
@@ -135,12 +135,12 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(f"Guarantee: {pca.guarantee_}")
     for assumption in pca.guarantee_.assumptions:
         console.print(f"Assumption: {assumption}")
-    told, ends, lost = release.spectrum.running_ratio, release.spectrum.running_ratio_interval, pca.may_be_noise_
+    told, ends, above = release.spectrum.running_ratio, release.spectrum.running_ratio_interval, pca.above_noise_
     grid = Table(title="Share of the variance that the components hold")
     for heading in ("components", "told by the release", "in truth", "scikit-learn's PCA"):
         grid.add_column(heading, justify="right")
     for k, pair in enumerate(zip(truth["held"], truth["best"], strict=True)):
-        count = marked(f"1 to {k + 1}" if k else "1", bool(lost[k]))
+        count = marked(f"1 to {k + 1}" if k else "1", not above[k], NOT_ABOVE_NOISE)
         grid.add_row(count, with_error(told[k], ends[k], percent=True), *(f"{100 * share:.1f} %" for share in pair))
     console.print(grid)
     _show_loadings(console, pca, names, truth["loadings"])
@@ -163,7 +163,7 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
         cells = []
         for i in shown:
             value = float(pca.components_[i, j])
-            known = errors is not None and not errors.may_be_noise[i]
+            known = errors is not None and not errors.undetermined[i]
             interval = around(value, float(errors.standard_errors[i, j])) if known else None
             cells += [with_error(value, interval), f"{best[i, j]:.2f}"]
         grid.add_row(name, *cells)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import InvalidParameterError, NoiseWarning, PrivacyWarning
+from ..errors import InvalidParameterError, NoiseWarning, PrivacyWarning, quoted
 from .options import (
     FitOptions,
     RidgeOptions,
@@ -257,7 +257,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
     release = opened_release(data[0])
     names = feature_names(release)
     if target not in names:
-        raise InvalidParameterError(f"There is no feature {target!r} in {data[0]}.")
+        raise InvalidParameterError(f"There is no feature {quoted(target)} in {data[0]}.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = release.regress(names.index(target), alpha=alpha)
@@ -274,7 +274,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
 
 def _target(target: str, table: Table) -> str | int:
     if target not in table.names:
-        raise InvalidParameterError(f"There is no column {target!r} to predict.")
+        raise InvalidParameterError(f"There is no column {quoted(target)} to predict.")
     return target if table.source.feature_names is not None else int(target)
 
 

@@ -1,6 +1,7 @@
 """`eigenveil local params | encode | aggregate`: the local model on files and standard streams."""
 
 import csv
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,10 +52,6 @@ def params(
         Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")
     ] = "any",
     rank: Annotated[int | None, typer.Option(help="Dimension of one_bit's public subspace.")] = None,
-    accept_inexact: Annotated[
-        bool,
-        typer.Option("--accept-inexact", help="Let auto choose a mechanism that is proved for real arithmetic only."),
-    ] = False,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
     force: Force = False,
     as_json: AsJson = False,
@@ -72,7 +69,6 @@ def params(
         row_norms=row_norms,
         purpose=purpose,
         rank=rank,
-        accept_inexact=accept_inexact,
     )
     entry_sd, pull = (
         size * norm_bound**2 for size in (mechanism_of(protocol).off_diagonal_sd, mechanism_of(protocol).pull)
@@ -112,16 +108,18 @@ def params(
 @local_app.command()
 def encode(
     protocol: Annotated[Path, typer.Argument(help="Protocol file.")],
-    rows: Annotated[
-        Path, typer.Argument(help="Rows as CSV, with or without a header; - is standard input.")
-    ] = STANDARD,
+    rows: Annotated[Path, typer.Argument(help="Rows as CSV; - is standard input.")] = STANDARD,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where the reports go; - is standard output.")
     ] = STANDARD,
+    header: Annotated[bool, typer.Option("--header", help="Skip the first line, which holds names.")] = False,
     force: Force = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
 ) -> None:
-    """Turn rows into private reports, one line each. Encoding a row again spends its budget again."""
+    """Turn rows into private reports, one line each. Encoding a row again spends its budget again.
+
+    A row with text or a missing value is reported as the zero row: a report that is not sent would tell of it.
+    """
     import numpy as np
 
     from ..local.client import encode_many
@@ -134,7 +132,7 @@ def encode(
     if rows != STANDARD and not yes and somebody_answers():
         note_console().print(f"About to spend, for every row: {agreed.guarantee()}", soft_wrap=True)
         ask()
-    with _text_rows(rows) as source, _sink(output) as sink:
+    with _text_rows(rows, header) as source, _sink(output) as sink:
         while block := list(islice(source, _ROWS_AT_ONCE)):
             sink.writelines(to_line(report) for report in encode_many(agreed, np.array(block)))
 
@@ -147,6 +145,9 @@ def aggregate(
     protocol: Annotated[Path | None, typer.Option(help="Protocol file; needed for a new collection.")] = None,
     state: Annotated[Path | None, typer.Option(help="Collection file, kept and resumed (SQLite).")] = None,
     merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
+    refuse_seeded: Annotated[
+        bool, typer.Option("--refuse-seeded", help="Refuse reports that say they were drawn from a seed.")
+    ] = False,
     release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
     components: Annotated[
         int | None, typer.Option("--components", "-k", help="Number of components to release.")
@@ -164,9 +165,9 @@ def aggregate(
     if release is not None:
         check_output(release, force, option="--release")
     if protocol is None and state is not None:
-        collection = Aggregator.open(state)
+        collection = Aggregator.open(state, refuse_seeded=refuse_seeded)
     elif protocol is not None:
-        collection = Aggregator(LocalProtocol.load(protocol), state)
+        collection = Aggregator(LocalProtocol.load(protocol), state, refuse_seeded=refuse_seeded)
     # Merging or releasing alone reads no reports; with neither, standard input is meant.
     sources = reports or ([] if merge or release else [STANDARD])
     with collection:
@@ -221,37 +222,42 @@ def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None
 
 
 @contextmanager
-def _text_rows(path: Path) -> Iterator[Iterator[list[float]]]:
+def _text_rows(path: Path, header: bool) -> Iterator[Iterator[list[float]]]:
     try:
         if path == STANDARD:
             with standard_input() as stream:
-                text = TextIOWrapper(stream, encoding="utf-8", newline="")
-                yield _numbers(csv.reader(text))
+                text = TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+                yield _numbers(csv.reader(text), header)
                 text.detach()  # it would be closed with the text
             return
-        with TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
-            yield _numbers(csv.reader(file))
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
+            yield _numbers(csv.reader(file), header)
     except OSError as error:
         raise InvalidDataError(f"The file of rows {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error):  # whose text quotes what was read
         raise InvalidDataError(f"The rows in {path} are no text in UTF-8; save them as CSV.") from None
 
 
-def _numbers(lines: Iterator[list[str]]) -> Iterator[list[float]]:
+def _numbers(lines: Iterator[list[str]], header: bool) -> Iterator[list[float]]:
     width = None
-    for number, line in enumerate(lines):
-        if not line:
-            continue
-        try:
-            row = [float(entry) for entry in line]
-        except ValueError:
-            if number == 0:
-                continue  # a header
-            raise InvalidDataError("A row holds something that is not a number.") from None
-        if width not in (None, len(row)):
+    for number, line in enumerate(filter(None, lines)):
+        if width not in (None, len(line)):
             raise InvalidDataError("The rows do not all have the same width.")
-        width = len(row)
+        width = len(line)
+        if number == 0 and header:
+            continue
+        row = [_number(entry) for entry in line]
+        # Told on the device alone. Whether the line is a header is declared, so that no row decides if it is reported.
+        if number == 0 and all(map(math.isnan, row)):
+            note_console().print("The first line holds no number, and is reported as a row; if it has names, --header.")
         yield row
+
+
+def _number(entry: str) -> float:
+    try:
+        return float(entry)
+    except ValueError:
+        return math.nan
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import LEGEND, NOT_DETERMINED, around, holds_zero, marked, with_error
+from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import whole_file as written_whole
 
@@ -191,8 +191,7 @@ def component_fields(release: "Release") -> dict[str, Any]:
         "captured_variance_ratio": release.spectrum.captured_variance_ratio,
         "captured_variance_ratio_interval": release.spectrum.captured_variance_ratio_interval,
         "above_noise": release.above_noise,
-        "may_be_noise": release.spectrum.may_be_noise,
-        "noise_level": release.spectrum.noise_level(),
+        "noise_edges": None if release.spectrum.noise_test is None else release.spectrum.noise_test.edges,
         "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
         "mean": release.mean,
         "location_interval": release.intervals.mean(),
@@ -247,7 +246,7 @@ def plain(value: Any) -> Any:
 
 def print_components(console: "Console", release: "Release", names: Sequence[str], most: int | None = None) -> None:
     """Print a table of components, and what they capture together."""
-    components, lost = release.components, release.spectrum.may_be_noise
+    components, above = release.components, release.above_noise
     count = len(components)
     shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     variances, ends = release.explained_variance, release.explained_variance_interval
@@ -261,13 +260,13 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
         grid.add_column("off by", justify="right", no_wrap=True)
     grid.add_column("largest loadings")
     for i, direction in enumerate(components[:most]):
-        cells = [marked(str(i + 1), lost is not None and bool(lost[i]))]
+        cells = [marked(str(i + 1), above is not None and not above[i], NOT_ABOVE_NOISE)]
         if shares is not None and variances is not None:
             cells.append(with_error(shares[i], _of(share_ends, i), percent=True))
             cells.append(with_error(variances[i], _of(ends, i)))
         if errors is not None:
-            cells.append(_angle(errors, i))
-        known = errors is not None and not errors.may_be_noise[i]
+            cells.append(angle_in_words(errors.angle[i], errors.angle_bound[i]))
+        known = errors is not None and not errors.undetermined[i]
         grid.add_row(*cells, loadings(direction, names, errors.standard_errors[i] if errors and known else None))
     if most is not None and count > most:
         grid.add_row(f"{count - most} more")
@@ -347,11 +346,6 @@ def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
         text = f"{value:.2f}" if errors is None else with_error(value, around(value, float(errors[position])))
         told.append(f"{names[position]} {'+' if value >= 0 else ''}{text}")
     return "\n".join(told)
-
-
-def _angle(errors: Any, i: int) -> str:
-    """Return the angle of a component to the true one in words."""
-    return "any angle" if errors.may_be_noise[i] else f"{errors.angle[i]:.1f}° (< {errors.angle_bound[i]:.1f}°)"
 
 
 def _of(ends: Any, i: int) -> Any:

@@ -1,6 +1,7 @@
 """`eigenveil schema`: drafts what is publicly known of a table, in a file; or shows such a file."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ from .tables import STANDARD, expand, read_from, split_list, text_format
 if TYPE_CHECKING:
     from ..tables.schema import Schema
 
+_SUFFIXES = (".yaml", ".yml")
+
 
 def schema(
     data: Annotated[
@@ -22,7 +25,9 @@ def schema(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write (.yaml); by default it has the name of the table."),
+        typer.Option(
+            "--output", "-o", help="File to write, or draft to go on with (.yaml); by default named after the table."
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="A,B,C", help="Columns to declare; all by default.")
@@ -34,11 +39,11 @@ def schema(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draft a schema from the names and types of a table, never from a value; or show a schema file."""
+    """Draft a schema from the names and types of a table, for you to check; or show a schema file."""
     from ..tables.open import draft_schema
     from ..tables.schema import Schema
 
-    if Path(data[0]).suffix in (".yaml", ".yml"):
+    if Path(data[0]).suffix in _SUFFIXES:
         if len(data) > 1 or output is not None or columns is not None:
             raise InvalidParameterError(f"{data[0]} is a schema, which is only shown; give nothing but its name.")
         declared = Schema.load(data[0])
@@ -47,22 +52,48 @@ def schema(
         return
     paths = expand(data)
     file = output or Path(f"{Path(paths[0]).name.strip('-').partition('.')[0] or 'table'}.yaml")
-    check_output(file, force, paths)
+    before = None if force else _draft_there(file)
+    check_output(file, force or before is not None, paths)
     written = text_format(delimiter, decimal, encoding)
     draft = draft_schema(read_from(paths, quiet), split_list(columns), **written)
-    draft.save(file, overwrite=force)
+    done = f"Draft written to {file}."
+    if before is not None:
+        draft, added = _continued(before, draft)
+        done = f"Draft {file} kept, with {added} new column{'' if added == 1 else 's'}."
+    if draft != before:
+        draft.save(file, overwrite=force or before is not None)
     command = _next_command(data, file, written)
     if as_json:
         print_json({**_fields(draft), "output": str(file), "next_command": command})
     elif not quiet:
         console = output_console()
-        first = "" if draft.used else "No column is a feature yet, so declare one before you run it. "
-        console.print(f"Draft written to {file}. Next:\n\n  {command}\n", soft_wrap=True)
+        first = "" if draft.used else "No column is a feature yet, so declare one. "
         console.print(
-            f"{first}Check in {file} first which columns identify a person, what stands for missing values, and which "
-            "ranges and categories are public.",
+            f"{done} {first}Check every line of it: which columns identify a person, what stands for missing values, "
+            "which ranges and categories are public. Then change its first line to draft: false, and run:\n\n"
+            f"  {command}\n",
             soft_wrap=True,
         )
+
+
+def _draft_there(file: Path) -> "Schema | None":
+    """Return the draft that an earlier run has left, as a person may have filled it in."""
+    from ..tables.schema import Schema
+
+    if file.suffix not in _SUFFIXES or not file.is_file():
+        return None
+    try:
+        there = Schema.load(file)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{str(error)[:-1]}; correct it, name another --output, or add --force.") from None
+    return there if there.draft else None
+
+
+def _continued(before: "Schema", draft: "Schema") -> tuple["Schema", int]:
+    """Return a draft with the columns that it lacks, and how many these are."""
+    known = {column.name for column in before.columns}
+    new = tuple(column for column in draft.columns if column.name not in known)
+    return replace(before, columns=(*before.columns, *new)), len(new)
 
 
 def _next_command(data: list[str], file: Path, written: dict[str, Any]) -> str:
@@ -94,6 +125,10 @@ def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
         console.print(f"About: {about[0]}; {about[1]}.", soft_wrap=True)
         by, on = declared.declared_by or "nobody yet", declared.declared_on or "no date"
         console.print(f"{declared.n_features} features; declared by {by}, {on}.", soft_wrap=True)
+        if declared.draft:
+            console.print(
+                "This is a draft: no table is read by it until its first line says draft: false.", soft_wrap=True
+            )
         if declared.privacy_unit is not None:
             console.print(
                 f"Persons are told apart by {declared.privacy_unit}: fits protect one person with all of their rows.",

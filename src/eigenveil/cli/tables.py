@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InvalidDataError, InvalidParameterError
+from ..errors import InvalidDataError, InvalidParameterError, quoted
 from .options import FitOptions, note_console
 from .terminal import standard_input
 
@@ -100,7 +100,7 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
     if options.privacy_unit is not None:
         if options.privacy_unit in (target, *(columns or ())):
             raise InvalidParameterError(
-                f"The column {options.privacy_unit!r} tells persons apart, so it is no feature."
+                f"The column {quoted(options.privacy_unit)} tells persons apart, so it is no feature."
             )
         declared["privacy_unit"] = _position(options.privacy_unit, path) if numbered else options.privacy_unit
     categories = {}
@@ -123,7 +123,7 @@ def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
     bounds = _bounds_by_column(options.bounds, numeric)
     for name in numeric:
         if name not in bounds:
-            raise InvalidParameterError(f"The column {name!r} has no range; give one for it, or one for all.")
+            raise InvalidParameterError(f"The column {quoted(name)} has no range; give one for it, or one for all.")
     named = table.source.feature_names is not None
     return {"bounds": bounds if named else {int(position): limits for position, limits in bounds.items()}}
 
@@ -162,13 +162,13 @@ def split_list(given: list[str] | None) -> list[str] | None:
 def _named(option: str, text: str) -> tuple[str, str]:
     column, sign, value = text.partition("=")
     if not sign or not column.strip() or not value.strip():
-        raise InvalidParameterError(f"{option} must look like COLUMN=..., got {text!r}.")
+        raise InvalidParameterError(f"{option} must look like COLUMN=..., got {quoted(text)}.")
     return column.strip(), value
 
 
 def _position(text: str, path: str) -> int:
     if not text.isdigit():
-        raise InvalidParameterError(f"The columns of {path} are numbered from 0, so {text!r} is none of them.")
+        raise InvalidParameterError(f"The columns of {path} are numbered from 0, so {quoted(text)} is none of them.")
     return int(text)
 
 
@@ -182,7 +182,7 @@ def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[flo
             continue
         column, limits = _named("--bounds", text)
         if column not in names:
-            raise InvalidParameterError(f"--bounds names {column!r}, which is no numeric column that is read.")
+            raise InvalidParameterError(f"--bounds names {quoted(column)}, which is no numeric column that is read.")
         ranges[column] = _range(limits)
     return ranges if default is None else {name: ranges.get(name, default) for name in names}
 
@@ -190,8 +190,8 @@ def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[flo
 def _range(text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise InvalidParameterError(f"--bounds must look like LOW:HIGH, got {text!r}.")
+        raise InvalidParameterError(f"--bounds must look like LOW:HIGH, got {quoted(text)}.")
     try:
         return float(low), float(high)
     except ValueError:
-        raise InvalidParameterError(f"--bounds needs two numbers, got {text!r}.") from None
+        raise InvalidParameterError(f"--bounds needs two numbers, got {quoted(text)}.") from None

@@ -198,6 +198,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
 
 _PHRASES = {
     "encode it,": "encode it with --categories,",
+    "columns= of open_table": "--columns",
     "columns=": "--columns",
     " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
     " (of an estimator in mechanism_options)": "",
@@ -205,6 +206,7 @@ _PHRASES = {
     "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
     "open it with PrivacyLedger(path), or name another": "name another file",
     "; Schema.from_dict takes a mapping": "",
+    " (in Python, use schema.confirmed())": "",
 }
 """What has no option of the same name."""
 _ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}

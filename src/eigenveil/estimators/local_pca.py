@@ -1,5 +1,6 @@
 """`LocalPCA` and `LocalSparsePCA`: the whole local pipeline in one `fit`, for research and planning."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..sampling.randomness import generator_from
 from .base import html_of_fit
 from .inputs import checked_rows
 from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
+from .wrappers import steps_before
 
 
 class LocalPCA(TransformerMixin, BaseEstimator):
@@ -34,15 +36,13 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     norm_bound : float
         Public bound on the Euclidean norm of a row; longer rows are shortened to it.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the exact one of least variance.
+        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the one of least variance.
     row_norms : {"any", "unit"}
         "unit" scales every row to the norm bound: only its direction counts.
     trace_share : float
         Share of epsilon that "double_cap" and "one_bit" spend on the trace, where rows have any norm.
     rank : int, optional
         Dimension of the public subspace that a "one_bit" report is about; by default as `LocalProtocol` says.
-    accept_inexact : bool
-        Whether "auto" may choose "double_cap", whose proof is for real arithmetic; above epsilon 0.6 it then does.
     random_state : None or int
         None draws secure noise. A number makes the fit reproducible **and not private**: for tests only.
 
@@ -69,7 +69,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), idealized numerics; see assumptions
+    4-differentially private (replace one row), exact numerics; see assumptions
     """
 
     covariance_ = PrivatePCA.covariance_
@@ -84,7 +84,8 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     captured_variance_interval_ = PrivatePCA.captured_variance_interval_
     captured_variance_ratio_interval_ = PrivatePCA.captured_variance_ratio_interval_
     above_noise_ = PrivatePCA.above_noise_
-    may_be_noise_ = PrivatePCA.may_be_noise_
+    angle_ = PrivatePCA.angle_
+    angle_bound_ = PrivatePCA.angle_bound_
     get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     def __init__(
@@ -98,7 +99,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
-        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -109,7 +109,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         self.row_norms = row_norms
         self.trace_share = trace_share
         self.rank = rank
-        self.accept_inexact = accept_inexact
         self.random_state = random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -119,6 +118,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             raise InvalidParameterError(
                 "norm_bound must be given: a public bound on the norm of a row, not computed from the data."
             )
+        context = steps_before(self)
         X = checked_rows(self, X, reset=True, dtype=[np.float64, np.float32], ensure_min_features=2)
         self.protocol_ = LocalProtocol(
             X.shape[1],
@@ -129,12 +129,11 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             row_norms=self.row_norms,
             trace_share=self.trace_share,
             rank=self.rank,
-            accept_inexact=self.accept_inexact,
         )
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        self.release_ = released(
+        release = released(
             self.protocol_,
             simulated_totals(self.protocol_, X, generator_from(self.random_state)),
             request,
@@ -142,6 +141,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             estimator=type(self).__name__,
             feature_names=None if names is None else tuple(map(str, names)),
         )
+        self.release_ = replace(release, guarantee=context.stated_steps(release.guarantee))
         self.guarantee_, self.mechanism_ = self.release_.guarantee, self.release_.origin.mechanism
         self.components_, self.mean_ = self.release_.components, self.release_.mean
         self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)
@@ -195,7 +195,7 @@ class LocalSparsePCA(LocalPCA):
         thousands of others. None keeps all features, and takes many minutes at 2,000.
     tol, max_iter : float, int
         When the solver stops.
-    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, accept_inexact, random_state
+    epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, random_state
         As for `LocalPCA`.
 
     Attributes
@@ -230,7 +230,6 @@ class LocalSparsePCA(LocalPCA):
         row_norms: str = "any",
         trace_share: float = 0.05,
         rank: int | None = None,
-        accept_inexact: bool = False,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
@@ -242,7 +241,6 @@ class LocalSparsePCA(LocalPCA):
             row_norms=row_norms,
             trace_share=trace_share,
             rank=rank,
-            accept_inexact=accept_inexact,
             random_state=random_state,
         )
         self.penalty = penalty

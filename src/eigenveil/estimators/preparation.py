@@ -17,6 +17,7 @@ from ..errors import (
     integer_between,
     one_of,
     positive_number,
+    quoted,
     truth_value,
 )
 from ..guarantee import TYPES_ASSUMPTION, Adjacency
@@ -244,6 +245,8 @@ class Features:
         """Return the features of an opened table."""
         one_hot = getattr(source, "one_hot", (False,) * source.n_features)
         schema, n_categorical = checked_schema(getattr(source, "schema", None)), getattr(source, "n_categorical", 0)
+        if schema is not None:  # a source of somebody's own may carry a draft
+            schema.check_confirmed()
         optional = ("in_order", "reads_once", "by_unit", "most_weight", "truths", "typed")
         known = {name: getattr(source, name) for name in optional if hasattr(source, name)}
         return cls(source.n_features, source.feature_names, one_hot, n_categorical, schema, **known)
@@ -274,7 +277,7 @@ class Features:
         for name in given:
             if name not in names:
                 hint = "" if self.names is not None else "; where there are no names, plan and fit need positions"
-                raise InvalidParameterError(f"bounds names {name!r}, which is no feature that is read{hint}.")
+                raise InvalidParameterError(f"bounds names {quoted(name)}, which is no feature that is read{hint}.")
         for position, (name, fixed) in enumerate(zip(names, self.one_hot, strict=True)):
             if name not in given and not fixed:
                 feature = column_in_words(name, position)
@@ -601,8 +604,8 @@ def _bounds_of(parameters: FitParameters, features: Features, statistic: str) ->
             sizes = schema.sizes if statistic != "kendall" and schema.says_sizes else None
             if sizes is not None and schema.without_size and norm is None:  # beside those, its unit would be a size
                 raise InvalidParameterError(
-                    f"The schema has ranges or scales, but none for the column {schema.without_size[0]!r}; declare one "
-                    "for every number and date, or for none of them, and ranges are found privately."
+                    f"The schema has ranges or scales, but none for the column {quoted(schema.without_size[0])}; "
+                    "declare one for every number and date, or for none of them, and ranges are found privately."
                 )
             return {"norm_bound": norm, "bounds": None, "sizes": sizes}
         return {"norm_bound": norm, "bounds": schema.bounds, "longest": schema.longest}

@@ -8,7 +8,7 @@ import scipy.sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, quoted
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
@@ -147,7 +147,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         if feature_names is None:
             return RegressionRequest(alpha=alpha)
         if self.target not in feature_names:
-            raise InvalidParameterError(f"There is no column {self.target!r} of numbers to predict.")
+            raise InvalidParameterError(f"There is no column {quoted(self.target)} of numbers to predict.")
         if f"{self.target}=missing" in feature_names:
             raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
         return RegressionRequest(feature_names.index(self.target), alpha)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..releases.record import Release
 from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
 from ..sampling.randomness import generator_from
 from ..tables.base import Source
+from ..tables.files import is_place
 from ..tables.open import collect, is_source, on_engine, open_table
 from ..tables.schema import Schema
 from .inputs import check_delta
@@ -170,7 +170,7 @@ def opened_rows(
     else:
         names = release.feature_names
         parts = X if isinstance(X, list | tuple) else [X]
-        named = any(isinstance(part, str | PathLike) or hasattr(part, "columns") or on_engine(part) for part in parts)
+        named = any(is_place(part) or hasattr(part, "columns") or on_engine(part) for part in parts)
         source = open_table(X, list(names) if named and names else None, privacy_unit=privacy_unit, **text)
     if source.n_features != release.n_features:
         raise InvalidDataError(f"X has {source.n_features} features, and the release {release.n_features}.")

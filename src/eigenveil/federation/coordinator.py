@@ -5,11 +5,13 @@ it is acknowledged, and the release. Killed at any moment and started again, it 
 """
 
 import json
+import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import PathLike
 from pathlib import Path
@@ -30,7 +32,7 @@ _CODES = {
     Objection.REPEATED: 409,
     Objection.LATE: 410,
 }
-_STALLED_SECONDS = 30
+_STALLED_SECONDS, _WHOLE_REQUEST_SECONDS, _MOST_AT_ONCE = 30, 600, 64
 _MOST_FORGOTTEN, _LONGEST_NUMBER, _LARGEST = 2**20, 20, 2**31
 
 
@@ -118,7 +120,47 @@ class Coordinator:
 
     def server(self, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
         """Return an HTTP server: `GET /round`, `/status`, `/release` and `POST /contributions`."""
-        return ThreadingHTTPServer((host, port), type("Handler", (_Handler,), {"coordinator": self}))
+        return _Server((host, port), type("Handler", (_Handler,), {"coordinator": self}))
+
+
+class _Server(ThreadingHTTPServer):
+    """One that answers so many at once, each within so many seconds, and hangs up on all others.
+
+    A client that sends a byte from time to time is never silent: without an end to the whole request it would hold its
+    thread for ever.
+    """
+
+    def __init__(self, *args: Any, most: int = _MOST_AT_ONCE, seconds: float = _WHOLE_REQUEST_SECONDS) -> None:
+        super().__init__(*args)
+        self._free, self._seconds = threading.BoundedSemaphore(most), seconds
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hang up where too many are here already."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Hang up on a request that takes too long."""
+        over = threading.Timer(self._seconds, _hang_up, (request,))
+        over.daemon = True
+        over.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            over.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has gone."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def _hang_up(request: Any) -> None:
+    with suppress(OSError):  # it was closed just now
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

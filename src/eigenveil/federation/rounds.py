@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidParameterError
+from ..errors import EigenveilError, InvalidParameterError, quoted
 from ..files import parsed_json, read_bounded, sync_folder, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.federated import FederatedMechanism
@@ -55,7 +55,9 @@ class Member:
         """Refuse keys that were not made by this site for these terms."""
         message = joining_message(terms, self.site, self.agreement)
         if not verified(bytes.fromhex(self.signing), bytes.fromhex(self.signature), message):
-            raise FederationError(f"The keys of the site {self.site!r} are not for these terms; it has to join anew.")
+            raise FederationError(
+                f"The keys of the site {quoted(self.site)} are not for these terms; it has to join anew."
+            )
 
 
 def joining_message(terms: Terms, site: str, agreement: str) -> bytes:
@@ -84,9 +86,9 @@ class Round:
         names = [member.site for member in self.members]
         for name in names:
             if name not in places:
-                raise FederationError(f"The site {name!r} was not invited to this round.")
+                raise FederationError(f"The site {quoted(name)} was not invited to this round.")
             if names.count(name) > 1:
-                raise FederationError(f"The site {name!r} is in the round more than once.")
+                raise FederationError(f"The site {quoted(name)} is in the round more than once.")
         for member in self.members:
             member.check(self.terms)
         for kind in ("agreement", "signing"):
@@ -112,7 +114,7 @@ class Round:
     def place_of(self, site: str) -> int:
         """Return the place of a site, which decides about the signs of masks."""
         if site not in self.sites:
-            raise FederationError(f"The site {site!r} is not in this round.")
+            raise FederationError(f"The site {quoted(site)} is not in this round.")
         return self.sites.index(site)
 
     def with_member(self, member: Member) -> Self:
@@ -129,7 +131,7 @@ class Round:
                 raise FederationError("The drafts have different terms; every site has to join the same one.")
             for member in other.members:
                 if members.setdefault(member.site, member) != member:
-                    raise FederationError(f"The site {member.site!r} joined with two keys; it has to choose one.")
+                    raise FederationError(f"The site {quoted(member.site)} joined with two keys; it has to choose one.")
         return replace(self, members=tuple(members.values()), closed=True)
 
     def again(self, without: Iterable[str] = (), deadline: str | None = None) -> Self:
@@ -180,7 +182,9 @@ class Round:
         except (ValueError, KeyError, TypeError):
             raise FederationError("The text is not a round of eigenveil.") from None
         if form != FORMAT:
-            raise FederationError(f"The round has format {form!r}, and this version reads {FORMAT}; update eigenveil.")
+            raise FederationError(
+                f"The round has format {quoted(form)}, and this version reads {FORMAT}; update eigenveil."
+            )
         try:
             members = tuple(Member(**member) for member in content["members"])
             made = cls(Terms.from_dict(content["terms"]), members, content["closed"] is True)
@@ -235,7 +239,7 @@ class SiteKeys:
         """Return fresh keys for a site that was invited."""
         if site not in terms.invited:
             listed = ", ".join(terms.invited)
-            raise InvalidParameterError(f"The site {site!r} was not invited; the draft is for {listed}.")
+            raise InvalidParameterError(f"The site {quoted(site)} was not invited; the draft is for {listed}.")
         return cls(site, terms.fingerprint, *new_private_keys())
 
     def join(self, draft: Round) -> Round:
@@ -354,7 +358,7 @@ def mask(agreed: Round, place: int, agreement: bytes, size: int) -> Words:
             agreement, bytes.fromhex(member.agreement), bytes.fromhex(agreed.fingerprint), info, 8 * size
         )
         if stream is None:
-            raise FederationError(f"The public key of the site {member.site!r} is none; it has to join anew.")
+            raise FederationError(f"The public key of the site {quoted(member.site)} is none; it has to join anew.")
         words = np.frombuffer(stream, dtype="<u8")
         if place < other:
             total += words

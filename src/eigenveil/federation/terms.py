@@ -85,6 +85,7 @@ class Terms:
             object.__setattr__(self, "purpose", _named("purpose", self.purpose))
         if not isinstance(self.nonce, str) or len(self.nonce) != 2 * _NONCE_BYTES:
             raise InvalidParameterError("The nonce of a round is 16 random bytes in hexadecimal digits.")
+        self.schema.check_confirmed()
         _ = self.closes, self.mechanism_for(len(self.invited))
         self.row_rule.check_width(self.schema.n_features)
 

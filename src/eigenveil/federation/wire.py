@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from ..errors import quoted
 from ..mechanisms.base import Integers
 from ..mechanisms.federated import FederatedMechanism
 from .crypto import SIGNATURE_BYTES, signed, verified
@@ -52,7 +53,7 @@ class ContributionError(FederationError):
 
     def __init__(self, objection: Objection, site: str | None = None) -> None:
         self.objection, self.site = objection, site
-        whose = "A contribution" if site is None else f"The contribution of the site {site!r}"
+        whose = "A contribution" if site is None else f"The contribution of the site {quoted(site)}"
         super().__init__(f"{whose} is {objection.value}: {_TOLD[objection]}.")
 
 

@@ -7,13 +7,13 @@ means rank 1, and rank 1 is not written.
 import hashlib
 import json
 import math
-from dataclasses import InitVar, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one
+from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one, quoted
 from ..files import parsed_json, read_bounded
 from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.local.base import PARAMETERS, LocalMechanism
@@ -40,7 +40,8 @@ class LocalProtocol:
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
         How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the mechanism of least
-        variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0.
+        variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0. With a rank
+        above 1 it is ``one_bit``.
     row_norms : {"any", "unit"}
         ``"unit"`` scales every row to the norm bound: only its direction counts, and the trace is known.
     trace_share : float
@@ -53,9 +54,6 @@ class LocalProtocol:
         The dimension of the public subspace that a ``one_bit`` report is about: by default half of the features, at
         most 50, and 1 beyond epsilon 5. A smaller one takes less time and has more variance. Other mechanisms have rank
         1.
-    accept_inexact : bool
-        Whether ``"auto"`` may choose a mechanism that is proved for real arithmetic only, which is ``double_cap``. No
-        field.
 
     Examples
     --------
@@ -63,7 +61,7 @@ class LocalProtocol:
     >>> protocol.report_bytes, protocol == LocalProtocol.from_json(protocol.to_json())
     (114, True)
     >>> print(protocol.guarantee())
-    1-differentially private (replace one row), idealized numerics; see assumptions
+    1-differentially private (replace one row), exact numerics
     """
 
     n_features: int
@@ -77,15 +75,14 @@ class LocalProtocol:
     scale: tuple[float, ...] | None = None
     purpose: str = ""
     rank: int | None = field(default=None, kw_only=True)
-    accept_inexact: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self, accept_inexact: bool) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.purpose, str):
             raise InvalidParameterError("purpose must be text.")
         # The mechanism and the rule know what they can be made of; the fields take the plain numbers that they found.
         asked = {name: getattr(self, name) for name in ("mechanism", *PARAMETERS)}
         mechanism = (
-            best_local_mechanism(asked, accept_inexact)
+            best_local_mechanism(asked)
             if isinstance(self.mechanism, str) and self.mechanism == "auto"
             else local_mechanism_from(asked)
         )
@@ -141,7 +138,9 @@ class LocalProtocol:
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidParameterError("The text is not a local protocol of eigenveil.") from error
         if found != FORMAT:
-            raise InvalidParameterError(f"The protocol has format {found!r}, and this version reads format {FORMAT}.")
+            raise InvalidParameterError(
+                f"The protocol has format {quoted(found)}, and this version reads format {FORMAT}."
+            )
         content = {"rank": 1, **content}
         if set(content) != {one.name for one in fields(cls)}:
             raise InvalidParameterError("The protocol does not have the fields of its format.")
@@ -152,14 +151,30 @@ class LocalProtocol:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the protocol to a JSON file."""
-        target = Path(path)
+        target = file_path(path)
         target.write_text(self.to_json(), encoding="utf-8")
         return target
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a protocol from a JSON file."""
-        return cls.from_json(read_bounded(path, "The protocol file", InvalidParameterError))
+        return cls.from_json(read_bounded(file_path(path), "The protocol file", InvalidParameterError))
+
+
+def file_path(path: object) -> Path:
+    """Return a path, or raise if it is none."""
+    if not isinstance(path, str | PathLike):
+        raise InvalidParameterError(f"path must be the path of a file, not {type(path).__name__}.")
+    try:
+        return Path(path)
+    except TypeError:  # a path of bytes
+        raise InvalidParameterError("path must be text or a pathlib.Path.") from None
+
+
+def check_protocol(protocol: object) -> None:
+    """Raise unless `protocol` is a local protocol."""
+    if not isinstance(protocol, LocalProtocol):
+        raise InvalidParameterError(f"protocol must be a LocalProtocol, not {type(protocol).__name__}.")
 
 
 # A few: the mechanism of a wide Gaussian report holds the places of all its entries.
@@ -177,7 +192,8 @@ def mechanism_of(protocol: LocalProtocol) -> LocalMechanism:
 
 def row_rule_of(protocol: LocalProtocol) -> RowRule:
     """Return the public rule by which rows become integers."""
-    return RowRule(protocol.norm_bound, mechanism_of(protocol).row_bits, protocol.shift, protocol.scale)
+    bits = mechanism_of(protocol).row_bits
+    return RowRule(protocol.norm_bound, bits, protocol.shift, protocol.scale, on_invalid="zero")
 
 
 def shuffled_epsilon(epsilon: float, n_reports: int, delta: float) -> float:
@@ -221,8 +237,9 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Examples
     --------
     >>> print(shuffled_guarantee(LocalProtocol(20, epsilon=1.0), 100_000))
-    (0.0725549, 1e-06)-differentially private (replace one row), idealized numerics; see assumptions
+    (0.0725549, 1e-06)-differentially private (replace one row), exact numerics; see assumptions
     """
+    check_protocol(protocol)
     local = protocol.guarantee()
     if local.delta > 0:
         raise InvalidParameterError(

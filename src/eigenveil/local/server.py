@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import TextIOBase
 from itertools import islice
 from os import PathLike
 from types import TracebackType
@@ -12,12 +13,12 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from .. import __version__
-from ..errors import InvalidDataError, integer_between
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, truth_value
 from ..files import open_regular
 from ..mechanisms.local.base import Totals
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
-from .protocol import LocalProtocol, mechanism_of, row_rule_of
+from .protocol import LocalProtocol, check_protocol, file_path, mechanism_of, row_rule_of
 from .store import CollectionError, Store
 from .wire import Refusal, read_lines, unpack
 
@@ -48,6 +49,9 @@ class Aggregator:
     path : path, optional
         Where the collection is kept (SQLite); made if it is not there, resumed if it is. Without one the
         collection lives in a temporary file and ends with the object.
+    refuse_seeded : bool
+        Whether reports that say they were drawn from a seed are refused. They are not private, and one of them marks
+        the whole release as such. This aggregator's own rule: it is not kept in the file.
 
     Examples
     --------
@@ -63,25 +67,31 @@ class Aggregator:
     (1, 3)
     """
 
-    def __init__(self, protocol: LocalProtocol, path: str | PathLike[str] | None = None) -> None:
-        self._store = Store(path, protocol)
-        self.protocol = self._store.protocol
+    def __init__(
+        self, protocol: LocalProtocol, path: str | PathLike[str] | None = None, *, refuse_seeded: bool = False
+    ) -> None:
+        check_protocol(protocol)
+        self.refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
+        self._store, self.protocol = Store(path, protocol), protocol
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> Self:
+    def open(cls, path: str | PathLike[str], *, refuse_seeded: bool = False) -> Self:
         """Return the collection kept in a file, with the protocol it was started for."""
         aggregator = cls.__new__(cls)
-        aggregator._store = Store(path, None)
+        aggregator.refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
+        aggregator._store = Store(file_path(path), None)
         aggregator.protocol = aggregator._store.protocol
         return aggregator
 
     def add(self, report: bytes) -> Refusal | None:
         """Add one report, durably; return None, or why it was refused."""
-        return self._commit([report])[0]
+        return self._commit([_as_bytes(report)])[0]
 
     def add_many(self, reports: Iterable[bytes]) -> Tally:
         """Add reports in batches, each committed as one."""
-        return self._add((bytes(report), 0) for report in reports)
+        if isinstance(reports, bytes | bytearray | str) or not isinstance(reports, Iterable):
+            raise InvalidDataError(f"add_many takes a list of reports, not {type(reports).__name__}.")
+        return self._add((_as_bytes(report), 0) for report in reports)
 
     def add_stream(self, stream: BinaryIO, on_batch: Callable[[int, int], None] | None = None) -> Tally:
         """Add the reports of a binary stream, one line of base64 each.
@@ -92,13 +102,15 @@ class Aggregator:
         on_batch : callable, optional
             Called after each commit with the numbers of reports and of bytes of the stream it took.
         """
+        if not hasattr(stream, "readline") or isinstance(stream, TextIOBase):
+            raise InvalidDataError("Reports are read from a binary stream; open the file with mode 'rb'.")
         longest = max(4 * self.protocol.report_bytes, 2**16)
         return self._add(read_lines(stream, longest), on_batch)
 
     def add_file(self, path: str | PathLike[str], on_batch: Callable[[int, int], None] | None = None) -> Tally:
         """Add the reports of a regular file, one line of base64 each."""
         try:
-            with open_regular(path) as stream:
+            with open_regular(file_path(path)) as stream:
                 return self.add_stream(stream, on_batch)
         except OSError as error:
             raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error
@@ -127,6 +139,8 @@ class Aggregator:
             for number, place in enumerate(places):
                 if not honest[number]:
                     outcomes[place] = Refusal.OUT_OF_RANGE
+                elif self.refuse_seeded and batch.seeded[number]:
+                    outcomes[place] = Refusal.SEEDED
                 elif self._store.claim(batch.ids[number].tobytes()):
                     fresh[number] = True
                 else:
@@ -159,8 +173,12 @@ class Aggregator:
     def merge(self, other: "Aggregator") -> Self:
         """Add another collection of the same protocol to this one, durably and all at once.
 
-        Two collections that share a report are refused, because the report would count twice.
+        Two collections that share a report are refused, because the report would count twice. Counts of refused reports
+        come along with accepted ones: nothing would tell that a collection without any was merged before, so it adds
+        nothing.
         """
+        if not isinstance(other, Aggregator):
+            raise InvalidParameterError(f"Only another Aggregator can be merged, not {type(other).__name__}.")
         if other.protocol != self.protocol:
             raise CollectionError("Collections of different protocols cannot be merged.")
         if other is self:
@@ -168,6 +186,12 @@ class Aggregator:
         with self._store.transaction(), other._store.snapshot():
             other._store.check_whole()
             before, added = self._store.totals(), other.totals
+            if added.n_reports == 0:
+                return self
+            if self.refuse_seeded and added.n_seeded:
+                raise CollectionError(
+                    "The collection to merge has reports that were drawn from a seed, which this one refuses."
+                )
             mechanism_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
             claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
             if not all(claimed):
@@ -182,7 +206,7 @@ class Aggregator:
     def __add__(self, other: "Aggregator") -> "Aggregator":
         if not isinstance(other, Aggregator):
             return NotImplemented
-        return Aggregator(self.protocol).merge(self).merge(other)
+        return Aggregator(self.protocol, refuse_seeded=self.refuse_seeded).merge(self).merge(other)
 
     def release(self, n_components: int | None = None) -> Release:
         """Return the estimate of the second moment, its components and the guarantee; it costs nothing more."""
@@ -205,6 +229,12 @@ class Aggregator:
 
     def __repr__(self) -> str:
         return f"Aggregator({self.protocol.mechanism}, {self.n_reports} reports, {self._store.path or 'temporary'})"
+
+
+def _as_bytes(report: object) -> bytes:
+    if not isinstance(report, bytes | bytearray | memoryview):
+        raise InvalidDataError(f"A report must be bytes, not {type(report).__name__}.")
+    return bytes(report)
 
 
 def released(

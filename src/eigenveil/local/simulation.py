@@ -1,14 +1,15 @@
 """All clients of a collection played at once, for research and planning."""
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..mechanisms.local.base import Totals
-from ..numerics import FloatArray
 from ..releases.record import Release
-from ..sampling.randomness import is_secure, secure_generator
-from .client import new_ids, on_grid
-from .protocol import LocalProtocol, mechanism_of
+from ..sampling.randomness import check_generator, is_secure, secure_generator
+from .client import check_width, entries_of, new_ids, on_grid
+from .protocol import LocalProtocol, check_protocol, mechanism_of
 from .server import components_request, released
 
 # Entries of a block of rows: large enough for BLAS, small enough to stay in memory a few times over.
@@ -43,11 +44,15 @@ def simulate(
     True
     """
     generator = secure_generator() if generator is None else generator
+    check_protocol(protocol)
+    check_generator(generator)
     request = components_request(n_components, protocol.n_features)
-    return released(protocol, simulated_totals(protocol, np.asarray(rows), generator), request, simulated=True)
+    entries = entries_of(rows)
+    check_width(protocol, entries)
+    return released(protocol, simulated_totals(protocol, entries, generator), request, simulated=True)
 
 
-def simulated_totals(protocol: LocalProtocol, rows: FloatArray, generator: np.random.Generator) -> Totals:
+def simulated_totals(protocol: LocalProtocol, rows: NDArray[Any], generator: np.random.Generator) -> Totals:
     """Return totals of the distribution that the clients' reports give."""
     mechanism, n_rows = mechanism_of(protocol), len(rows)
     mechanism.check_capacity(n_rows)

@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import EigenveilError
 from ..files import linked_into_place, sync_folder
 from ..mechanisms.local.base import Totals
-from .protocol import LocalProtocol, mechanism_of
+from .protocol import LocalProtocol, file_path, mechanism_of
 from .wire import ID_BYTES
 
 FORMAT = 2
@@ -172,7 +172,7 @@ class Store:
     """
 
     def __init__(self, path: str | PathLike[str] | None, protocol: LocalProtocol | None) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else file_path(path)
         self._file = None if self.path is None else self.path.resolve()  # the same wherever the process goes
         self._lock, self._process = threading.RLock(), os.getpid()
         self._nonce, self._least, self._ids = "", 0, 0

@@ -38,6 +38,8 @@ class Refusal(StrEnum):
     """Made for another protocol."""
     OUT_OF_RANGE = "out_of_range"
     """No honest client sends this, but for a chance of one in a billion."""
+    SEEDED = "seeded"
+    """Drawn from a seed, by its own mark, where the server accepts private reports only."""
     REPEATED = "repeated"
     """A report with this identifier was counted already."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .above_noise import n_above_noise
+    from .above_noise import NoiseTest, above_edges, simulated_edges
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
     from .regression import RidgeFit, ridge_from_covariance
@@ -18,35 +18,39 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NoiseDraw",
+    "NoiseTest",
     "RidgeFit",
     "Shrunk",
     "SparseComponents",
+    "above_edges",
     "eigenvalue_intervals",
     "fantope_components",
-    "n_above_noise",
     "noise_edge",
     "project_psd",
     "ridge_from_covariance",
     "screened_components",
     "shrink",
+    "simulated_edges",
     "sorted_eigh",
     "top_components",
 ]
 
 _HOMES = {
     "NoiseDraw": "shrinkage",
+    "NoiseTest": "above_noise",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
     "SparseComponents": "fantope",
     "eigenvalue_intervals": "intervals",
     "fantope_components": "fantope",
-    "n_above_noise": "above_noise",
     "noise_edge": "shrinkage",
     "project_psd": "shrinkage",
     "ridge_from_covariance": "regression",
     "screened_components": "fantope",
     "shrink": "shrinkage",
+    "simulated_edges": "above_noise",
     "sorted_eigh": "spectrum",
+    "above_edges": "above_noise",
     "top_components": "spectrum",
 }
 

@@ -1,7 +1,8 @@
 """How many released eigenvalues rise above the noise, with a bound on saying too many."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,38 +69,64 @@ def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
     return 1 / g + a * g / (1 - y), (bend / 2) ** (1 / 3) * size ** (-2 / 3)
 
 
-def n_above_edge(values: FloatArray, d: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> int:
-    """Return how many of the largest eigenvalues of M = A + N are above what isotropic noise reaches, in closed form.
+@dataclass(frozen=True)
+class NoiseTest:
+    """How many of the largest eigenvalues are above the noise, and what each had to pass.
 
-    `values` are the largest of the d eigenvalues, descending: where all of them are above, there may be more.
+    Attributes
+    ----------
+    count : int
+        To count more than there are without noise has a probability of at most 5 %.
+    edges : tuple of float
+        What noise alone reaches beside no component, beside the first, beside the first two, and so on; the last one is
+        what the first eigenvalue that does not count had to pass.
+    """
 
-    The bound is that of `n_above_noise`, with the levels of `edge_quantile` in place of simulated ones.
+    count: int
+    edges: tuple[float, ...]
+
+
+def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
+    """Compare eigenvalues, descending, with the edges of the noise one after the other, up to the first that is below.
 
     Examples
     --------
-    >>> n_above_edge(np.array([9.0, 5.0]), 32, off_variance=0.25)
+    >>> above_edges(np.array([9.0, 5.0, 1.0]), [6.0, 5.5, 5.0])
+    NoiseTest(count=1, edges=(6.0, 5.5))
+    """
+    passed: list[float] = []
+    for value, edge in zip(values.tolist(), edges, strict=False):
+        passed.append(edge)
+        if value <= edge:
+            return NoiseTest(len(passed) - 1, tuple(passed))
+    return NoiseTest(len(passed), tuple(passed))
+
+
+def isotropic_edges(d: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> Iterator[float]:
+    """Yield the edges of noise with the same distribution in every basis, in closed form: see `edge_quantile`.
+
+    Examples
+    --------
+    >>> above_edges(np.array([9.0, 5.0]), isotropic_edges(32, off_variance=0.25)).count
     1
     """
-    for k, value in enumerate(values.tolist()):
-        if value <= edge_quantile(d - k, off_variance, excess * (d - k) / d, alpha):
-            return k
-    return values.size
+    for k in range(d):
+        yield edge_quantile(d - k, off_variance, excess * (d - k) / d, alpha)
 
 
-def n_above_few_draws(
-    values: FloatArray,
+def edges_from_few_draws(
     rows: FloatArray,
     noises: Sequence[FloatArray],
     along_one: Callable[[FloatArray], float],
     *,
     excess: float = 0.0,
-) -> int:
-    """Return how many of the largest eigenvalues are above noise of any distribution, from few draws of it.
+) -> Iterator[float]:
+    """Yield the edges of noise of any distribution, from few draws of it.
 
     Parameters
     ----------
-    values, rows : ndarray of shape (m,), (m, d)
-        The largest eigenvalues of M, descending, and their eigenvectors as rows.
+    rows : ndarray of shape (m, d)
+        The first eigenvectors of M = A + N as rows.
     noises : sequence of ndarray of shape (d, d)
         Gaussian draws with the second moments of the noise: they tell how far it reaches on average.
     along_one : callable
@@ -116,39 +143,36 @@ def n_above_few_draws(
     >>> noise = np.zeros((200, 200))
     >>> noise[np.triu_indices(200)] = np.random.default_rng(0).standard_normal(20100)
     >>> noise += np.triu(noise, 1).T
-    >>> n_above_few_draws(np.array([60.0, 29.0]), np.eye(2, 200), [noise], lambda rows: 2.3)
+    >>> above_edges(np.array([60.0, 29.0]), edges_from_few_draws(np.eye(2, 200), [noise], lambda rows: 2.3)).count
     1
     """
     edge, d = math.inf, rows.shape[1]
-    for k, value in enumerate(values.tolist()):
+    for k in range(len(rows)):
         if k & (k - 1) == 0:
             reach = sum(largest_eigenvalue(noise, rows[:k]) for noise in noises) / len(noises)
             farther = edge_quantile(d - k, 1.0, excess * (d - k) / d, 0.01) / typical_edge(d - k, 1.0)
             edge = math.hypot(reach * farther, along_one(rows[:k]))
-        if value <= edge:
-            return k
-    return values.size
+        yield edge
 
 
-def n_above_noise(
-    values: FloatArray,
+def simulated_edges(
     rows: FloatArray,
     noise_draw: NoiseDraw,
     *,
     alpha: float = 0.05,
     draws: int | None = None,
     generator: np.random.Generator | None = None,
-) -> int:
-    """Return how many of the largest eigenvalues of M = A + N are above what the noise N alone reaches.
+) -> Iterator[float]:
+    """Yield the edges of the noise N on M = A + N, from many draws of it.
 
     Parameters
     ----------
-    values, rows : ndarray of shape (d,), (d, d)
-        All eigenvalues of M, descending, and its eigenvectors as rows.
+    rows : ndarray of shape (d, d)
+        All eigenvectors of M as rows, by descending eigenvalues.
     noise_draw : callable
         Draws N from a generator.
     alpha : float
-        Bound on the probability that the answer exceeds the rank of A.
+        Bound on the probability that more eigenvalues are above the edges than the rank of A.
     draws : int, optional
         Simulated noise matrices, at least 1/alpha - 1.
     generator : numpy.random.Generator, optional
@@ -169,10 +193,10 @@ def n_above_noise(
     ...     return 0.01 * (entries + entries.T) / np.sqrt(2)
     >>> release = np.diag([1.0, 0.5] + 18 * [0.0]) + draw(np.random.default_rng(0))
     >>> values, vectors = np.linalg.eigh(release)
-    >>> n_above_noise(values[::-1], vectors.T[::-1], draw)
+    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], draw)).count
     2
     """
-    d = values.size
+    d = len(rows)
     draws = (_DRAWS if d <= _WIDE else _DRAWS_WIDE) if draws is None else draws
     rank = math.ceil(round((1 - alpha) * (draws + 1), 9))
     if not 0 < alpha < 1 or rank > draws:
@@ -181,16 +205,14 @@ def n_above_noise(
     with one_blas_thread():
         noises = [noise_draw(generator) for _ in range(draws)]
         blocks = rows @ np.stack(noises) @ rows.T if d <= _WIDE else None
-        edge, count = math.inf, 0
-        for k in range(d):
-            # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
-            if k & (k - 1) == 0:
+    edge = math.inf
+    for k in range(d):
+        # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
+        if k & (k - 1) == 0:
+            with one_blas_thread():
                 if blocks is None:
                     tops = [largest_eigenvalue(noise, rows[:k]) for noise in noises]
                 else:
                     tops = np.linalg.eigvalsh(blocks[:, k:, k:])[:, -1].tolist()
-                edge = sorted(tops)[rank - 1]
-            if values[k] <= edge:
-                break
-            count = k + 1
-    return count
+            edge = sorted(tops)[rank - 1]
+        yield edge

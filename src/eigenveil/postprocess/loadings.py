@@ -46,8 +46,8 @@ class LoadingErrors:
     angle : ndarray of shape (k,)
         The angle to the true component that is to be expected, in degrees; 90 where it may be any.
     angle_bound : ndarray of shape (k,)
-        What the angle stays below at the level asked for; 90 where the component may be noise.
-    may_be_noise : ndarray of bool, shape (k,)
+        What the angle stays below at the level asked for; 90 where the direction is not determined.
+    undetermined : ndarray of bool, shape (k,)
         Whether the noise may have turned it into any direction: its eigenvalue is too near to another.
     standard_errors : ndarray of shape (k, d)
         Of the loadings; at most the root of what is left of 1.
@@ -58,7 +58,7 @@ class LoadingErrors:
 
     angle: FloatArray
     angle_bound: FloatArray
-    may_be_noise: NDArray[np.bool_]
+    undetermined: NDArray[np.bool_]
     standard_errors: FloatArray
     subspace_bound: float
 
@@ -102,7 +102,7 @@ def loading_errors(
     --------
     >>> from eigenveil.postprocess.entries import plain_error
     >>> errors = loading_errors(np.array([3.0, 1.0, 0.9]), np.eye(3), 3, plain_error(3, 0.01, level=0.95), level=0.95)
-    >>> errors.angle.round(1), errors.may_be_noise
+    >>> errors.angle.round(1), errors.undetermined
     (array([ 3.9, 90. , 90. ]), array([False,  True,  True]))
     """
     across = rows[:k] @ error.products @ rows.T

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 
 from ..errors import (
     InvalidDataError,
@@ -16,6 +17,8 @@ from ..errors import (
     features_in_words,
     integer_between,
     listed,
+    own_words,
+    quoted,
     warn_caller,
 )
 from ..mechanisms.additive import NoiseFacts
@@ -44,6 +47,21 @@ ABOUT_THE_MEAN = (
     "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
 )
 Columns: TypeAlias = int | str | Sequence[int | str]
+
+
+@own_words
+def real_rows(X: Any, width: int) -> Any:
+    """Return rows of so many real numbers: a sparse matrix as it is, anything else as an array of floats.
+
+    Examples
+    --------
+    >>> real_rows([[1, 2]], 2)
+    array([[1., 2.]])
+    """
+    rows = X if scipy.sparse.issparse(X) else np.asarray(X)
+    if rows.dtype.kind not in "fiubO" or rows.ndim != 2 or rows.shape[1] != width:
+        raise InvalidDataError(f"The rows must be a table of real numbers with {width} column(s).")
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
 class MatrixView:
@@ -183,31 +201,32 @@ class MatrixView:
 
     # Features by name.
 
-    def in_order(self, X: Any) -> Any:
-        """Return the features of a frame by their names, in the order of the release; an array as it is."""
+    def rows(self, X: Any) -> Any:
+        """Return rows of all features: those of a frame by their names, in the order of the release."""
         columns, names = getattr(X, "columns", None), self.feature_names
         if columns is None or names is None:
-            return X
+            return real_rows(X, self.n_features)
         if not set(names) <= set(columns):
             raise InvalidDataError(
                 "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
             )
         try:
-            return X[list(names)].to_numpy()
+            rows = X[list(names)].to_numpy()
         except Exception:  # of a frame that is not in memory, or of another kind than pandas' and Polars'
             raise InvalidDataError(
                 f"A release projects arrays and frames in memory, and this is a {type(X).__name__} of "
                 f"{type(X).__module__.partition('.')[0]}; PrivatePCA.from_release(release).transform projects it where "
                 "it is."
             ) from None
+        return real_rows(rows, self.n_features)
 
     def position(self, column: int | str) -> int:
         """Return the position of a feature: by position, or by name."""
         if not isinstance(column, str):
-            return int(column)
+            return integer_between("A column", column, 0, self.n_features - 1)
         names = list(self.feature_names or ())
         if column not in names:
-            raise InvalidParameterError(f"There is no feature {column!r}.")
+            raise InvalidParameterError(f"There is no feature {quoted(column)}.")
         return names.index(column)
 
     def positions(self, columns: Columns) -> list[int]:

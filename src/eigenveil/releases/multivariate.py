@@ -22,7 +22,7 @@ from ..postprocess.multivariate import (
     inverse_root,
     squared_distances,
 )
-from .matrix import ABOUT_THE_MEAN, Columns
+from .matrix import ABOUT_THE_MEAN, Columns, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LinearDiscriminant:
 
     def decision(self, X: Any) -> FloatArray:
         """Return the linear scores of rows of these features, one for each class."""
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.coef.T + self.intercept)
+        return np.asarray(real_rows(X, self.coef.shape[1]) @ self.coef.T + self.intercept)
 
     def predict(self, X: Any) -> NDArray[np.object_]:
         """Return the most probable class of each row of these features."""
@@ -67,7 +67,7 @@ class LinearDiscriminant:
 
     def transform(self, X: Any) -> FloatArray:
         """Project rows of these features on the directions, about the mean of all classes."""
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.priors @ self.means) @ self.directions.T)
+        return np.asarray((real_rows(X, self.means.shape[1]) - self.priors @ self.means) @ self.directions.T)
 
 
 def pca(
@@ -135,7 +135,7 @@ def mahalanobis(release: "Release", X: Any) -> FloatArray:
     """Return the squared Mahalanobis distances of rows from the mean, as scikit-learn's covariances do."""
     release.matrix.check_units()
     covariance = _usable(release)
-    rows = np.asarray(release.matrix.in_order(X), dtype=np.float64)
+    rows = np.asarray(release.matrix.rows(X), dtype=np.float64)
     return squared_distances((rows - release.mean) * release.scale, covariance, _floor(release))
 
 

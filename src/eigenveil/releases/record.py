@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display import notebook_table
-from ..errors import ReleaseFileError, integer_between
+from ..errors import InvalidParameterError, ReleaseFileError, integer_between
 from ..files import whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.base import Mechanism
@@ -246,6 +246,8 @@ class Release:
 
     def compare(self, other: "Release") -> Comparison:
         """Return how this release and another compare; see `eigenveil.releases.compare.compare`."""
+        if not isinstance(other, Release):
+            raise InvalidParameterError(f"A release compares with a release, not with {type(other).__name__}.")
         return compare(self, other)
 
     def __repr__(self) -> str:

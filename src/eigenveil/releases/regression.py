@@ -103,7 +103,7 @@ def regress(
     if not release.origin.row_rule.keeps_lengths:
         raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
     position = release.matrix.position(target)
-    positions = None if features is None else [release.matrix.position(feature) for feature in features]
+    positions = None if features is None else release.matrix.positions(features)
     others = [other for other in range(release.n_features) if other != position] if positions is None else positions
     if position in release.origin.without_range or set(others) <= set(release.origin.without_range):
         nothing, mean = vars(_nothing_known(len(others))), float(release.mean[position])

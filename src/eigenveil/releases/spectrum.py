@@ -5,8 +5,8 @@ eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the fo
 """
 
 import zlib
-from collections.abc import Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from ..errors import InvalidParameterError, NoiseWarning, features_in_words, lis
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
-from ..postprocess.above_noise import edge_quantile, n_above_edge, n_above_few_draws, n_above_noise, typical_edge
+from ..postprocess.above_noise import (
+    NoiseTest,
+    above_edges,
+    edges_from_few_draws,
+    isotropic_edges,
+    simulated_edges,
+)
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
 from ..postprocess.loadings import LoadingErrors, Rest, loading_errors
@@ -36,7 +42,7 @@ from ..postprocess.variances import (
     variances_along,
 )
 from .intervals import LEVEL, IntervalView
-from .matrix import MatrixView
+from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
 # Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
@@ -51,10 +57,12 @@ _LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 Z = 1.96
 # From this size on the closed form loses hardly any power against a simulation.
 _CLOSED_FORM = 32
-# How often pure noise may pass without a warning.
+# How often more components are said to be above the noise than there are, at most.
+_SAID_TOO_MANY = 0.05
+# So rare that no test at that level fails where this one passes.
 _UNNOTICED = 0.001
 # Draws that tell how far noise with another distribution in every basis reaches on average.
-_DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
+_DRAWS_WIDE = 3
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
@@ -93,7 +101,7 @@ class SpectrumView:
         if self.drawn_directions is not None and k <= len(self.drawn_directions):
             return self.drawn_directions[:k]
         values, vectors = self.leading
-        self._warn_of_noise((values[:k] - self.matrix.without_signal).tolist())
+        self._warn_of_noise(values[:k])
         return vectors[:k]
 
     @property
@@ -417,39 +425,60 @@ class SpectrumView:
         return matrix.noise_facts is not None and matrix.noise_map is None and not matrix.of_correlation
 
     @cached_property
-    def n_above_noise(self) -> int:
-        """How many components rise above the noise: more than there are with a probability of at most 5 %.
+    def noise_test(self) -> NoiseTest | None:
+        """How many components are above the noise, and the edges they had to pass; None where it is not known.
 
-        Of correlations, how many rise above it from 1, which is what all of them are where nothing is correlated.
+        Component k counts if the hypothesis that there is nothing but noise beyond the first k - 1 is rejected: more
+        than there are count with a probability of at most 5 %. Of correlations the hypothesis is that nothing is
+        correlated, where all eigenvalues are 1, and the edges are above 1.
         """
         matrix = self.matrix
-        if not matrix.has_known_noise:
-            raise InvalidParameterError(
-                "Components above the noise need a released matrix plus noise of a known distribution."
-            )
-        closed = self._alike and matrix.n_features >= _CLOSED_FORM
-        if not closed and matrix.n_features <= _SIMULATED:
-            values, vectors = matrix.eigensystem
-            return n_above_noise(
-                values - matrix.without_signal, vectors, matrix.noise_draw, generator=self._own_simulation
-            )
-        values, rows = self._some_leading
-        count = self._n_above_edge if closed else self._n_above_few_draws
-        found = count(values, rows)
-        return found if found < values.size else count(*matrix.eigensystem)
+        if matrix.has_known_noise and not (self._alike and matrix.n_features >= _CLOSED_FORM):
+            if matrix.n_features <= _SIMULATED:
+                values, vectors = matrix.eigensystem
+                edges = simulated_edges(vectors, matrix.noise_draw, generator=self._own_simulation)
+                return self._tested(values, edges)
+            return self._tested_leading(self._edges_from_few_draws)
+        if matrix.has_known_noise:
+            return self._tested_leading(lambda rows: self._isotropic_edges(_SAID_TOO_MANY))
+        if self.origin.model == "local" and matrix.noise_sd is not None:
+            # Sums of many reports are close to Gaussian noise of the same size in every basis.
+            variance = matrix.noise_sd**2
+            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, variance))
+        return None
 
-    def _n_above_edge(self, values: FloatArray, rows: FloatArray) -> int:
-        del rows
+    def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
+        usual = self.matrix.without_signal
+        return above_edges(values, (usual + edge for edge in edges))
+
+    def _tested_leading(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
+        """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
+        values, rows = self._some_leading
+        found = self._tested(values, edges(rows))
+        if found.count < values.size or values.size == self.matrix.n_features:
+            return found
+        values, rows = self.matrix.eigensystem
+        return self._tested(values, edges(rows))
+
+    def _isotropic_edges(self, alpha: float) -> Iterator[float]:
         matrix = self.matrix
         facts = matrix.noise_facts
         assert facts is not None
-        return n_above_edge(values, matrix.n_features, facts.off_variance * matrix.noise_unit**2, facts.excess)
+        return isotropic_edges(matrix.n_features, facts.off_variance * matrix.noise_unit**2, facts.excess, alpha)
 
-    def _n_above_few_draws(self, values: FloatArray, rows: FloatArray) -> int:
+    def _edges_from_few_draws(self, rows: FloatArray) -> Iterator[float]:
         generator = self._own_simulation
         noises = [self.matrix.moment_draw(generator) for _ in range(_DRAWS_WIDE)]
-        along_one = partial(self._along_one, _TOO_MANY)
-        return n_above_few_draws(values - self.matrix.without_signal, rows, noises, along_one, excess=self._excess)
+        return edges_from_few_draws(rows, noises, self._along_one, excess=self._excess)
+
+    @property
+    def n_above_noise(self) -> int:
+        """How many components are above the noise, also of those that were not asked for; see `noise_test`."""
+        if self.noise_test is None:
+            raise InvalidParameterError(
+                "Components above the noise need a released matrix plus noise of a known distribution."
+            )
+        return self.noise_test.count
 
     @property
     def _own_simulation(self) -> np.random.Generator:
@@ -470,44 +499,14 @@ class SpectrumView:
             return self.leading
         return sorted_eigh(matrix.scaled_matrix, min(_A_FEW, matrix.n_features))
 
-    @cached_property
+    @property
     def above_noise(self) -> NDArray[np.bool_] | None:
-        """Which components are found: above the noise, and surely with more than an average share of the variance.
+        """Which components are above the noise, by `noise_test`; None where the noise is not known."""
+        test = self.noise_test
+        return None if test is None else np.arange(len(self.components)) < test.count
 
-        None where nothing is known of the noise on the variances along them.
-        """
-        matrix = self.matrix
-        if not matrix.has_known_noise or self.explained_variance_interval is None:
-            return None
-        least = self.total_variance / matrix.n_features if matrix.n_features > 1 else 0.0
-        found = np.arange(len(self.components)) < self.n_above_noise
-        return np.asarray(found & (self.explained_variance_interval[:, 0] > least))
-
-    def noise_level(self, leading: int = 0) -> float | None:
-        """Return what the largest eigenvalue of pure noise passes once in 1,000 times, beside some leading directions.
-
-        None where the distribution of the noise is not known.
-        """
-        levels = self._noise_levels(leading, 1)
-        return levels[0] if levels else None
-
-    def _noise_levels(self, leading: int, count: int) -> list[float]:
-        """Return the levels beside so many leading directions, and beside one more each; none where none is known."""
-        matrix = self.matrix
-        sd = matrix.noise_sd if matrix.has_known_noise else None
-        if sd is None:
-            return []
-        d, excess, ratio, along = matrix.n_features, self._excess, self._reach_ratio, self._rarely_along_one
-        sizes = [max(1, d - first) for first in range(leading, leading + count)]
-        edges = (edge_quantile(size, sd**2, excess * size / d, _UNNOTICED) for size in sizes)
-        return [float(np.hypot(ratio * edge, along)) for edge in edges]
-
-    @cached_property
-    def _rarely_along_one(self) -> float:
-        return self._along_one(_UNNOTICED, np.zeros((0, self.matrix.n_features)))
-
-    def _along_one(self, alpha: float, without: FloatArray) -> float:
-        """Return what noise passes with probability alpha along its largest direction beside some rows.
+    def _along_one(self, without: FloatArray) -> float:
+        """Return what noise passes with probability 0.01 along its largest direction beside some rows.
 
         0 where it is as large along all.
         A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
@@ -519,27 +518,12 @@ class SpectrumView:
         facts = mechanism.noise_facts()
         most = 1.0 if products is None else largest_eigenvalue(products, without)
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
+        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * _TOO_MANY)[1]
 
     @cached_property
     def _noise_products(self) -> FloatArray | None:
         mapping = self.matrix.noise_map
         return None if mapping is None else np.asarray(mapping @ mapping.T)
-
-    @cached_property
-    def _reach_ratio(self) -> float:
-        """How much farther the noise reaches than noise as large that has the same distribution in every basis."""
-        matrix = self.matrix
-        if self._alike or matrix.noise_sd is None:
-            return 1.0
-        draws = _DRAWS if matrix.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
-        none = np.zeros((0, matrix.n_features))
-        tops = [
-            largest_eigenvalue(matrix.moment_draw(generator), none)
-            for generator in [simulation()]
-            for _ in range(draws)
-        ]
-        return float(np.mean(tops)) / typical_edge(matrix.n_features, matrix.noise_sd**2)
 
     @cached_property
     def drowned_features(self) -> tuple[int, ...]:
@@ -561,31 +545,36 @@ class SpectrumView:
             return np.asarray(sizes * (np.sqrt(2) * (matrix.noise_sd or 0.0)))
         return np.asarray(sizes * (matrix.noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
 
-    def _warn_of_noise(self, values: Sequence[float]) -> None:
-        """Warn of components and features that drown; from what was released alone."""
+    def _warn_of_noise(self, values: FloatArray) -> None:
+        """Warn of components that are not above the noise, and of features that drown; from what was released alone."""
         matrix = self.matrix
         if matrix.of_correlation and matrix.n_features == 1:  # which is 1, whatever the noise
             return
-        levels = self._noise_levels(0, len(values)) or [0.0] * len(values)
-        drowned = [i for i, (value, level) in enumerate(zip(values, levels, strict=True)) if level and value <= level]
+        if not matrix.has_known_noise or self._surely_above(values):
+            return
         request = self.origin.request
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
-        if not drowned or (drowned[0] > 0 and (matrix.of_correlation or not chosen)):
+        if self.n_above_noise >= len(values) or (self.n_above_noise and (matrix.of_correlation or not chosen)):
             return
-        if drowned[0] == 0:
-            what = "The noise swamps the signal: no released eigenvalue is above the noise edge"
+        if self.n_above_noise == 0:
+            what = "No component is above the noise"
         else:
-            what = f"The noise may be all there is in {listed('component', drowned, [i + 1 for i in drowned])}"
+            below = list(range(self.n_above_noise + 1, len(values) + 1))
+            what = f"{listed('Component', below, below)} {'is' if len(below) == 1 else 'are'} not above the noise"
         names = features_in_words(matrix.feature_names, matrix.n_features) if self.drowned_features else []
         features = [names[position] for position in self.drowned_features]
-        hidden = f", and hides the variances of {listed('feature', features, features)}" if features else ""
+        hidden = f", and the noise hides the variances of {listed('feature', features, features)}" if features else ""
         wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
         warn_caller(
             f"{what}{hidden}; more {matrix.counted}, a larger epsilon, a delta above 0 or fewer features would help"
             f"{wide if (matrix.n_rows or 0) < matrix.n_features else ''}.",
             NoiseWarning,
         )
+
+    def _surely_above(self, values: FloatArray) -> bool:
+        """Whether all are above what isotropic noise reaches once in 1,000 times: then no simulation says otherwise."""
+        return self._alike and bool(above_edges(values, self._isotropic_edges(_UNNOTICED)).count == len(values))
 
     # Shares of the components in the total, whose own noise counts too.
 
@@ -671,19 +660,6 @@ class SpectrumView:
         rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
         return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
 
-    @cached_property
-    def may_be_noise(self) -> NDArray[np.bool_] | None:
-        """Which components may be noise alone; None where nothing is known of it.
-
-        Those that are not `above_noise`, but for those of a known direction: a small share of the variance is not noise
-        where it is surely above 0, and belongs to no other direction.
-        """
-        above, ends, errors = self.above_noise, self.explained_variance_interval, self.loading_errors()
-        if above is None or ends is None or errors is None:
-            return None if above is None else ~above
-        passed = self.matrix.of_correlation | (np.arange(len(above)) < self.n_above_noise)
-        return np.asarray(~(above | (passed & (ends[:, 0] > 0) & ~errors.may_be_noise)))
-
     # Use.
 
     def transform(self, X: Any) -> FloatArray:
@@ -693,9 +669,9 @@ class SpectrumView:
         """
         matrix = self.matrix
         matrix.check_units()
-        X = matrix.in_order(X)
-        directions = (self.components * matrix.scale).T.astype(X.dtype if hasattr(X, "dtype") else np.float64)
-        projected = X @ directions
+        rows = matrix.rows(X)
+        directions = (self.components * matrix.scale).T.astype(rows.dtype)
+        projected = rows @ directions
         mean = matrix.mean
         return np.asarray(projected - (mean @ directions).astype(directions.dtype) if mean.any() else projected)
 
@@ -703,6 +679,6 @@ class SpectrumView:
         """Map projections back to the space of the features."""
         matrix = self.matrix
         matrix.check_units()
-        rows = np.asarray(projected)
-        kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+        rows = real_rows(projected, len(self.components))
+        kind = rows.dtype
         return np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..display import MAY_BE_NOISE, around, for_readers, holds_zero, with_error
+from ..display import NOT_ABOVE_NOISE, around, for_readers, holds_zero, with_error
 from ..numerics import FloatArray
 from ..releases.score_map import ScoreMap
 from .facts import SHOWN_EIGENVALUES, Shown
@@ -41,7 +41,7 @@ _TILE_WITH_NUMBER = 38
 
 def scree(shown: Shown) -> Html:
     """Draw variances along the components with their intervals, the released eigenvalues, and the noise level."""
-    released, values, level = shown.released_eigenvalues, shown.variances, shown.level
+    released, values, edges = shown.released_eigenvalues, shown.variances, shown.edges
     assert released is not None
     count = min(SHOWN_EIGENVALUES, released.size)
     top, root = shown.top(count) * 1.04 or 1.0, shown.needs_root_scale
@@ -55,14 +55,14 @@ def scree(shown: Shown) -> Html:
     shapes = [element("line", x1=left, x2=right, y1=y(mark), y2=y(mark), class_="grid") for mark in marks]
     shapes += [label(left - 6, y(mark) + 4, text, "end", "soft") for mark, text in zip(marks, texts, strict=True)]
     shapes.append(label(2, upper - 14, f"variance{power}", "start", "soft"))
-    if level is not None:
-        height = lower - y(level)
-        shapes.append(element("rect", x=left, y=y(level), width=right - left, height=height, class_="swamp"))
-        shapes.append(element("line", x1=left, x2=right, y1=y(level), y2=y(level), class_="edge"))
+    for i, edge in enumerate([] if edges is None else edges[:count].tolist()):
+        begin, end = left + step * i, left + step * (i + 1)
+        shapes.append(element("rect", x=begin, y=y(edge), width=step, height=lower - y(edge), class_="swamp"))
+        shapes.append(element("line", x1=begin, x2=end, y1=y(edge), y2=y(edge), class_="edge"))
     for i in range(count):
         x = left + step * (i + 0.5)
         if values is not None and i < values.size:
-            faint = " faint" if shown.lost(i) else ""
+            faint = " faint" if shown.not_above(i) else ""
             if shown.intervals is not None:
                 low, high = (y(float(end)) for end in shown.intervals[i])
                 shapes.append(element("path", d=whisker(x, low, high), class_="whisker" + faint))
@@ -75,8 +75,7 @@ def scree(shown: Shown) -> Html:
     keys = [] if values is None else [("point", "variance along it")]
     keys += [("whisker", "95 % interval")] if shown.intervals is not None else []
     keys += [("ring", "eigenvalue as released")]
-    edge = "noise, uncorrelated" if shown.of_correlation else "noise level"
-    keys += [("edge", edge)] if level is not None else []
+    keys += [] if edges is None else [("edge", "noise, uncorrelated" if shown.of_correlation else "edge of the noise")]
     shapes.append(legend(keys))
     description = (
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
@@ -84,8 +83,8 @@ def scree(shown: Shown) -> Html:
     if values is not None:
         told = [with_error(values[i], interval_of(shown.intervals, i)) for i in range(min(count, values.size))]
         description += f" Variances along the components are {for_readers('; '.join(told))}."
-    if level is not None:
-        description += f" The noise level is {number(level)}."
+    if edges is not None:
+        description += f" The edge of the noise is {number(edges[0])} for the first."
     return svg("scree", lower + 40, "Scree plot", description, shapes)
 
 
@@ -263,9 +262,9 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     half = _PLANE / 2
     shapes.append(element("line", x1=centre - half, x2=centre + half, y1=middle, y2=middle, class_="axis"))
     shapes.append(element("line", x1=centre, x2=centre, y1=middle - half, y2=middle + half, class_="axis"))
-    differences_buffer = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
-    shapes.append(element("circle", cx=centre, cy=middle, r=differences_buffer * scale, class_="ring-line"))
-    faint = " faint" if shown.lost(1) or shown.lost(0) else ""
+    radius = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
+    shapes.append(element("circle", cx=centre, cy=middle, r=radius * scale, class_="ring-line"))
+    faint = " faint" if shown.not_above(1) or shown.not_above(0) else ""
     for j in range(len(tips)):
         if j not in told:
             shapes.append(element("circle", cx=x(tips[j, 0]), cy=y(tips[j, 1]), r=1.8, class_="other"))
@@ -289,7 +288,7 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     shapes.append(label(centre, height - 8, _axis_title(shown, 0, "across"), "middle", "soft"))
     shapes.append(label(centre, height - 26, _axis_title(shown, 1, "up"), "middle", "soft"))
     listed = "; ".join(f"{shown.names[j]} {fixed(tips[j, 0])} and {fixed(tips[j, 1])}" for j in named)
-    description = f"Loadings on components 1 and 2: {listed}. The circle has the radius {differences_buffer:g}."
+    description = f"Loadings on components 1 and 2: {listed}. The circle has the radius {radius:g}."
     return svg("biplot", height, "Biplot of components 1 and 2", description, shapes)
 
 
@@ -303,7 +302,7 @@ def _errors(shown: Shown) -> FloatArray:
 
 
 def _axis_title(shown: Shown, i: int, way: str) -> str:
-    return f"{way}: component {i + 1}" + (f" ({MAY_BE_NOISE})" if shown.lost(i) else "")
+    return f"{way}: component {i + 1}" + (f" ({NOT_ABOVE_NOISE})" if shown.not_above(i) else "")
 
 
 def _arrow(x0: float, y0: float, x1: float, y1: float) -> str:

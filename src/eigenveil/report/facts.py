@@ -1,6 +1,5 @@
 """What a report shows of a release, and what a reader should know about these numbers."""
 
-import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import around, holds_zero
+from ..display import angle_in_words, around, holds_zero
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
@@ -58,11 +57,11 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
     if release.origin.model == "local" and not release.matrix.has_known_noise:
         yield "In the local model variances are shown as released: they are not freed of bias here."
         if release.noise_sd is not None:
-            yield "The noise level is that of Gaussian noise of the same size: the sum of many reports is close to it."
+            yield "The noise is taken for Gaussian noise of the same size: the sum of many reports is close to it."
     if mechanism is not None and mechanism.releases == "directions":
         yield (
             "Directions were sampled and their variances released with noise of their own; other directions share the "
-            "rest of the total evenly. There is no noise level."
+            "rest of the total evenly. Nothing tells which are above the noise."
         )
     if isinstance(request, SparseRequest):
         yield (
@@ -110,12 +109,13 @@ class Shown:
         Shares of the first 1, 2, ... together.
     released_eigenvalues : ndarray of shape (m,)
         The largest ones of the matrix as it was released.
-    level : float
-        A released eigenvalue below it may be noise alone; of correlations, noise and what uncorrelated features have.
+    edges : ndarray of shape (m,)
+        What each of these must pass to be above the noise; of correlations, the noise and what uncorrelated features
+        have.
     of_correlation : bool
         Whether all of them are of the correlation matrix.
-    may_be_noise : ndarray of bool, shape (k,)
-        Which components may be noise alone.
+    above_noise : ndarray of bool, shape (k,)
+        Which components are above the noise.
     angles, angle_bounds : ndarray of shape (k,)
         To the true components, in degrees, and what they stay below; 90 where a direction may be any.
     loading_errors : ndarray of shape (k, d)
@@ -144,9 +144,9 @@ class Shown:
     running: FloatArray | None = None
     running_intervals: FloatArray | None = None
     released_eigenvalues: FloatArray | None = None
-    level: float | None = None
+    edges: FloatArray | None = None
     of_correlation: bool = False
-    may_be_noise: NDArray[np.bool_] | None = None
+    above_noise: NDArray[np.bool_] | None = None
     angles: FloatArray | None = None
     angle_bounds: FloatArray | None = None
     loading_errors: FloatArray | None = None
@@ -160,9 +160,15 @@ class Shown:
     mean_intervals: FloatArray | None = None
     notes: tuple[str, ...] = ()
 
-    def lost(self, i: int) -> bool:
-        """Return whether a component may be noise alone; False where nothing tells."""
-        return self.may_be_noise is not None and bool(self.may_be_noise[i])
+    def not_above(self, i: int) -> bool:
+        """Return whether a component is not above the noise; False where nothing tells."""
+        return self.above_noise is not None and not self.above_noise[i]
+
+    def angle_in_words(self, i: int) -> str:
+        """Return how far a component is from the true one; empty where nothing tells."""
+        if self.angles is None or self.angle_bounds is None:
+            return ""
+        return angle_in_words(float(self.angles[i]), float(self.angle_bounds[i]))
 
     def loading_interval(self, i: int, j: int) -> tuple[float, float] | None:
         """Return the 95 % interval of a loading; None where nothing tells its error, or it may be anything."""
@@ -189,7 +195,8 @@ class Shown:
         ends = [self.released_eigenvalues[:count]]
         ends += [] if self.variances is None else [self.variances[:count]]
         ends += [] if self.intervals is None else [self.intervals[:count, 1]]
-        return max(0.0, self.level or 0.0, *(float(end.max()) for end in ends))
+        ends += [] if self.edges is None else [self.edges[:count]]
+        return max(0.0, *(float(end.max()) for end in ends))
 
     def leading_features(self, count: int = SHOWN_FEATURES) -> list[int]:
         """Return the features with the largest loadings on the shown components, in their own order."""
@@ -208,7 +215,7 @@ def read(release: Release) -> Shown:
     >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, row_rule=RowRule(1.0), n_rows=4)
     >>> release = Release({"matrix": np.diag([6, 2])}, {"matrix": 1.0}, Guarantee(1.0), origin)
     >>> shown = read(release)
-    >>> shown.names, shown.variances.tolist(), shown.level
+    >>> shown.names, shown.variances.tolist(), shown.edges
     (('x0', 'x1'), [1.5, 0.5], None)
     """
     _check(release)
@@ -245,7 +252,7 @@ def _read(release: Release) -> Shown:
         else release.spectrum.leading[0]
         if few
         else release.matrix.eigensystem[0],
-        level=_level(release),
+        edges=_edges(release),
         of_correlation=release.matrix.of_correlation,
         notes=notes,
     )
@@ -279,7 +286,7 @@ def _of_components(release: Release) -> dict[str, Any]:
         "share_intervals": release.spectrum.explained_variance_ratio_interval,
         "running": release.spectrum.running_ratio,
         "running_intervals": release.spectrum.running_ratio_interval,
-        "may_be_noise": release.spectrum.may_be_noise,
+        "above_noise": release.above_noise,
         "angles": None if errors is None else errors.angle,
         "angle_bounds": None if errors is None else errors.angle_bound,
         "loading_errors": None if errors is None else errors.standard_errors,
@@ -306,14 +313,10 @@ def _components(release: Release) -> FloatArray:
             return np.empty((0, release.n_features))
 
 
-def _level(release: Release) -> float | None:
-    """Return the noise level; in the local model that of Gaussian noise as large, which its sums are close to."""
-    level = release.spectrum.noise_level()
-    if level is not None:
-        return level + release.matrix.without_signal
-    if release.origin.model != "local" or release.noise_sd is None:
-        return None
-    return 2 * release.noise_sd * math.sqrt(release.n_features)
+def _edges(release: Release) -> FloatArray | None:
+    """Return what eigenvalues must pass to be above the noise; after the last tested one all have its edge."""
+    test = release.spectrum.noise_test
+    return None if test is None else np.pad(test.edges, (0, release.n_features - len(test.edges)), mode="edge")
 
 
 def _spreads(release: Release) -> dict[str, Any]:

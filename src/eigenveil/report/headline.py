@@ -48,11 +48,7 @@ def noise_banner(shown: Shown) -> Html | None:
 
 def _rising(shown: Shown) -> int | None:
     """Return how many components rise above the noise; None where nothing tells."""
-    if shown.may_be_noise is not None:
-        return int((~shown.may_be_noise).sum())
-    if shown.level is None or shown.released_eigenvalues is None or not len(shown.components):
-        return None
-    return int((shown.released_eigenvalues[: len(shown.components)] > shown.level).sum())
+    return None if shown.above_noise is None else int(shown.above_noise.sum())
 
 
 def _of_components(shown: Shown, release: Release) -> str:
@@ -69,7 +65,7 @@ def _of_components(shown: Shown, release: Release) -> str:
     else:
         were = "was released, without its variance" if k == 1 else "were released, without their variances"
         return _sentence(f"{_word(k)} {kinds} {were}")
-    first = next((i for i in range(k) if not shown.lost(i)), 0)
+    first = next((i for i in range(k) if not shown.not_above(i)), 0)
     which = "it" if k == 1 or (rising == 1) else "the first" if first == 0 else f"component {first + 1}"
     assert shown.shares is not None
     share = with_error(float(shown.shares[first]), interval_of(shown.share_intervals, first), percent=True)

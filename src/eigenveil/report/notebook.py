@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from ..display import for_readers, marked, notebook_grid, notebook_table, with_error
+from ..display import NOT_ABOVE_NOISE, for_readers, marked, notebook_grid, notebook_table, with_error
 from ..errors import NoiseWarning
 from ..releases.record import Release
 from .facts import Shown, read
@@ -40,12 +40,13 @@ def _components(shown: Shown) -> str:
         largest = np.argsort(-np.abs(direction), kind="stable")[:_LOADINGS]
         rows.append(
             [
-                marked(str(i + 1), shown.lost(i)),
+                marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
                 "" if share is None else for_readers(with_error(float(share), ends, percent=True)),
+                "" if shown.angles is None else for_readers(shown.angle_in_words(i)),
                 for_readers(", ".join(f"{shown.names[j]} {direction[j]:+.2f}" for j in largest)),
             ]
         )
-    return notebook_grid(["component", "share of variance", "largest loadings"], rows)
+    return notebook_grid(["component", "share of variance", "off by", "largest loadings"], rows)
 
 
 def _features(release: Release, shown: Shown) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import MAY_BE_NOISE, around
+from ..display import NOT_ABOVE_NOISE, around
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..numerics import FloatArray
 from ..releases.record import Release
@@ -94,7 +94,7 @@ __all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loa
 
 @styled()
 def scree(release: Release, *, n_components: int | None = None) -> "Figure":
-    """Plot the variance along every component with its 95 % interval, the released eigenvalues and the noise level.
+    """Plot the variances along the components with 95 % intervals, the released eigenvalues and the edge of the noise.
 
     Parameters
     ----------
@@ -118,9 +118,10 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         _mark(axes, ranks, values, shown)
     released = np.maximum(shown.released_eigenvalues[:count], 0.0)
     axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="eigenvalue as released")
-    if shown.level is not None:
-        axes.axhspan(0, shown.level, color=BROWN, alpha=0.08, linewidth=0)
-        axes.axhline(shown.level, color=BROWN, linestyle="--", label="noise level")
+    if shown.edges is not None:
+        ends, heights = np.arange(count + 1) + 0.5, np.append(shown.edges[:count], shown.edges[count - 1])
+        axes.fill_between(ends, heights, step="post", color=BROWN, alpha=0.08, linewidth=0)
+        axes.step(ends, heights, where="post", color=BROWN, linestyle="--", label="edge of the noise")
     if shown.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
     axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * shown.top(count) or 1.0))
@@ -199,7 +200,7 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     )
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
-    told = f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else f" ({MAY_BE_NOISE})")
+    told = f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else " (direction not determined)")
     axes.set(xlabel=told, ylabel="feature")
     return figure
 
@@ -264,10 +265,10 @@ def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach:
 
 
 def _mark(axes: "Axes", ranks: NDArray[np.int64], heights: FloatArray, shown: Shown) -> None:
-    """Cross out what may be noise."""
-    lost = [i for i in range(heights.size) if shown.lost(i)]
+    """Cross out what is not above the noise."""
+    lost = [i for i in range(heights.size) if shown.not_above(i)]
     if lost:
-        axes.plot(ranks[lost], heights[lost], "x", color=BROWN, markersize=9, label=MAY_BE_NOISE)
+        axes.plot(ranks[lost], heights[lost], "x", color=BROWN, markersize=9, label=NOT_ABOVE_NOISE)
 
 
 def _count(known: int, n_components: int | None) -> int:

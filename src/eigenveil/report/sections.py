@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
+from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
 from ..releases.score_map import ScoreMap
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
@@ -24,12 +24,11 @@ def spectrum(shown: Shown) -> Html | None:
     said = f"The first {count} of {len(shown.names)} eigenvalues. " if count < len(shown.names) else ""
     if shown.intervals is not None:
         said += "Dots: the variance of the rows along each component, which is less than the noise makes of it. "
-    if shown.may_be_noise is not None:
-        lost = int(shown.may_be_noise.sum())
-        said += f"May be noise: {lost or 'none'} of {len(shown.may_be_noise)} components. "
-    if shown.level is not None:
-        may = "be that of uncorrelated features" if shown.of_correlation else "be noise alone"
-        said += f"Below the noise level {number(shown.level)} a released eigenvalue may {may}. "
+    if shown.above_noise is not None:
+        said += f"Above the noise: {int(shown.above_noise.sum()) or 'none'} of {len(shown.above_noise)} components. "
+    if shown.edges is not None:
+        may = "uncorrelated features with noise" if shown.of_correlation else "noise alone"
+        said += f"Dashed: what a released eigenvalue must pass to be more than {may}; {number(shown.edges[0])} first. "
     if shown.needs_root_scale:
         said += "The axis is stretched near zero (square-root scale)."
     columns, rows = _spectrum_table(shown, count)
@@ -49,10 +48,13 @@ def _spectrum_table(shown: Shown, count: int) -> tuple[list[str], list[list[str]
     if shown.variances is None or shown.shares is None or shown.running is None:
         return columns, rows
     for i in range(min(count, shown.variances.size)):
-        row = [marked(str(i + 1), shown.lost(i)), _told(float(shown.variances[i]), shown.intervals, i)]
+        row = [
+            marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
+            _told(float(shown.variances[i]), shown.intervals, i),
+        ]
         row.append(_told(float(shown.shares[i]), shown.share_intervals, i, percent=True))
         row.append(_told(float(shown.running[i]), shown.running_intervals, i, percent=True))
-        rows.append([*row, *_angle(shown, i)])
+        rows.append(row if shown.angles is None else [*row, for_readers(shown.angle_in_words(i))])
     return columns, rows
 
 
@@ -60,16 +62,9 @@ def _told(value: float, intervals: Any, i: int, *, percent: bool = False) -> str
     return for_readers(with_error(value, charts.interval_of(intervals, i), percent=percent))
 
 
-def _angle(shown: Shown, i: int) -> list[str]:
-    if shown.angles is None or shown.angle_bounds is None:
-        return []
-    lost = shown.angle_bounds[i] >= 90
-    return ["any angle" if lost else f"{shown.angles[i]:.1f}° (<\N{NO-BREAK SPACE}{shown.angle_bounds[i]:.1f}°)"]
-
-
 def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
     """Return the biplot of the first two components."""
-    if min(shown.components.shape) < 2 or (shown.lost(0) and shown.lost(1)):
+    if min(shown.components.shape) < 2 or all(_undetermined(shown)):
         return None  # what points anywhere is not drawn
     beneath = cloud if cloud is not None and cloud.grid.axes == (0, 1) else None
     said = "Arrows: the loadings of features on the first two components; those that point the same way go together. "
@@ -77,7 +72,7 @@ def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
         said += f"The {NAMED_FEATURES} longest are named, the others are dots. "
     if shown.loading_errors is not None:
         said += "Around each tip: where 95 % intervals end. "
-        said += "A component without them may point anywhere. " if _any_angle(shown) else ""
+        said += "A component without them may point anywhere. " if any(_undetermined(shown)) else ""
     else:
         said += "Nothing tells the errors of these loadings. "
     if beneath is not None:
@@ -86,8 +81,9 @@ def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
     return card("plane", "Features in the plane of two components", chart)
 
 
-def _any_angle(shown: Shown) -> bool:
-    return shown.angle_bounds is not None and bool((shown.angle_bounds[:2] >= 90).any())
+def _undetermined(shown: Shown) -> list[bool]:
+    """Return which of the first two components may point anywhere."""
+    return [False] if shown.angle_bounds is None else [bool(bound >= 90) for bound in shown.angle_bounds[:2]]
 
 
 def scores(cloud: ScoreMap | None) -> Html | None:
@@ -242,7 +238,7 @@ def _component(shown: Shown, i: int) -> Html:
     ]
     drawn = "95 % interval" if any(row.ends for row in rows) else "size"
     title = f"Largest loadings of component {i + 1}"
-    listed = strip_table(title, ("feature", "loading", drawn), rows, shown.lost(i))
+    listed = strip_table(title, ("feature", "loading", drawn), rows, shown.not_above(i))
     return element("div", element("h3", _component_title(shown, i)), listed)
 
 
@@ -259,8 +255,14 @@ def notes(shown: Shown) -> Html | None:
         lines.insert(0, LEGEND)
     if shown.angles is not None:
         lines.append(
-            "A component is off by the angle between the released direction and the true one of the same rank; any "
-            "angle where the noise may have turned it into whatever direction."
+            "A component is off by the angle between the released direction and the true one of the same rank; it is "
+            "not determined where the noise may have turned it into whatever direction."
+        )
+    if shown.above_noise is not None:
+        beside = ", and beside uncorrelated features," if shown.of_correlation else ""
+        lines.append(
+            f"A component is above the noise if what is left beside the components before it{beside} is more than "
+            "noise reaches; too many are said to be so at most once in 20 releases."
         )
     if not lines:
         return None
@@ -273,6 +275,7 @@ def _component_title(shown: Shown, i: int) -> str:
         title += f": {_told(float(shown.shares[i]), shown.share_intervals, i, percent=True)} of variance"
     if shown.sparse:
         title += f", {int((shown.components[i] != 0).sum())} of {len(shown.names)} features"
-    if shown.lost(i):
-        return f"{title}, {MAY_BE_NOISE}"
-    return title + "".join(f", off by {angle}" for angle in _angle(shown, i))
+    if shown.not_above(i):
+        title += f", {NOT_ABOVE_NOISE}"
+    angle = for_readers(shown.angle_in_words(i))
+    return f"{title}, {'direction ' if angle == 'not determined' else 'off by '}{angle}" if angle else title

@@ -10,17 +10,28 @@ import sys
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, ClassVar, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, Self, cast
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of
+from ..errors import (
+    EigenveilError,
+    EngineError,
+    InvalidDataError,
+    InvalidParameterError,
+    column_in_words,
+    one_of,
+    quoted,
+)
 from ..moments.units import Blocks, without_weights
+
+if TYPE_CHECKING:
+    from .encoder import Declared
 
 
 def has_arrow() -> bool:
@@ -157,7 +168,7 @@ class StandardInput:
         if end and end not in COMPRESSIONS:
             return end
         with opened(self, end) as stream:
-            head = stream.read(64)
+            head = next(pieces(stream, 64))
         return (".jsonl" if head.lstrip().startswith(b"{") else ".csv") + end
 
 
@@ -192,14 +203,26 @@ Place = Path | StandardInput
 @contextmanager
 def opened(place: Place, suffix: str, encoding: str = "utf-8") -> Iterator[BinaryIO]:
     """Give the bytes of a file, decompressed by the end of its name, and in UTF-8 whatever its encoding."""
+    decompress = next((made for end, made in COMPRESSIONS.items() if suffix.endswith(end)), None)
+    if decompress is not None and place.stat().st_size == 0:
+        raise EOFError  # gzip would take it for a file of no text
     with ExitStack() as stack:
         stream = stack.enter_context(place.open("rb"))
-        decompress = next((made for end, made in COMPRESSIONS.items() if suffix.endswith(end)), None)
         if decompress is not None:
             stream = stack.enter_context(decompress(stream))
         if codecs.lookup(encoding).name != "utf-8":
             stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(_Recoded(stream, encoding), 2**16)))
         yield stream
+
+
+def pieces(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield a text in UTF-8 piece by piece, at least one, without its byte order mark."""
+    head = b""
+    while len(head) < len(codecs.BOM_UTF8) and (piece := stream.read(size)):
+        head += piece
+    yield head.removeprefix(codecs.BOM_UTF8)
+    while piece := stream.read(size):
+        yield piece
 
 
 class _Recoded(io.RawIOBase):
@@ -312,12 +335,12 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     counts = Counter(available)
     for column in chosen:
         if counts[column] == 0:
-            raise InvalidDataError(f"There is no column {column!r} in {where}.")
+            raise InvalidDataError(f"There is no column {quoted(column)} in {where}.")
         if counts[column] > 1:
             # Named only where the caller did: what a file has in its first line may be somebody's row.
-            which = "of the same name" if columns is None else repr(column)
+            which = "of the same name" if columns is None else quoted(column)
             raise InvalidDataError(f"There are several columns {which} in {where}; rename all but one.")
-        if columns is None and isinstance(column, str) and _nameless(column):
+        if columns is None and _nameless(column):
             raise InvalidDataError(
                 f"A column of {where} has no name, as an index that was saved with the table; "
                 "list the columns to use with columns=."
@@ -333,13 +356,18 @@ def _checked(columns: Sequence[Any]) -> list[Any]:
         raise InvalidParameterError("columns must be a list of at least one column.")
     for column, count in Counter(chosen).items():
         if count > 1:
-            raise InvalidParameterError(f"columns lists {column!r} more than once.")
+            raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
     return chosen
 
 
-def _nameless(name: str) -> bool:
+def with_names(columns: Sequence[Any]) -> list[Any]:
+    """Return the columns without those that have no name, as an index that was saved with the table."""
+    return [column for column in columns if not _nameless(column)]
+
+
+def _nameless(name: Any) -> bool:
     # The second is the name pandas gives to a nameless index in a Parquet file.
-    return not name.strip() or name.startswith("__index_level_")
+    return isinstance(name, str) and (not name.strip() or name.startswith("__index_level_"))
 
 
 class FileReader:
@@ -351,14 +379,11 @@ class FileReader:
         The file, which exists.
     suffix : str
         The end of its name, which told the format.
-    text : collection of str
-        The columns to read as text, where the format leaves the types to the reader.
-    named : collection
-        The columns that the caller named: where a file has them all, what names its columns does just that.
+    declared : Declared
+        What the caller says of the table: its columns, their kinds, the column of privacy units. A file of text has no
+        types but these.
     text_format : TextFormat, optional
         How a file of text is written.
-    privacy_unit : str or int, optional
-        The column that tells persons apart: text, or whole numbers, that must keep every digit.
     """
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
@@ -368,17 +393,8 @@ class FileReader:
     n_rows_hint: int | None = None
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
-    def __init__(
-        self,
-        path: Place,
-        suffix: str,
-        text: Collection[str] = (),
-        named: Collection[Any] = (),
-        text_format: TextFormat | None = None,
-        privacy_unit: Any = None,
-    ) -> None:
-        self.path, self.suffix, self.where, self._text, self._named = path, suffix, str(path), text, named
-        self._privacy_unit = privacy_unit
+    def __init__(self, path: Place, suffix: str, declared: "Declared", text_format: TextFormat | None = None) -> None:
+        self.path, self.suffix, self.where, self.declared = path, suffix, str(path), declared
         self.text_format = TextFormat() if text_format is None else text_format
         if not (self.text_format.is_default or self.takes_text_format):
             raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
@@ -401,6 +417,21 @@ class FileReader:
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield these columns in batches of about `step` rows."""
         raise NotImplementedError
+
+    def _declared_schema(self, names: Sequence[str]) -> Any:
+        """Return the PyArrow schema of a file of text: text where something else than a number is declared."""
+        import pyarrow as pa
+
+        as_text = {*self.declared.text, self.declared.unit_column}
+        return pa.schema([(name, pa.string() if name in as_text else pa.float64()) for name in names])
+
+    def _no_number_in(self, name: str) -> str:
+        """Say that a column of numbers holds something else, and never what."""
+        which = column_in_words(name, list(self.columns).index(name), self.names_public)
+        return (
+            f"{self.path} has something else than numbers in the column {which}; declare it boolean, category or date "
+            "in a schema, or choose other columns with columns= of open_table."
+        )
 
 
 @contextmanager

@@ -15,30 +15,55 @@ _PARQUET_BUFFERS = 2**23
 
 
 class NpyFile(FileReader):
-    """A 2-D array saved by `numpy.save`, in C or Fortran order; never one that needs pickle."""
+    """A 2-D array saved by `numpy.save`, in C or Fortran order; never one that needs pickle.
+
+    It is read, not mapped: a file that somebody cuts while it is mapped ends the process.
+    """
 
     numbered = True
     n_rows_hint: int
 
     def _read_schema(self) -> Sequence[int]:
-        rows = self._map()
-        if rows.ndim != 2 or rows.dtype.kind not in "fiub":
-            raise InvalidDataError(f"{self.path} does not hold a 2-D array of real numbers.")
-        self.n_rows_hint = int(rows.shape[0])
-        return range(rows.shape[1])
-
-    def _map(self) -> NDArray[Any]:
         if isinstance(self.path, StandardInput):
             raise InvalidDataError("A .npy file cannot come from standard input; give its path.")
-        return np.lib.format.open_memmap(self.path, mode="r")
+        with self.path.open("rb") as raw:
+            shape, self._by_column, self._dtype = _npy_header(raw)
+            self._begin = raw.tell()
+        if len(shape) != 2 or self._dtype.kind not in "fiub":
+            raise InvalidDataError(f"{self.path} does not hold a 2-D array of real numbers.")
+        self.n_rows_hint, width = shape
+        return range(width)
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
-        """Yield blocks of rows: read-only views of the file, or copies where columns were chosen."""
-        for start in range(0, self.n_rows_hint, step):
-            # Mapped anew for every batch, so that the pages already read do not stay with the process.
-            with one_sentence(self.where):
-                block = self._map()[start : start + step]
-            yield take_columns(block, columns)
+        """Yield blocks of rows."""
+        with one_sentence(self.where), self.path.open("rb") as raw:
+            for start in range(0, self.n_rows_hint, step):
+                stop = min(start + step, self.n_rows_hint)
+                if self._by_column:
+                    block = np.empty((stop - start, len(columns)), self._dtype, order="F")
+                    for place, column in enumerate(columns):
+                        self._fill(raw, block[:, place], column * self.n_rows_hint + start)
+                    yield block
+                else:
+                    rows = np.empty((stop - start, len(self.columns)), self._dtype)
+                    self._fill(raw, rows, start * len(self.columns))
+                    yield take_columns(rows, columns)
+
+    def _fill(self, raw: Any, numbers: NDArray[Any], first: int) -> None:
+        """Read contiguous numbers, beginning with the `first` of the file."""
+        raw.seek(self._begin + first * self._dtype.itemsize)
+        free = numbers.reshape(-1).view(np.uint8).data
+        while free:
+            read = raw.readinto(free)
+            if not read:
+                raise EOFError
+            free = free[read:]
+
+
+def _npy_header(raw: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape of a saved array, whether it lies column after column, and its type."""
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    return read[np.lib.format.read_magic(raw)](raw)
 
 
 class ParquetFile(FileReader):

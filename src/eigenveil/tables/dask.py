@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..errors import EigenveilError, InvalidDataError
+from ..errors import EigenveilError, InvalidDataError, quoted
 from .base import Accumulator, batch_rows
 from .encoder import Declared
 from .engines import PARQUET, Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
-from .frames import LaterPart, TableSource, declared_files, held
+from .files import open_files
+from .frames import LaterPart, TableSource, held
 from .identifiers import keys_of
 from .privacy_units import RowKeys, UnitTable
 
@@ -134,7 +135,10 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared)
         return list(shuffled.to_delayed())
 
     return DaskSource(
-        data._meta[names], declared.without_unit(names), blocks, f"The column {privacy_unit!r} of the Dask collection"
+        data._meta[names],
+        declared.without_unit(names),
+        blocks,
+        f"The column {quoted(privacy_unit)} of the Dask collection",
     )
 
 
@@ -191,7 +195,7 @@ def _read_csv(places: list[str], declared: Declared) -> Any:
     if any("://" in place for place in places):
         raise InvalidDataError("Dask reads CSV files from local paths only; convert these to Parquet.")
     paths = [path for place in places for path in sorted(glob.glob(place) or [place])]
-    readers = declared_files(paths, declared) or []
+    readers = open_files(paths, declared) or []
     TableSource(readers, declared)  # refuses what are no parts of one table
     available, where = readers[0].columns, readers[0].where
     names, privacy_unit = declared.resolve(available, where)[0], declared.unit_in(available, where)
@@ -208,7 +212,7 @@ def _frame_of_file(path: str | None, declared: Declared, types: dict[str, Any]) 
     import pyarrow as pa
 
     tables = [nw.from_dict({}, schema=types, backend="pyarrow").to_arrow()]
-    for reader in declared_files(path, declared) or []:
+    for reader in open_files(path, declared) or []:
         tables += reader.read(list(types), batch_rows(len(types)))
     return pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
 

@@ -1,4 +1,9 @@
-"""Rows in CSV and TSV files, plain or compressed."""
+"""Rows in CSV and TSV files, plain or compressed.
+
+A file of text has no types but those that are declared: every other column holds numbers, whatever its cells say. Only
+a quote that begins a field opens quoting. Python's own `csv` module finds where rows end in blocks of text that have a
+quote, and PyArrow parses the blocks: docs/explanation/decisions/0009-delimited-text.md.
+"""
 
 import csv
 import io
@@ -10,96 +15,115 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError, column_in_words
-from .base import FileReader, one_sentence, opened
+from ..errors import InvalidDataError
+from .base import FileReader, one_sentence, opened, pieces
 
-_CSV_BLOCK = 2**22
+_BLOCK = 2**22
 # A row of text longer than this is taken for a quote that was never closed.
-_LONGEST_CSV_ROW = 2**25
-EMPTY_FILE = "is empty; its first line must name the columns"
-UNEQUAL_ROWS = "has rows of different lengths; each must have one field for every name in the header"
+_LONGEST_ROW = 2**25
+_EMPTY = "is empty; its first line must name the columns"
+_UNEQUAL_ROWS = "has rows of different lengths; each must have one field for every name in the header"
 
 
-class CsvFile(FileReader):
-    """A CSV file with a header, plain or compressed.
-
-    The text is decompressed and cut into blocks of whole rows here, and PyArrow parses block after block.
-    (PyArrow can stream by itself, but with a Python file object it may hang for ever when that raises, as
-    it does at the end of a truncated file.)
+class DelimitedFile(FileReader):
+    """What both readers of CSV share: the header, and blocks of whole rows below it.
 
     A blank line is no row, except in a file of one column: there it is a row whose value is missing. Skipped, it would
     be told apart from a number by the number of rows, which is public.
     """
 
-    needs_arrow = True
     takes_text_format = True
     delimiter: ClassVar[str] = ","
+    names_public = False
     _one_column = False
 
-    def _read_schema(self) -> Sequence[str]:
-        import pyarrow as pa
+    @property
+    def sign(self) -> str:
+        """What stands between two fields."""
+        return self.text_format.delimiter or self.delimiter
 
+    def _read_schema(self) -> Sequence[str]:
         with opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            block = next(whole_rows(stream, self.where, False), b"")
-        table = self._parse(block)
-        names: list[str] = list(table.column_names)
+            block, _ = next(self._whole_rows(stream), (b"", None))
+        if not block:
+            raise InvalidDataError(f"{self.path} {_EMPTY}.")
+        header = block[: self._header_end(block)].decode()
+        names = next(csv.reader(io.StringIO(header, newline=""), delimiter=self.sign, strict=True))
+        check_header(names, self.where, self.declared.named)
+        self.names_public = has_named(names, self.declared.named)
         self._one_column = len(names) == 1
-        check_header(names, self.where, self._named)
-        # A word above numbers, truth values or dates is of another kind than the rows below it, so the first line is
-        # none of them.
-        self.names_public = has_named(names, self._named) or any(map(_is_word_above, names, table.schema.types))
-        # Numbers are all read as float64: the first rows do not tell whether a fraction comes later, nor
-        # what a column will hold that is empty so far.
-        is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
-        types = [pa.float64() if any(test(kind) for test in is_number) else kind for kind in table.schema.types]
-        as_text = {*self._text, self._privacy_unit}
-        types = [pa.string() if name in as_text else kind for name, kind in zip(names, types, strict=True)]
-        self._schema = pa.schema(zip(names, types, strict=True))
         if self.suffix.count(".") == 1:  # not compressed
-            self.n_rows_hint = round(table.num_rows * self.path.stat().st_size / len(block))
+            self.n_rows_hint = round(block.count(b"\n") * self.path.stat().st_size / len(block))
         return names
 
-    def _parse(self, block: bytes, **options: Any) -> Any:
+    def _header_end(self, block: bytes) -> int:
+        return next(end for _, end in _records(block, self.sign))
+
+    def _whole_rows(self, stream: BinaryIO) -> Iterator[tuple[bytes, int | None]]:
+        return whole_rows(stream, self.sign, self._one_column, self.where)
+
+    def _blocks(self) -> Iterator[tuple[bytes, int | None]]:
+        """Yield blocks of rows below the header, and how many rows they have where they were counted."""
+        with opened(self.path, self.suffix, self.text_format.encoding) as stream:
+            begun = False
+            for whole, counted in self._whole_rows(stream):
+                block, n_rows = whole, counted
+                if not begun:
+                    block, n_rows = whole[self._header_end(whole) :], None if counted is None else counted - 1
+                    begun = True
+                if block if self._one_column else block.strip(b"\r\n"):
+                    yield block, n_rows
+
+
+class CsvFile(DelimitedFile):
+    """A CSV file with a header, plain or compressed."""
+
+    needs_arrow = True
+
+    def _read_schema(self) -> Sequence[str]:
+        names = super()._read_schema()
+        self._schema = self._declared_schema(names)
+        return names
+
+    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables: a block of text each, or slices of it."""
+        with one_sentence(self.where):
+            for block, n_rows in self._blocks():
+                table = self._parse(block, columns)
+                if n_rows not in (None, table.num_rows):
+                    raise InvalidDataError(
+                        f"{self.path} has quotes that can be read in two ways; write it anew with another program."
+                    )
+                # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
+                for start in range(0, table.num_rows, step):
+                    yield table.slice(start, step)
+
+    def _parse(self, block: bytes, columns: Sequence[str]) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
         try:
             return csv.read_csv(
                 pa.BufferReader(block),
-                read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=options.pop("column_names", None)),
+                read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=self.columns),
                 parse_options=csv.ParseOptions(
-                    delimiter=self.text_format.delimiter or self.delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=not self._one_column,
+                    delimiter=self.sign, newlines_in_values=True, ignore_empty_lines=not self._one_column
                 ),
-                convert_options=csv.ConvertOptions(decimal_point=self.text_format.decimal, **options),
+                convert_options=csv.ConvertOptions(
+                    decimal_point=self.text_format.decimal,
+                    include_columns=list(columns),
+                    column_types={name: self._schema.field(name).type for name in columns},
+                ),
             )
         except pa.ArrowInvalid as error:
-            problem = self._problem(str(error))
-        raise InvalidDataError(f"{self.path} {problem}.")
-
-    def _problem(self, message: str) -> str:
-        """Say what PyArrow's message says, without the cell or the row that it quotes."""
-        column = re.match(r"In CSV column #(\d+):", message)
-        if column is not None:
-            position = int(column[1])
-            name = column_in_words(self.columns[position], position, self.names_public)
-            return f"has something else than numbers in the column {name}; encode it, or leave it out"
-        if "Empty CSV" in message:
-            return EMPTY_FILE
-        return UNEQUAL_ROWS
-
-    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
-        """Yield PyArrow tables: a block of text each, or slices of it."""
-        types = {name: self._schema.field(name).type for name in columns}
-        options: dict[str, Any] = {"include_columns": list(columns), "column_types": types}
-        with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            for block in whole_rows(stream, self.where, self._one_column):
-                table = self._parse(block, **options)
-                # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
-                for start in range(0, table.num_rows, step):
-                    yield table.slice(start, step)
-                options["column_names"] = self.columns  # only the first block has the header
+            # Its message quotes a cell or a row, and is left behind.
+            column = re.match(r"In CSV column #(\d+):", str(error))
+        if column is None:
+            raise InvalidDataError(f"{self.path} {_UNEQUAL_ROWS}.")
+        name = self.columns[int(column[1])]
+        if self._schema.field(name).type == pa.string():
+            raise InvalidDataError(f"{self.path} has text that is not in the encoding {self.text_format.encoding}.")
+        raise InvalidDataError(self._no_number_in(name))
 
 
 class TsvFile(CsvFile):
@@ -108,33 +132,80 @@ class TsvFile(CsvFile):
     delimiter = "\t"
 
 
-def whole_rows(stream: BinaryIO, path: str, keep_blank: bool) -> Iterator[bytes]:
-    """Cut a text into blocks that end with a row; before the header, and unless they are kept, blank lines are none."""
-    rest, begun = b"", False
-    while piece := stream.read(_CSV_BLOCK):
-        rest = rest + piece if begun else (rest + piece).lstrip(b"\r\n")
-        cut = _last_row_end(rest)
-        if cut:
-            begun = True
-            if keep_blank or rest[:cut].strip():
-                yield rest[:cut]
-            rest = rest[cut:]
-        elif len(rest) > _LONGEST_CSV_ROW:
-            raise InvalidDataError(f"{path} has a row of more than {_LONGEST_CSV_ROW} bytes or an open quote.")
-    if rest.strip() or (keep_blank and rest):
-        yield rest + b"\n"
+def whole_rows(stream: BinaryIO, delimiter: str, keep_blank: bool, where: str) -> Iterator[tuple[bytes, int | None]]:
+    r"""Cut a text into blocks that end with a row, and count the rows of those that have a quote.
 
+    Parameters
+    ----------
+    stream : binary file
+        The text in UTF-8. Blank lines before the first row are left out.
+    delimiter : str
+        What stands between two fields.
+    keep_blank : bool
+        Whether a blank line counts as a row.
+    where : str
+        What errors call it.
 
-def _last_row_end(text: bytes) -> int:
-    r"""Return where the last whole row of `text` ends; a line break between quotes ends no row.
-
-    >>> _last_row_end(b'1,2\n3,"a\nb"')
-    4
+    Examples
+    --------
+    >>> text = io.BytesIO(b'size,note\n5" pipe,"two\nlines"\n')
+    >>> list(whole_rows(text, ",", False, "pipes.csv"))
+    [(b'size,note\n5" pipe,"two\nlines"\n', 2)]
     """
-    end = text.rfind(b"\n")
-    while end >= 0 and text.count(b'"', 0, end) % 2:
-        end = text.rfind(b"\n", 0, text.rfind(b'"', 0, end))
-    return end + 1
+    rest, begun = b"", False
+    try:
+        for piece in pieces(stream, _BLOCK):
+            rest = rest + piece if begun else (rest + piece).lstrip(b"\r\n")
+            # A carriage return that stands last may be the first half of a line end.
+            lines = rest[: max(rest.rfind(b"\n"), rest.rfind(b"\r", 0, -1)) + 1]
+            end, n_rows = _cut(lines, delimiter, keep_blank)
+            if end:
+                begun = True
+                yield rest[:end], n_rows
+                rest = rest[end:]
+            if len(rest) > _LONGEST_ROW:
+                raise InvalidDataError(f"{where} has a row of more than {_LONGEST_ROW} bytes or an open quote.")
+        if rest:
+            rest += b"\n"
+            end, n_rows = _cut(rest, delimiter, keep_blank)
+            if end < len(rest):
+                raise InvalidDataError(f"{where} has an open quote: one that begins a field and is never closed.")
+            yield rest, n_rows
+    except csv.Error:
+        raise InvalidDataError(
+            f"{where} has text after a closing quote, or a field of more than {csv.field_size_limit()} characters; "
+            "write a quote within quotes twice."
+        ) from None
+
+
+def _cut(lines: bytes, delimiter: str, keep_blank: bool) -> tuple[int, int | None]:
+    """Return where the last row ends that whole lines hold, and, where there is a quote, the number of rows."""
+    if b'"' not in lines:
+        return len(lines), None
+    end = n_rows = 0
+    for row, end in _records(lines, delimiter):  # noqa: B007
+        n_rows += bool(row) or keep_blank
+    return end, n_rows
+
+
+def _records(lines: bytes, delimiter: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the rows that whole lines hold, byte by byte, and where each ends; but none whose quote is still open."""
+    end, ended = 0, False
+
+    def fed() -> Iterator[str]:
+        nonlocal end, ended
+        # One character for every byte; signs of the format are the same in UTF-8.
+        for line in io.StringIO(lines.decode("latin-1"), newline=""):
+            end += len(line)
+            yield line
+        ended = True
+
+    try:
+        for row in csv.reader(fed(), delimiter=delimiter, strict=True):
+            yield row, end
+    except csv.Error:
+        if not ended:  # else the lines end within quotes
+            raise
 
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_ ,.]*|\.\d+)([eE][-+]?\d+)?%?")
@@ -142,17 +213,6 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_ ,.]*|\.\d+)([eE][-+]?\d+)?%?")
 _MISSING = ("", "nan", "-nan", "na", "n/a", "#n/a", "#na", "null", "?", "-")
 MARKS = frozenset((*_MISSING, "inf", "-inf", "infinity", "-infinity", "true", "false"))
 """What stands for a value and is no word, in small letters."""
-
-
-def _is_word_above(name: str, kind: Any) -> bool:
-    """Tell whether a name cannot be a value of the kind that stands below it."""
-    import pyarrow as pa
-
-    if name.strip().lower() in MARKS:
-        return False
-    if pa.types.is_temporal(kind):
-        return not any(map(str.isdigit, name))
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def check_header(names: Sequence[str], where: str, named: Collection[Any] = ()) -> None:
@@ -190,85 +250,57 @@ _MARKS_OF_NOTHING = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN N/A NA N
 _MISSING_CELLS = frozenset(("", "#N/A N/A", *_MARKS_OF_NOTHING.split()))
 
 
-class PlainCsvFile(FileReader):
-    """A CSV file with a header, plain or compressed, whose columns hold numbers where they are read."""
+class PlainCsvFile(DelimitedFile):
+    """A CSV file of numbers with a header and without quotes, plain or compressed: what is read without PyArrow."""
 
-    takes_text_format = True
-    delimiter: ClassVar[str] = ","
-    _one_column = False
-
-    def _read_schema(self) -> Sequence[str]:
-        with opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            block = next(whole_rows(stream, self.where, False), b"")
-        names, *rows = self._cells(block) or [[]]
-        if not names:
-            raise InvalidDataError(f"{self.path} {EMPTY_FILE}.")
-        self._one_column = len(names) == 1
-        check_header(names, self.where, self._named)
-        # A word above numbers is no row, as in `CsvFile`.
-        self.names_public = has_named(names, self._named) or any(
-            name.strip().lower() not in MARKS and self._holds_numbers(rows, place) for place, name in enumerate(names)
-        )
-        if self.suffix.count(".") == 1:  # not compressed
-            self.n_rows_hint = round(len(rows) * self.path.stat().st_size / len(block))
-        return names
+    def _whole_rows(self, stream: BinaryIO) -> Iterator[tuple[bytes, int | None]]:
+        for block, n_rows in super()._whole_rows(stream):
+            if n_rows is not None:
+                raise InvalidDataError(
+                    f"{self.path} has quotes; write it without, or run pip install 'eigenveil[files]' to read them."
+                )
+            yield block, None
 
     def read(self, columns: Sequence[str], step: int) -> Iterator[NDArray[np.float64]]:
         """Yield matrices of numbers."""
         places = [list(self.columns).index(column) for column in columns]
-        with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            first = 1  # only the first block has the header
-            for block in whole_rows(stream, self.where, self._one_column):
-                rows = self._cells(block)[first:]
-                first = 0
+        with one_sentence(self.where):
+            for block, _ in self._blocks():
+                lines = [line.decode() for line in block.splitlines() if line or self._one_column]
+                rows = [line.split(self.sign) for line in lines]
+                if any(len(row) != len(self.columns) for row in rows):
+                    raise InvalidDataError(f"{self.path} {_UNEQUAL_ROWS}.")
                 for start in range(0, len(rows), step):
                     yield self._matrix(rows[start : start + step], places)
-
-    def _cells(self, block: bytes) -> list[list[str]]:
-        sign = self.text_format.delimiter or self.delimiter
-        rows = list(csv.reader(io.StringIO(block.decode("utf-8-sig"), newline=""), delimiter=sign))
-        # A blank line is no row, except in a file of one column.
-        rows = [row or [""] for row in rows if row or self._one_column]
-        if any(len(row) != len(rows[0]) for row in rows):
-            raise InvalidDataError(f"{self.path} {UNEQUAL_ROWS}.")
-        return rows
 
     def _matrix(self, rows: list[list[str]], places: Sequence[int]) -> NDArray[np.float64]:
         matrix = np.empty((len(rows), len(places)), order="F")
         unread = []
         for position, place in enumerate(places):
             try:
-                matrix[:, position] = [self._number(row[place]) for row in rows]
+                matrix[:, position] = [number(row[place], self.text_format.decimal) for row in rows]
             except ValueError:
                 unread.append(place)
         if unread:
-            name = repr(self.columns[unread[0]]) if self.names_public else f"number {unread[0] + 1}"
-            raise InvalidDataError(
-                f"{self.path} has something else than numbers in the column {name}; leave it out, or run pip install "
-                "'eigenveil[files]' to read text, truth values and dates."
-            )
+            raise InvalidDataError(self._no_number_in(self.columns[unread[0]]))
         return matrix
-
-    def _holds_numbers(self, rows: list[list[str]], place: int) -> bool:
-        try:
-            return any(not math.isnan(self._number(row[place])) for row in rows)
-        except ValueError:
-            return False
-
-    def _number(self, cell: str) -> float:
-        text = cell.strip()
-        if text in _MISSING_CELLS:
-            return math.nan
-        if self.text_format.decimal != ".":
-            if "." in text:
-                raise ValueError
-            text = text.replace(self.text_format.decimal, ".")
-        if "_" in text or not text.isascii():  # a number to Python alone
-            raise ValueError
-        return float(text)
 
 
 class PlainTsvFile(PlainCsvFile):
     """A file of text with tabs between its fields, in all else as CSV."""
 
     delimiter = "\t"
+
+
+def number(cell: str, decimal: str) -> float:
+    """Return the number that a cell spells, NaN where it is missing; ValueError where it spells none."""
+    text = cell.strip()
+    if text in _MISSING_CELLS:
+        return math.nan
+    if decimal != ".":
+        if "." in text:
+            raise ValueError
+        text = text.replace(decimal, ".")
+    if "_" in text or not text.isascii():  # a number to Python alone
+        raise ValueError
+    return float(text)

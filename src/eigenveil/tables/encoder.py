@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words
+from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words, quoted
 from .base import Columns, choose_columns, need_arrow
 from .schema import DATE_UNITS, Column, Schema
 from .values import FALSE, MISSING, NO_LABEL, TRUE, Labels, number_of, truth_of
@@ -428,7 +428,8 @@ class Declared:
         if self.schema is None:
             if self.unit_column is not None and self.columns is not None and self.unit_column in self.columns:
                 raise InvalidParameterError(
-                    f"The column {self.privacy_unit!r} tells persons apart and is no feature; leave it out of columns."
+                    f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; leave it out of "
+                    "columns."
                 )
             return
         if not isinstance(self.schema, Schema):
@@ -437,7 +438,7 @@ class Declared:
             raise InvalidParameterError(
                 "A schema says which columns are read and how; leave out columns, categories and missing."
             )
-        self.schema.check_complete()
+        self.schema.check_confirmed()
         if self.unit_column is None:
             return
         if self.schema.privacy_unit not in (None, str(self.unit_column)):
@@ -446,7 +447,7 @@ class Declared:
             )
         if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {self.privacy_unit!r} tells persons apart and is no feature; declare it of kind "
+                f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; declare it of kind "
                 "privacy_unit."
             )
 
@@ -481,6 +482,11 @@ class Declared:
             return [column.name for column in self.schema.used] + privacy_unit
         return [*(self.categories if self.columns is None else self.columns), *privacy_unit]
 
+    @property
+    def listed(self) -> list[Any] | None:
+        """All columns to read, where the caller listed them; categories alone leave it open which others there are."""
+        return None if self.columns is None and self.schema is None else list(self.named)
+
     def resolve(self, available: Sequence[Any], where: str) -> tuple[list[Any], dict[Any, Column]]:
         """Return the columns to read of those that are there, in order, and the rules of those that have one."""
         if self.schema is not None:
@@ -498,11 +504,13 @@ class Declared:
         }
         for column, rule in rules.items():
             if rule.open:
-                raise InvalidParameterError(f"The categories of {column!r} must be a list of at least one.")
+                raise InvalidParameterError(f"The categories of {quoted(column)} must be a list of at least one.")
             if column not in chosen and not any(isinstance(name, str) for name in chosen):
                 raise InvalidDataError(NEED_NAMES)
             if column not in chosen:
-                raise InvalidParameterError(f"There are categories for {column!r}, which is not among the columns.")
+                raise InvalidParameterError(
+                    f"There are categories for {quoted(column)}, which is not among the columns."
+                )
         return chosen, filled | rules
 
     def _places(self, columns: Sequence[Column], available: Sequence[Any], where: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ exceptions are replaced by one sentence that names the file and, where it can be
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..errors import InvalidDataError
 from .base import COMPRESSIONS, FileReader, Place, Reader, StandardInput, TextFormat, has_arrow, need_arrow
 from .binary import ArrowFile, NpyFile, ParquetFile
 from .delimited import CsvFile, PlainCsvFile, PlainTsvFile, TsvFile
+from .encoder import Declared
 from .json_lines import JsonLinesFile
 
 _TEXT: dict[str, type[FileReader]] = {
@@ -56,33 +57,27 @@ def is_place(data: Any) -> bool:
     return isinstance(data, str | os.PathLike | StandardInput)
 
 
-def open_files(
-    data: Any,
-    text: Collection[str] = (),
-    named: Collection[Any] = (),
-    text_format: TextFormat | None = None,
-    privacy_unit: Any = None,
-) -> list[Reader] | None:
+def open_files(data: Any, declared: Declared, text_format: TextFormat | None = None) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
-    places = data if isinstance(data, list | tuple) else [data]
+    places = places_of(data)
+    return None if places is None else [open_file(*located(place), declared, text_format) for place in places]
+
+
+def places_of(data: Any) -> list[Any] | None:
+    """Return a path or a list of paths as a list, or None for anything else."""
+    places = list(data) if isinstance(data, list | tuple) else [data]
     if not any(is_place(place) for place in places):
         return None
     if not all(is_place(place) for place in places):
         raise InvalidDataError("A list of files must hold paths only.")
-    return [_open_file(_as_place(place), text, named, text_format, privacy_unit) for place in places]
+    return places
 
 
-def _as_place(given: Any) -> Place:
-    return given if isinstance(given, StandardInput) else Path(given)
-
-
-def _open_file(
-    path: Place, text: Collection[str], named: Collection[Any], text_format: TextFormat | None, privacy_unit: Any
-) -> FileReader:
-    if isinstance(path, StandardInput):
-        return _reader(path, path.suffixes, text, privacy_unit)(
-            path, path.suffixes, text, named, text_format, privacy_unit
-        )
+def located(given: Any) -> tuple[Place, str]:
+    """Return a file that is there, and the end of its name that tells its format."""
+    if isinstance(given, StandardInput):
+        return given, given.suffixes
+    path = Path(given)
     suffix = suffix_of(path.name, FORMATS)
     if suffix is None:
         # A list of text may be meant as rows: what is no file at all is not quoted.
@@ -98,16 +93,16 @@ def _open_file(
         raise InvalidDataError(f"There is no file {path}.")
     if not path.is_file():  # a pipe may never end, and is gone after a first reading
         raise InvalidDataError(f"{path} is no regular file; copy it to one, or on the command line give - for a pipe.")
-    return _reader(path, suffix, text, privacy_unit)(path, suffix, text, named, text_format, privacy_unit)
+    return path, suffix
 
 
-def _reader(path: Place, suffix: str, text: Collection[str], privacy_unit: Any) -> type[FileReader]:
-    """Return who reads a file; without PyArrow only numbers are read, from .npy and files of text."""
+def open_file(path: Place, suffix: str, declared: Declared, text_format: TextFormat | None) -> FileReader:
+    """Return the reader of a file; without PyArrow only numbers are read, from .npy and files of text."""
     reader = FORMATS[suffix]
-    if not reader.needs_arrow or has_arrow():
-        return reader
-    if reader not in _PLAIN or suffix.endswith(".zst"):
-        need_arrow(str(path))
-    if text or privacy_unit is not None:
-        need_arrow(f"Categories, truth values, dates and persons in {path}")
-    return _PLAIN[reader]
+    if reader.needs_arrow and not has_arrow():
+        if reader not in _PLAIN or suffix.endswith(".zst"):
+            need_arrow(str(path))
+        if declared.text or declared.unit_column is not None:
+            need_arrow(f"Categories, truth values, dates and persons in {path}")
+        reader = _PLAIN[reader]
+    return reader(path, suffix, declared, text_format)

@@ -9,9 +9,8 @@ import scipy.sparse
 
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
-from .base import Reader, TextFormat, batch_rows, choose_columns, need_arrow
+from .base import Reader, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, kinds_of, same_kind
-from .files import open_files
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -349,11 +348,6 @@ class TableSource:
         for part in self._parts:
             for batch in part.read(self._encoder.columns, step):
                 yield self._encoder.rows(batch, part.where)
-
-
-def declared_files(data: Any, declared: Declared, text_format: TextFormat | None = None) -> list[Reader] | None:
-    """Return the readers of a path or of a list of paths by what is declared of them, or None for anything else."""
-    return open_files(data, declared.text, declared.named, text_format, declared.unit_column)
 
 
 def held(data: Any) -> Reader:

@@ -1,86 +1,119 @@
-"""Rows in files of JSON lines: one object a line."""
+"""Rows in files of JSON lines: one object a line, read by what is declared and never by the keys that are there.
 
-import re
-from collections.abc import Iterator, Sequence
+Keys are part of somebody's row. So the caller names the columns, their kinds follow from the declaration, and every
+value is read by itself. A key that a line does not have, or that no line has, is a missing value; a key that nobody
+declared is not looked at. Python's `json` reads line by line. PyArrow would take two objects in a line for two rows,
+and it refuses a column that holds text in one line and a number in another.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from ..errors import InvalidDataError
-from .base import FileReader, one_sentence, opened
+from ..errors import InvalidDataError, column_in_words
+from .base import FileReader, one_sentence, opened, pieces
 
 _BLOCK = 2**22
 _LONGEST_ROW = 2**25
-_NO_OBJECT = re.compile(rb"^[ \t\r]*[^{ \t\r\n]", re.MULTILINE)
+# Beyond this a float64 stands for several whole numbers.
+_WHOLE_FLOATS = 2**53
 
 
 class JsonLinesFile(FileReader):
-    """A file with one JSON object a line, plain or compressed; a key that a line does not have is a missing value.
-
-    The columns are the keys of the first lines; a key that comes later only is not read.
-    """
+    """A file with one JSON object a line, plain or compressed."""
 
     needs_arrow = True
     takes_text_format = True
 
     def _read_schema(self) -> Sequence[str]:
-        import pyarrow as pa
-
         if self.text_format.delimiter is not None or self.text_format.decimal != ".":
             raise InvalidDataError(f"{self.path} holds JSON, which has no delimiter and no decimal comma.")
-        with opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            block = next(_whole_lines(stream, self.where), b"")
-        if not block.strip():
-            raise InvalidDataError(f"{self.path} is empty; each line must be a JSON object.")
-        table = self._parse(block)
-        self._schema = pa.schema([(field.name, self._read_as(field)) for field in table.schema])
-        return list(table.column_names)
-
-    def _parse(self, block: bytes, schema: Any = None) -> Any:
-        import pyarrow as pa
-        from pyarrow import json
-
-        if _NO_OBJECT.search(block):  # PyArrow may crash on lines of null alone
-            raise InvalidDataError(f"{self.path} has a line that is no JSON object; each line must be one.")
-        options = json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
-        )
-        return json.read_json(
-            pa.BufferReader(block), read_options=json.ReadOptions(block_size=len(block) + 1), parse_options=options
-        )
-
-    def _read_as(self, field: Any) -> Any:
-        """Return the type to read a column as: the first lines do not tell whether a fraction comes later."""
-        import pyarrow as pa
-
-        is_unit_column = field.name == self._privacy_unit
-        if pa.types.is_null(field.type):
-            return pa.string() if is_unit_column or field.name in self._text else pa.float64()
-        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-            return field.type if is_unit_column else pa.float64()
-        return pa.string() if pa.types.is_timestamp(field.type) else field.type  # a later text may be none
+        listed = self.declared.listed
+        if listed is None:
+            raise InvalidDataError(
+                f"The columns of {self.path} are not declared, and the keys of JSON lines may differ from row to row; "
+                "list the columns with columns=, or give a schema."
+            )
+        names = [name for name in listed if isinstance(name, str)]
+        self._schema = self._declared_schema(names)
+        return names
 
     def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
         """Yield PyArrow tables: a block of lines each, or slices of it."""
         import pyarrow as pa
 
         chosen = pa.schema([self._schema.field(name) for name in columns])
+        kinds = [_as_text if field.type == pa.string() else _as_number for field in chosen]
         with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
-            for block in _whole_lines(stream, self.where):
-                table = self._parse(block, chosen)
+            for lines in whole_lines(stream, self.where):
+                rows = [object_of(line, self.where) for line in lines]
+                values = [self._values(rows, name, kind) for name, kind in zip(columns, kinds, strict=True)]
+                table = pa.table([pa.array(one, field.type) for one, field in zip(values, chosen, strict=True)], chosen)
                 for start in range(0, table.num_rows, step):
                     yield table.slice(start, step)
 
+    def _values(self, rows: list[dict[str, Any]], name: str, kind: Callable[[Any], Any]) -> list[Any]:
+        try:
+            return [kind(row.get(name)) for row in rows]
+        except TypeError:
+            which = column_in_words(name, list(self.columns).index(name))
+            raise InvalidDataError(
+                self._no_number_in(name)
+                if kind is _as_number
+                else f"{self.path} has a list or an object in the column {which}; give text or numbers."
+            ) from None
 
-def _whole_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
+
+def _as_number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf if value > 0 else -math.inf
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a value as text, and one text for 1 and 1.0.
+
+    >>> [_as_text(value) for value in ("F", True, 1, 1.0, 0.5, None)]
+    ['F', 'true', '1', '1', '0.5', None]
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_FLOATS:
+        return str(int(value))
+    if isinstance(value, int | float):
+        return str(value)
+    raise TypeError
+
+
+def object_of(line: bytes, where: str) -> dict[str, Any]:
+    """Return the object of a line."""
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):  # whose text has the line in it
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidDataError(f"{where} has a line that is no JSON object; each line must be one.")
+    return found
+
+
+def whole_lines(stream: BinaryIO, where: str) -> Iterator[list[bytes]]:
+    """Yield the lines of a text in blocks, without blank ones."""
     rest = b""
-    while piece := stream.read(_BLOCK):
-        rest += piece
-        cut = rest.rfind(b"\n") + 1
-        if rest[:cut].strip():
-            yield rest[:cut]
-        rest = rest[cut:]
+    for piece in pieces(stream, _BLOCK):
+        *lines, rest = (rest + piece).split(b"\n")
+        if lines := [line for line in lines if line.strip()]:
+            yield lines
         if len(rest) > _LONGEST_ROW:
             raise InvalidDataError(
                 f"{where} has a line of more than {_LONGEST_ROW} bytes; it must hold one row a line."
             )
     if rest.strip():
-        yield rest + b"\n"
+        yield [rest]

@@ -13,12 +13,12 @@ import numpy as np
 from ..errors import InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
-from .base import Columns, Source, choose_columns, text_format, tracked_batches
+from .base import Columns, Source, choose_columns, text_format, tracked_batches, with_names
 from .dask import DASK
 from .encoder import Categories, Declared
 from .engines import PARQUET, Engine, EngineFiles, EngineSource
 from .files import open_files, suffix_of
-from .frames import TableSource, declared_files, held
+from .frames import TableSource, held
 from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
 from .schema import Schema
 from .spark import SPARK
@@ -93,11 +93,13 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
 
 @own_words
 def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
-    """Return a schema of the names and types of a table, to be filled in by who knows more in public.
+    """Return a draft of a schema, from the names and types of a table, for a person to check and to confirm.
 
-    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. The types of
-    columns in a file of text are those of its first lines. Every column that is used has a rule for missing values;
-    columns of text, and those that are identifiers by their names, are ignored until somebody declares them.
+    Ranges, categories, the number of rows, whether a value is missing: nothing of that is looked at. A file of text has
+    no types, and JSON lines have no columns: those of a draft are guessed from the first rows, which are private. So no
+    table is read by a draft until `Schema.confirmed` says that a person has checked it. Every column that is used has a
+    rule for missing values; columns of text, and those that are identifiers by their names, are ignored until somebody
+    declares them. Columns without a name are left out.
 
     Parameters
     ----------
@@ -113,18 +115,19 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     >>> import pyarrow as pa
     >>> draft = draft_schema(pa.table({"age": [30, 40], "city": ["Rome", "Lima"]}))
     >>> [(column.name, column.kind, column.range, column.missing) for column in draft.columns]
-    [('age', 'number', None, 0.0), ('city', 'ignored', None, None)]
+    [('age', 'number', None, 'middle'), ('city', 'ignored', None, None)]
+    >>> draft.draft, draft.confirmed().draft
+    (True, False)
     """
-    parts = open_files(data, named=columns or (), text_format=text_format(text)) or [held(data)]
-    part = parts[0]
-    if columns is None and not getattr(part, "names_public", True):
-        raise InvalidDataError(
-            f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
-            "columns with columns= if it names them."
-        )
-    chosen = choose_columns(part.columns, columns, part.where)
-    types = part.types(chosen)
-    return Schema.from_types({column: None if types is None else types[column] for column in chosen})
+    from .guesses import guessed_types  # here alone: what is guessed off rows must not reach a release
+
+    types = guessed_types(data, columns, text_format(text))
+    if types is None:
+        part = (open_files(data, Declared(columns), text_format(text)) or [held(data)])[0]
+        chosen = choose_columns(with_names(part.columns), columns, part.where)
+        known = part.types(chosen)
+        types = {column: None if known is None else known[column] for column in chosen}
+    return Schema.from_types(types)
 
 
 def open_source(data: Any, columns: Columns = None) -> Source:
@@ -139,7 +142,8 @@ def open_source(data: Any, columns: Columns = None) -> Source:
         relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
         be read once.
     columns : list of str or int, optional
-        The columns to read, in this order: names, or positions where the columns have no names.
+        The columns to read, in this order: names, or positions where the columns have no names. JSON lines need them,
+        or a schema: their keys are part of the rows.
 
     Returns
     -------
@@ -177,7 +181,7 @@ def open_table(
         As in `open_source`; `columns` lists categorical ones too.
     categories : mapping of str to list, optional
         The public categories of each column to encode one-hot, compared value by value: text without the blanks around
-        it, numbers as numbers, truth values as ``true`` and ``false``. In a CSV file everything is text.
+        it, numbers as numbers, truth values as ``true`` and ``false``. In a file of text everything is text.
     missing : float, optional
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
     schema : Schema, optional
@@ -226,7 +230,7 @@ def open_table(
             )
         opened: Source = data
         return opened
-    parts = declared_files(data, declared, format_of_text)
+    parts = open_files(data, declared, format_of_text)
     if parts is None and not format_of_text.is_default:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
@@ -314,6 +318,4 @@ def second_moments(
     source = open_table(data, columns, privacy_unit=privacy_unit, memory=memory)
     make = partial(SecondMoments, bound, source.n_features, source.feature_names)
     moments: SecondMoments = collect(source, make, progress)
-    if moments.n_rows == 0:
-        raise InvalidDataError("The data have no rows; give at least one.")
     return moments

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
 from ..moments.counts import KeySet
 from ..moments.units import Blocks
 from .base import FileReader, Reader, batch_rows, choose_columns
@@ -323,7 +323,7 @@ class UnitTable(TableSource):
     # From pieces.
 
     def _told(self, part: Reader) -> str:
-        return f"The column {self._privacy_unit!r} of {part.where}"
+        return f"The column {quoted(self._privacy_unit)} of {part.where}"
 
     def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
         """Yield the persons of the rows of every batch, and the batch without their column."""

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, quoted, truth_value
 from ..files import read_bounded, whole_file
 
 KINDS = ("number", "category", "boolean", "date", "ignored", "privacy_unit")
@@ -28,7 +28,7 @@ MIDDLE, INDICATOR = "middle", "indicator"
 _PERSONS = "patient|person|user|customer|client|participant|respondent"
 _IDENTIFIER = re.compile(
     rf"(?i:(^|[\W_])(id|uuid|guid|ssn|e?mail|phone|name|{_PERSONS}|({_PERSONS})[\W_]?(no|nr|number|code|key))$)"
-    r"|[a-z]I[dD]$|^(?i:index)$"
+    r"|[a-z]I[dD]$|^(?i:index|row[\W_]?names?|unnamed: 0)$"  # the last ones: a running number that R or pandas wrote
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What may be declared of a column, by its kind.
@@ -62,9 +62,10 @@ class Column:
     categories : sequence
         All that become features. Empty in a draft: they are yet to be listed.
     missing : optional
-        What stands for a missing value: a public value of the column, "middle" (of the range), or "indicator", which is
-        the middle and one more feature that is 1 where the value is missing. Without a rule a row with a missing number
-        is what the row bound makes of it, and a missing category is zeros.
+        What stands for a missing value: a public value of the column; "middle" of its range, which without a range is 0
+        for a number and 2000-01-01 for a date; or "indicator", which needs a range and is the middle and one more
+        feature that is 1 where the value is missing. Without a rule a row with a missing number is what the row bound
+        makes of it, and a missing category is zeros.
 
     Examples
     --------
@@ -110,12 +111,12 @@ class Column:
     def from_dict(cls, name: str, content: Mapping[str, Any]) -> Self:
         """Return the column that a mapping of its keys declares; a blank is a key that was left out."""
         if not isinstance(content, Mapping):
-            raise InvalidParameterError(f"The column {name!r} must be a mapping of keys such as kind and range.")
+            raise InvalidParameterError(f"The column {quoted(name)} must be a mapping of keys such as kind and range.")
         known = [one.name for one in fields(cls) if one.name != "name"]
         for key in content:
             if key not in known:
                 raise InvalidParameterError(
-                    f"The column {name!r} has the unknown key {key!r}{nearest(str(key), known)}."
+                    f"The column {quoted(name)} has the unknown key {quoted(key)}{nearest(str(key), known)}."
                 )
         given = {key: value for key, value in content.items() if value is not None}
         return cls(name, given.pop("kind", "category" if "categories" in given else "number"), **given)
@@ -147,7 +148,8 @@ class Column:
         if self.categories:
             says.append(", ".join(self.categories))
         if self.missing is not None:
-            says.append(f"missing: {_shown(self.missing)}")
+            without_range = self.missing == MIDDLE and self.limits is None
+            says.append(f"missing: {self._middle if without_range else _shown(self.missing)}")
         return "; ".join(says)
 
     @property
@@ -198,11 +200,17 @@ class Column:
         if self.missing is None or self.kind == "category":
             return None
         if self.missing in (MIDDLE, INDICATOR):
-            assert self.limits is not None
-            return (self.limits[0] + self.limits[1]) / 2
+            if self.limits is not None:
+                return (self.limits[0] + self.limits[1]) / 2
+            return self.date_number(self._middle) if self.kind == "date" else float(self._middle)
         if self.kind == "date":
             return self.date_number(self.missing)
         return float(self.missing == "true") if self.kind == "boolean" else float(self.missing)
+
+    @property
+    def _middle(self) -> str:
+        """What "middle" is without a range."""
+        return "2000-01-01" if self.kind == "date" else "0"
 
     def date_number(self, text: Any) -> float:
         """Return a date in its unit since 1970."""
@@ -217,7 +225,7 @@ class Column:
             return math.nan
 
     def _wrong(self, what: str) -> InvalidParameterError:
-        return InvalidParameterError(f"The column {self.name!r} {what}.")
+        return InvalidParameterError(f"The column {quoted(self.name)} {what}.")
 
     def _labels(self) -> tuple[str, ...]:
         if isinstance(self.categories, str | Mapping) or not hasattr(self.categories, "__iter__"):
@@ -225,7 +233,9 @@ class Column:
         labels = tuple(_label(label) for label in self.categories)
         for label, count in Counter(labels).items():
             if count > 1 or not label:
-                told = f"lists the category {label!r} more than once" if label else "has a category without a name"
+                told = (
+                    f"lists the category {quoted(label)} more than once" if label else "has a category without a name"
+                )
                 raise self._wrong(f"{told}; leave it out")
         texts, numbers = map(label_text, labels), [number for number in map(label_number, labels) if number is not None]
         if len(set(texts)) < len(labels) or len(set(numbers)) < len(numbers):  # which would give a row two ones
@@ -257,8 +267,8 @@ class Column:
         if value is None or (value == INDICATOR and self.kind == "category"):
             return value
         if isinstance(value, str) and value in (MIDDLE, INDICATOR) and self.kind != "category":
-            if self.limits is None:
-                raise self._wrong(f"has no range, so {value} of it cannot stand for a missing value; give a range")
+            if self.limits is None and value == INDICATOR:
+                raise self._wrong("has no range, which missing: indicator needs; give one, or another rule")
             return value
         if self.kind == "number":
             return self._number("missing", value)
@@ -361,15 +371,28 @@ _ASKED = {
 _COMMENTS = {
     "range": "lowest and highest value, known without the rows, as [0, 120] or [2020-01-01, 2024-12-31]",
     "categories": "all public ones, as [F, M]; or kind: ignored, as for names and identifiers",
-    "missing": "replaces a missing value: better a typical public value; or, with a range, middle or indicator",
+    "missing": "replaces a missing value: a typical public value; or middle of the range (without a range 0, or "
+    "2000-01-01); or, with a range, indicator",
 }
 _IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: privacy_unit"
 _UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
+# Why a draft suggests a kind.
+_REASONS = {
+    "number": "has numbers; if they are codes, kind: category or ignored",
+    "boolean": "has truth values",
+    "date": "has dates",
+    "ignored": f"has no numbers, dates or truth values: {_UNUSED}",
+}
+_DRAFT = "draft: true  # read off the table. Check every line; then change this to false.\n"
 _HEAD = """\
 # What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
 # such as the questionnaire, the instrument or the law. A blank says that nothing is known.
 # Kinds: number, category, boolean, date, ignored (not read), privacy_unit (tells persons apart, never a feature).
-# A draft is read off the names and types of the columns: check each of them. It ignores text, and identifiers by name.
+"""
+_DRAFT_HEAD = """\
+# The kinds were guessed from the names and types of the columns. Each has its reason beside it.
+# Give a range to every number and date, or to none. Where many values are missing, a fill value far from the others
+# looks like structure: missing should be a typical value.
 """
 
 
@@ -437,6 +460,7 @@ def written(content: Mapping[str, Any]) -> str:
     about = ("version", "table", "period", "declared_by", "declared_on")
     lines = [f"{key}: {_scalar(content.get(key))}".rstrip() for key in about]
     lines.append("columns:")
+    draft = content.get("draft", False)
     comments = dict(_COMMENTS)  # each once: a table may be wide
     for column in content["columns"]:
         entries = {key: value for key, value in column.items() if key != "name"}
@@ -445,10 +469,12 @@ def written(content: Mapping[str, Any]) -> str:
         for key in dict.fromkeys(("kind", *asked, *entries)):
             value = entries.get(key)
             comment = comments.pop(key, "")
-            if value == "ignored" and key == "kind":
-                comment = _IDENTIFIES if identifies(column["name"]) else _UNUSED
+            if key == "kind" and (draft or value == "ignored"):
+                reason = _REASONS.get(str(value), "") if draft else _UNUSED
+                comment = _IDENTIFIES if value == "ignored" and identifies(column["name"]) else reason
             lines.append(f"    {key}: {_flow(value)}".rstrip() + (f"  # {comment}" if comment else ""))
-    return _HEAD + "\n".join(lines) + "\n"
+    head = _DRAFT + _HEAD + _DRAFT_HEAD if draft else _HEAD
+    return head + "\n".join(lines) + "\n"
 
 
 def _flow(value: Any) -> str:
@@ -473,7 +499,7 @@ def _scalar(value: Any) -> str:
 
 VERSION = 1
 """Of the file. A key may be added; none ever changes its meaning under the same number."""
-_KEYS = ("version", "table", "period", "declared_by", "declared_on", "columns")
+_KEYS = ("draft", "version", "table", "period", "declared_by", "declared_on", "columns")
 
 
 @dataclass(frozen=True)
@@ -492,6 +518,9 @@ class Schema:
         Which table it is, in words for whoever reads a report.
     period : str, optional
         Which time its rows are about, in words.
+    draft : bool
+        Whether it was read off a table and nobody has confirmed it yet. A draft can be planned with; no table is read
+        by it, so nothing can be spent by it.
 
     Examples
     --------
@@ -507,6 +536,7 @@ class Schema:
     declared_on: str | None = None
     table: str | None = None
     period: str | None = None
+    draft: bool = False
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns) if isinstance(self.columns, Iterable) else (None,)
@@ -515,16 +545,21 @@ class Schema:
         object.__setattr__(self, "columns", columns)
         for name, count in Counter(column.name for column in self.columns).items():
             if count > 1:
-                raise InvalidParameterError(f"The schema declares the column {name!r} more than once; leave one out.")
+                raise InvalidParameterError(
+                    f"The schema declares the column {quoted(name)} more than once; leave one out."
+                )
         for name, count in Counter(self.feature_names).items():
             if count > 1:
-                raise InvalidParameterError(f"Two features would have the name {name!r}; rename a column or category.")
+                raise InvalidParameterError(
+                    f"Two features would have the name {quoted(name)}; rename a column or category."
+                )
         privacy_units = [column.name for column in self.columns if column.kind == "privacy_unit"]
         if len(privacy_units) > 1:
             raise InvalidParameterError("The schema has more than one column of kind privacy_unit; leave one.")
         for key in ("declared_by", "table", "period"):
             object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
         object.__setattr__(self, "declared_on", _day(self.declared_on))
+        object.__setattr__(self, "draft", truth_value("draft", self.draft))
 
     # What it says of the features.
 
@@ -601,13 +636,26 @@ class Schema:
     def _by_feature(self) -> Iterable[tuple[tuple[float, float] | None, bool]]:
         return [(column.limits, fixed) for column in self.columns for fixed in column.one_hot]
 
+    def confirmed(self) -> Self:
+        """Return the same schema, no longer a draft: for who has checked every column of it."""
+        return replace(self, draft=False)
+
+    def check_confirmed(self) -> None:
+        """Refuse a draft, and what `check_complete` refuses: asked before any row is read."""
+        if self.draft:
+            raise InvalidParameterError(
+                "The schema is a draft that was read off the table; check every line of it, then change its line "
+                "draft: true to draft: false (in Python, use schema.confirmed())."
+            )
+        self.check_complete()
+
     def check_complete(self) -> None:
-        """Refuse a draft whose blanks are not filled in."""
+        """Refuse a schema whose categories are not listed, or that has no feature."""
         for column in self.columns:
             if column.open:
                 raise InvalidParameterError(
-                    f"The column {column.name!r} has no categories; list those that are public, or declare it of kind "
-                    "ignored, as names and identifiers should be."
+                    f"The column {quoted(column.name)} has no categories; list those that are public, or declare it of "
+                    "kind ignored, as names and identifiers should be."
                 )
         if not self.used:
             raise InvalidParameterError("The schema has no column that becomes a feature; declare at least one.")
@@ -624,6 +672,7 @@ class Schema:
         # Left out where they say nothing: a version before they could be told reads what it knows.
         about = {key: getattr(self, key) for key in ("table", "period") if getattr(self, key) is not None}
         return {
+            **({"draft": True} if self.draft else {}),
             "version": VERSION,
             **about,
             "declared_by": self.declared_by,
@@ -652,7 +701,7 @@ class Schema:
             )
         for key in content:
             if key not in _KEYS:
-                raise InvalidParameterError(f"The schema has the unknown key {key!r}{nearest(str(key), _KEYS)}.")
+                raise InvalidParameterError(f"The schema has the unknown key {quoted(key)}{nearest(str(key), _KEYS)}.")
         columns = content.get("columns")
         if isinstance(columns, list) and all(isinstance(one, Mapping) and "name" in one for one in columns):
             listed = [(one["name"], {key: one[key] for key in one if key != "name"}) for one in columns]
@@ -661,7 +710,8 @@ class Schema:
         if not listed:
             raise InvalidParameterError("The key columns of the schema must be a mapping with at least one column.")
         made = (Column.from_dict(str(name), {} if keys is None else keys) for name, keys in listed)
-        return cls(tuple(made), **{key: content.get(key) for key in _KEYS if key not in ("version", "columns")})
+        about = {key: content.get(key) for key in _KEYS if key not in ("draft", "version", "columns")}
+        return cls(tuple(made), **about, draft=_is_draft(content.get("draft", False)))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -690,7 +740,7 @@ class Schema:
     @classmethod
     def from_types(cls, types: Mapping[Any, Any]) -> Self:
         """Return a draft from the narwhals type of every column; None is that of a number."""
-        return cls(tuple(_drafted(str(name), kind) for name, kind in types.items()))
+        return cls(tuple(_drafted(str(name), kind) for name, kind in types.items()), draft=True)
 
     @classmethod
     def from_frame_types(cls, frame: Any) -> Self:
@@ -715,7 +765,7 @@ class Schema:
         except Exception:  # whose text may quote what is in the frame
             types = None
         if types is None:
-            raise InvalidParameterError("from_frame_types needs a data frame; sources.draft_schema takes files.")
+            raise InvalidParameterError("from_frame_types needs a data frame; tables.draft_schema takes files.")
         return cls.from_types(types)
 
 
@@ -726,14 +776,21 @@ def _drafted(name: str, kind: Any) -> Column:
     """
     if not identifies(name):
         if kind is None or kind.is_numeric():
-            return Column(name, missing=0)
+            return Column(name, missing=MIDDLE)
         import narwhals as nw
 
         if kind == nw.Boolean():
             return Column(name, "boolean", missing=MIDDLE)
         if isinstance(kind, nw.Date | nw.Datetime):
-            return Column(name, "date", missing="2000-01-01")
+            return Column(name, "date", missing=MIDDLE)
     return Column(name, "ignored")
+
+
+def _is_draft(value: Any) -> bool:
+    known = {"true": True, "false": False}.get(str(value).lower())  # a file has text, JSON a truth value
+    if known is None:
+        raise InvalidParameterError("draft must be true or false; change it to false once every line is checked.")
+    return known
 
 
 def _day(text: Any) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError
+from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, quoted
 from ..moments.units import Blocks
 from .base import Accumulator
 from .encoder import Declared, Encoder
@@ -165,7 +165,7 @@ class SparkSource(EngineSource):
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
         self._frame = renamed.select(*(f"c{position}" for position in chosen))
         privacy_unit = declared.unit_in(names, "the Spark frame")
-        self.by_unit, self._told = privacy_unit is not None, f"The column {privacy_unit!r} of the Spark frame"
+        self.by_unit, self._told = privacy_unit is not None, f"The column {quoted(privacy_unit)} of the Spark frame"
         if self.by_unit:
             column = f"c{names.index(privacy_unit)}"
             self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
@@ -263,7 +263,7 @@ def _kind_of(field: Any, rule: Column | None) -> str:
     if type(field.dataType).__name__ == "VectorUDT":  # that of pyspark.ml, or of the older pyspark.mllib
         return _VECTOR
     raise InvalidDataError(
-        f"The column {field.name!r} of the Spark frame does not hold numbers; encode it, or choose other columns "
+        f"The column {quoted(field.name)} of the Spark frame does not hold numbers; encode it, or choose other columns "
         "with columns=."
     )
 
@@ -297,7 +297,7 @@ def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, di
         name, place = entry[1], int(entry[2])
         if place != widths.get(name, 0) or (place and chosen[-1] != name):
             raise InvalidParameterError(
-                f"The entries of the column {name!r} must be listed one after the other, from {name}[0] on."
+                f"The entries of the column {quoted(name)} must be listed one after the other, from the one of 0 on."
             )
         widths[name] = place + 1
         chosen += [] if place else [name]
@@ -309,8 +309,8 @@ def _width(field: Any) -> int:
     width = field.metadata.get("ml_attr", {}).get("num_attrs")
     if not width:
         raise InvalidDataError(
-            f"The length of the vectors in the column {field.name!r} of the Spark frame is not declared; list its "
-            f"entries, {field.name}[0], {field.name}[1] and so on, with columns=."
+            f"The length of the vectors in the Spark column {quoted(field.name)} is not declared; list its "
+            "entries with columns=, as v[0], v[1] and so on."
         )
     return int(width)
 

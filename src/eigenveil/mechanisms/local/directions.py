@@ -24,23 +24,9 @@ from .base import ByteArray, LocalMechanism, Totals
 DIRECTION_SCALE = 2**15 - 1
 
 
-def uniform_directions(size: int, n_features: int, generator: np.random.Generator) -> FloatArray:
-    """Draw directions from the uniform distribution on the sphere."""
-    normals = generator.standard_normal((size, n_features))
-    return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
-
-
 def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
     """Return the squared norms of integer rows: exact, in any order, since they stay below 2^53."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows), dtype=np.int64)
-
-
-def unit_vectors(rows: FloatArray) -> FloatArray:
-    """Return the directions of integer rows; that of the zero row is not used, and the first axis."""
-    squared = squared_norms(rows)
-    directions = rows / np.sqrt(np.maximum(squared, 1))[:, None]
-    directions[squared == 0, 0] = 1.0
-    return np.asarray(directions)
 
 
 def unit_vector(row: FloatArray) -> FloatArray:

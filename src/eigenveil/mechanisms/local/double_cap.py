@@ -6,6 +6,7 @@ docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from ...accounting.calibration import exact
 from ...errors import integer_between, positive_number
 from ...guarantee import Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
+from ...sampling.caps import RoundedDirections, mass_below
+from ...sampling.certified import Interval, exp_interval
+from ...sampling.discrete import Coin
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionMechanism, quantized, uniform_directions, unit_vector, unit_vectors
-
-_ASSUMPTION = (
-    "The direction of a report is computed in float64 from the row and then rounded to 16 bits a coordinate: the "
-    "chances of these integers differ from those of the proof in the last bits of float64, by an amount that is tiny "
-    "where it is known and not proved to be (after Mironov 2012)."
-)
+from .directions import DIRECTION_SCALE, DirectionMechanism, unit_vector
 
 
 @dataclass(frozen=True)
@@ -89,34 +88,25 @@ class CapMechanism:
                 break
         return cls.at(d, epsilon, low)
 
-    def draw(self, directions: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return one report direction for every unit row of `directions`."""
-        n, d = directions.shape
-        squared_cosine = self.draw_squared_cosine(n, generator)
-        signs = generator.choice(np.array([-1.0, 1.0]), size=n)
-        aside = generator.standard_normal((n, d))
-        # Twice: the second projection takes out what rounding left of the first.
-        for _ in range(2):
-            aside -= np.einsum("ij,ij->i", aside, directions)[:, None] * directions
-        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
-        aside *= np.sqrt(1 - squared_cosine)[:, None]
-        aside += (signs * np.sqrt(squared_cosine))[:, None] * directions
-        return aside
+    @cached_property
+    def aim(self) -> Coin:
+        """The coin that says whether a report is drawn within the caps; if not, it is drawn on the whole sphere.
 
-    def draw_squared_cosine(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Draw t = (u.x)^2: beyond the threshold with probability `hit`, else up to it."""
-        shape = (self.n_features - 1) / 2
-        inside = generator.random(size) < self.hit
-        uniform = generator.random(size)
-        # Each side is inverted from its own tail, so no digits are lost to a difference from 1.
-        t = np.empty(size)
-        t[inside] = special.betainccinv(0.5, shape, self.mass * uniform[inside])
-        rest = float(special.betainc(0.5, shape, self.threshold))
-        t[~inside] = special.betaincinv(0.5, shape, rest * uniform[~inside])
-        # An inverse may cross the threshold by a rounding, and the cap is defined by the threshold.
-        t[inside] = np.maximum(t[inside], self.threshold)
-        t[~inside] = np.minimum(t[~inside], self.threshold)
-        return t
+        Its probability is c q/(1 + c q), c = e^epsilon - 1, with q a lower bound on the mass of the caps: the density
+        within them is then at most e^epsilon times that outside.
+        """
+        one, mass = Interval.point(1), Interval.point(mass_below(self.n_features, self.threshold))
+
+        def chance(digits: int) -> Interval:
+            found = one - one / (one + (exp_interval(Interval.point(exact(self.epsilon)), digits) - one) * mass)
+            return found._replace(low=max(found.low, Fraction(0)))
+
+        return Coin(chance)
+
+    def draw(self, rows: FloatArray, kept: NDArray[np.bool_], generator: np.random.Generator) -> FloatArray:
+        """Return one integer report direction for every integer row; where `kept` is false it is uniform."""
+        aimed = kept & self.aim.toss(len(rows), generator)
+        return RoundedDirections(rows, aimed, self.threshold, DIRECTION_SCALE, generator).integers
 
     def variance(self, squared_norm: float = 1.0) -> float:
         """Return E|S - E S|_F^2 of S = (uu' - I/d)/alpha."""
@@ -129,14 +119,15 @@ class DoubleCap(DirectionMechanism):
     Formal guarantee
     ----------------
     Pure epsilon-local differential privacy. Given the coin that keeps the direction or replaces it by a uniform one,
-    the density of u with respect to the uniform distribution takes the values 1/(1 + c q) and e^e/(1 + c q), or 1 in
-    between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is randomized
-    response with the rest. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for
-    means; this version for second moments is eigenveil's.
+    the density of u with respect to the uniform distribution takes the values 1/(1 + c q) and at most e^e/(1 + c q), or
+    1 in between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is
+    randomized response with the rest. A report is a real direction of this density, rounded, and every coin has exactly
+    its probability. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for means;
+    this version for second moments is eigenveil's.
     """
 
     name = "double_cap"
-    numerics = Numerics.IDEALIZED
+    numerics = Numerics.EXACT
     source = "new in eigenveil, after the caps for means of Bhowmick et al. 2018"
     use_when = "delta = 0; the default"
 
@@ -150,16 +141,14 @@ class DoubleCap(DirectionMechanism):
         return CapMechanism.best(self.n_features, self.direction_epsilon)
 
     def guarantee(self) -> Guarantee:
-        """Return pure epsilon; the proof is for real arithmetic, the sampler works in float64."""
-        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=(_ASSUMPTION, *self.assumptions))
+        """Return pure epsilon, exact: a report is a real direction, rounded, and coins have their probabilities."""
+        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=self.assumptions)
 
     def _respond(
         self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
     ) -> ByteArray:
-        reports = self.caps.draw(unit_vectors(rows), generator)
-        reports[~kept] = uniform_directions(int((~kept).sum()), self.n_features, generator)
-        integers = quantized(reports).astype("<i2")
-        return integers.view(np.uint8).reshape(len(reports), -1)
+        integers = self.caps.draw(rows, kept, generator).astype("<i2")
+        return integers.view(np.uint8).reshape(len(rows), -1)
 
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
         """Return the log density of a direction, with respect to the uniform distribution, and of the trace bit."""

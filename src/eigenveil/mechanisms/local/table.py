@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import one_of
-from ...guarantee import Numerics
 from .base import PARAMETERS, LocalMechanism
 from .double_cap import DoubleCap
 from .gaussian import LocalGaussian, PaperGaussian
@@ -27,7 +26,7 @@ def local_mechanism_from(parameters: Mapping[str, Any]) -> LocalMechanism:
     return kind(**{name: parameters[name] for name in PARAMETERS if name in parameters})
 
 
-def best_local_mechanism(parameters: Mapping[str, Any], accept_inexact: bool = False) -> LocalMechanism:
+def best_local_mechanism(parameters: Mapping[str, Any]) -> LocalMechanism:
     """Return the mechanism of least variance among those that keep the promise asked for, by public numbers alone.
 
     Parameters
@@ -35,19 +34,16 @@ def best_local_mechanism(parameters: Mapping[str, Any], accept_inexact: bool = F
     parameters : mapping
         As of `local_mechanism_from`, without a mechanism. A pure mechanism keeps every promise of its epsilon, whatever
         the delta.
-    accept_inexact : bool
-        Whether a mechanism may be taken that is proved for real arithmetic only.
 
     Examples
     --------
     >>> asked = {"n_features": 100, "epsilon": 1.0, "rank": None}
-    >>> best_local_mechanism(asked).name, best_local_mechanism(asked, accept_inexact=True).name
-    ('one_bit', 'double_cap')
-    >>> best_local_mechanism(asked | {"epsilon": 0.5}, accept_inexact=True).name
-    'one_bit'
+    >>> best_local_mechanism(asked).name, best_local_mechanism(asked | {"epsilon": 0.5}).name
+    ('double_cap', 'one_bit')
     """
     delta = parameters.get("delta", 0.0)
-    kinds = [kind for kind in LOCAL_MECHANISMS.values() if accept_inexact or kind.numerics is Numerics.EXACT]
+    # A rank above 1 asks for the one mechanism that has it.
+    kinds = LOCAL_MECHANISMS.values() if parameters.get("rank") in (None, 1) else [OneBit]
     mechanisms = [
         local_mechanism_from({**parameters, "mechanism": kind.name, "delta": delta if kind.needs_delta else 0.0})
         for kind in kinds

@@ -1,0 +1,105 @@
+"""One truth on every surface: thirty releases, and the same facts wherever they are shown."""
+
+import html
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import PrivatePCA, RowBound, load_release
+from eigenveil.cli import app
+from eigenveil.display import NOT_ABOVE_NOISE, angle_in_words
+from eigenveil.errors import NoiseWarning
+from eigenveil.releases.origin import ComponentsRequest
+from eigenveil.report import render_report
+from eigenveil.report.facts import read
+from eigenveil.report.notebook import fit_html
+from made_releases import drawn
+
+# Mechanisms with noise of a known distribution, from noise alone to hardly any; of covariances and of correlations.
+CASES = [
+    (mechanism, epsilon, correlation)
+    for mechanism in ("gaussian", "matrix_laplace", "laplace")
+    for epsilon in (0.02, 0.1, 0.5, 2.0, 20.0)
+    for correlation in (False, True)
+]
+K = 4
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
+def made(request, tmp_path):
+    mechanism, epsilon, correlation = request.param
+    bound = RowBound(8.0, constant=8.0) if correlation else RowBound(8.0)
+    release = drawn(
+        mechanism, bound=bound, epsilon=epsilon, request=ComponentsRequest(K, correlation=correlation), seed=3
+    )
+    path = release.save(tmp_path / "release.npz")
+    return load_release(path), path
+
+
+def plain_words(page: str) -> str:
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\N{NO-BREAK SPACE}", " ")
+    return re.sub(r"\s+", " ", text)
+
+
+def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
+    release, path = made
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        release.components  # noqa: B018
+        above, errors = release.above_noise, release.spectrum.loading_errors()
+    count = int(above.sum())
+    assert (above == (np.arange(K) < count)).all()
+    angles = [angle_in_words(*both) for both in zip(errors.angle, errors.angle_bound, strict=True)]
+
+    # The parameter and the attributes.
+    assert count == min(K, release.spectrum.n_above_noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)
+        assert len(release.pca("above_noise").components) == max(1, release.spectrum.n_above_noise)
+        pca = PrivatePCA.from_release(release)
+        np.testing.assert_array_equal(pca.above_noise_, above)
+        np.testing.assert_array_equal(pca.angle_bound_, errors.angle_bound)
+
+        # The report, its figures, the notebook, the command line.
+        shown, page, notebook = (
+            read(release),
+            plain_words(render_report(release)),
+            plain_words(fit_html("Fit", release)),
+        )
+    np.testing.assert_array_equal(shown.above_noise, above)
+    passed = shown.released_eigenvalues[:K] > shown.edges[:K]
+    np.testing.assert_array_equal(passed, above)  # a dot is above the line where the component is above the noise
+    result = CliRunner().invoke(app, ["show", str(path)])
+    table = " ".join(result.stdout.split())
+    told = json.loads(CliRunner().invoke(app, ["show", str(path), "--json"]).stdout)
+    assert told["above_noise"] == above.tolist()
+    assert told["loading_errors"]["angle_bound"] == errors.angle_bound.tolist()
+    for i in range(K):
+        mark = f"{i + 1} ({NOT_ABOVE_NOISE})"
+        for surface in (page, notebook, table):
+            assert (mark in surface) == (not above[i])
+            assert angles[i] in surface
+    headline = "Nothing rises above the noise" if count == 0 else "above the noise; "
+    assert headline in page
+    assert headline in notebook
+
+    # The warning.
+    said = " ".join(str(one.message) for one in heard if issubclass(one.category, NoiseWarning))
+    assert ("No component is above the noise" in said) == (count == 0)
+    if "not above the noise" in said:
+        named = [int(number) for number in re.findall(r"\d+", said.partition(" not above")[0])]
+        assert named == list(range(count + 1, K + 1))
+
+
+def test_control_the_cases_range_from_noise_alone_to_all_above():
+    counts = set()
+    for mechanism, epsilon, correlation in CASES:
+        if not correlation:
+            release = drawn(mechanism, epsilon=epsilon, request=ComponentsRequest(K), seed=3)
+            counts.add(release.spectrum.n_above_noise)
+    assert 0 in counts
+    assert max(counts) >= 2
