@@ -81,7 +81,7 @@ def test_rows_that_are_compared_and_rows_of_several_calls():
     model.partial_fit(ROWS).partial_fit(FRAME).partial_fit(FRAME)
     assert model.fit_moments().guarantee_.assumptions == (TYPES_ASSUMPTION,)
     with pytest.warns(PrivacyWarning):  # of a second fit
-        assert model.partial_fit(ROWS).fit_moments().guarantee_.assumptions == ()
+        assert TYPES_ASSUMPTION not in model.partial_fit(ROWS).fit_moments().guarantee_.assumptions
 
 
 def test_a_map_of_scores_assumes_the_same():
