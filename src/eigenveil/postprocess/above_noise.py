@@ -118,7 +118,6 @@ def edges_from_few_draws(
     rows: FloatArray,
     noises: Sequence[FloatArray],
     along_one: Callable[[FloatArray], float],
-    *,
     excess: float = 0.0,
 ) -> Iterator[float]:
     """Yield the edges of noise of any distribution, from few draws of it.
