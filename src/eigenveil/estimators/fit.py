@@ -178,6 +178,8 @@ class Fit:
         self._refuse_empty(n_rows)
         self.n_rows, self.route = n_rows, self.plan.route(n_rows)
         self.route.check(self.needs, n_rows)
+        if self.needs.units:
+            self.plan.check_transform(n_rows, self.request)
         assert self.route.preparation is not None
         return self.route.preparation
 
