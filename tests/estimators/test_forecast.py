@@ -377,8 +377,8 @@ def test_the_command_prepares_rows_as_a_fit_would():
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
     how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
     for name, words in {
-        "nothing": "directions between rows",
-        "public": "a public bound with a constant",
+        "nothing": "directions of differences between rows",
+        "public": "a public bound, with a constant",
         "kendall": "signs of differences",
         "normalized": "length 1",
         "private": "found privately",

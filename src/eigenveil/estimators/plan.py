@@ -184,7 +184,8 @@ class Route:
         Every surface that shows a route shows these lines.
         """
         bound = "a bound that is found privately" if self.choices else "a public bound"
-        lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}')}; {self.mechanism.name}"]
+        mean = "" if self.rule.constant is None or self.split.mean else ", with a constant for the mean"
+        lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}{mean}')}; {self.mechanism.name}"]
         if self.choices:
             lines.append(f"epsilon {self.mechanism.epsilon:.6g} for the release")
         lines += [
