@@ -66,6 +66,9 @@ def wrong_with_fits(folder, told):
     return found
 
 
+CUTS = "disks after a power cut"
+
+
 def reports():
     return encode_many(LocalProtocol(2, 1.0), [[1.0, 0.0]] * 4)
 
@@ -103,8 +106,9 @@ def cut_everywhere(tmp_path, code, wrong, every=1):
     return disks, found
 
 
-def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path):
+def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path, noted):
     disks, found = cut_everywhere(tmp_path, FITS.format(times=2), wrong_with_fits)
+    noted(CUTS, disks, sum(map(len, found.values())))
     assert found == {"posix": [], "ext4": []}
     assert disks > 200
 
@@ -118,8 +122,9 @@ def test_no_cut_loses_an_acknowledged_report(tmp_path):
 
 
 @pytest.mark.heavy
-def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path):
+def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path, noted):
     disks, found = cut_everywhere(tmp_path, FITS.format(times=8), wrong_with_fits)
+    noted(CUTS, disks, sum(map(len, found.values())))
     assert found == {"posix": [], "ext4": []}
     assert disks > 720
 
@@ -148,3 +153,12 @@ def test_control_the_rules_differ():
     assert lost(run[:2], "ext4") == {0, 1}
     refused = [*run[:2], Step("failed sync", "a", 0), run[2]]  # tried again after it failed, and told to have worked
     assert lost(refused, "posix") == {0, 1}
+
+
+def test_control_a_folder_keeps_its_own_names_only():
+    from power_cuts import Step
+
+    run = [Step("mkdir", "draft", 0), Step("create", "a", 1, folder=0), Step("rename", "draft", 0, other="made")]
+    assert lost([*run, Step("sync_folder", folder=0)], "posix") == {0, 2}
+    assert lost([*run, Step("sync_folder")], "posix") == {1}
+    assert {str(path) for path in files_after(run)} == {"made", "made/a"}

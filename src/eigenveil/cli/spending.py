@@ -12,6 +12,7 @@ from rich.table import Table
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from .options import REFUSED, FitOptions, note_console
+from .terminal import in_own_options
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
@@ -31,6 +32,15 @@ def open_ledger(path: Path | None) -> "ChargedLedger | None":
             f"There is no ledger at {path}; make it with `eigenveil ledger create {path} --epsilon ... --data-set ...`."
         )
     return ChargedLedger(path)
+
+
+def ledger_files(path: Path | None) -> list[Path]:
+    """Return what no output may be written over: the folder of a ledger, and the database in it."""
+    if path is None:
+        return []
+    from ..accounting.ledger import DATABASE
+
+    return [path, path / DATABASE]
 
 
 def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
@@ -149,7 +159,7 @@ def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, ab
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
-        table.add_row(heading, text)
+        table.add_row(heading, in_own_options(text))
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
     large = delta_of_a_unit(plan.guarantee, plan.n_rows or about_rows or 0)
