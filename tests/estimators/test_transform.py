@@ -17,6 +17,8 @@ from eigenveil.estimators.preparation import Features, FitParameters
 from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARE
 from helpers import invoked, refused
 
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # few rows, on purpose
+
 EPSILON, D = 4.0, 3
 LEAST = int(rows_for_ranges(RANGES_SHARE * int(EPSILON), D))
 """Rows in which ranges can be found: 750."""
