@@ -26,7 +26,7 @@ from .options import (
     regression_fields,
     with_options,
 )
-from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger
+from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
 from .tables import Table, open_data, public_bounds
 from .terminal import in_own_options, one_bar
 
@@ -169,7 +169,7 @@ def fit_and_save(
     from ..accounting.ledger import opened_ledger
     from .charging import signals_of
 
-    plan, ledger = model.plan(table.source), opened_ledger(model.ledger)
+    plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
     shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint)
     if options.dry_run:
         if options.as_json:

@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ from rich.table import Table
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from .options import REFUSED, FitOptions, note_console
+from .terminal import in_own_options
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
+    from ..estimators.base import PrivateEstimator
     from ..estimators.plan import Plan
     from .charging import ChargedLedger
 
@@ -58,12 +61,24 @@ def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]
     return {name: n if name == f"n_{guarantee.unit.counted}" else None for name in ("n_rows", "n_persons")}
 
 
+def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
+    """Return the plan that runs: where the route depends on the public number of rows, they are counted first."""
+    from ..moments.counts import ColumnCounts
+    from ..tables.open import collect
+
+    plan = model.plan(source)
+    if len(plan.routes) == 1 or getattr(source, "reads_once", False):
+        return plan
+    counted = collect(source, partial(ColumnCounts, (), ()), False if quiet else None, f"counting {plan.unit.counted}")
+    return model.plan(source, counted.n_rows)
+
+
 def confirm_spend(
     plan: "Plan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    `about_rows` is how many the table seems to have. Returns the plan for JSON. Nothing has been read but the schema.
+    `about_rows` is how many the table seems to have, where they were not counted. Returns the plan for JSON.
     """
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
@@ -83,6 +98,7 @@ def confirm_spend(
         "mechanisms": list(guarantees),
         "routes": plan.to_dict()["routes"],
         "n_features": plan.n_features,
+        "n_rows": plan.n_rows,
         "ledger": accounts,
     }
 
@@ -143,10 +159,10 @@ def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, ab
 
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
-        table.add_row(heading, text)
+        table.add_row(heading, in_own_options(text))
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
-    large = delta_of_a_unit(plan.guarantee, about_rows or 0)
+    large = delta_of_a_unit(plan.guarantee, plan.n_rows or about_rows or 0)
     if large is not None:
         table.add_row("warning", large)
     if accounts is None:

@@ -209,6 +209,7 @@ class PrivateEstimator(BaseEstimator):
         self._forget_collected()
         context = fit_context(self)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
+        needs = replace(needs, units=needs.units or context.in_union)
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
         request = self._request(source.n_features, source.feature_names or ())

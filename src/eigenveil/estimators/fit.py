@@ -179,6 +179,8 @@ class Fit:
         # A plan may have been made without the table.
         self.n_rows, self.route = n_rows, replace(self.plan.route(n_rows), assumptions=self.features.assumptions)
         self.route.check(self.needs, n_rows)
+        if self.needs.units:
+            self.plan.check_transform(n_rows, self.request)
         assert self.route.preparation is not None
         return self.route.preparation
 

@@ -27,7 +27,6 @@ from ..moments.comparisons import COMPARISONS
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
-from ..releases.matrix import NO_UNITS
 from ..tables.base import Source
 from ..tables.schema import Schema
 from .inputs import checked_schema, checked_unit_column
@@ -160,9 +159,7 @@ class Needs:
             )
 
     def check_rows(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
-        """Refuse too few rows for a regression, and rows without units where they are to be transformed."""
-        if self.units and rule.statistic == "kendall":
-            raise InvalidParameterError(NO_UNITS)
+        """Refuse too few rows for a regression."""
         if not self.target or rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
             return
         # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
