@@ -112,7 +112,7 @@ WITH_EXAMPLES = [
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES)
 # A reader of small examples is told that the noise hides some of what they ask for.
-@pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_examples_in_docs_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if any("plots" in snippet.text for snippet in snippets(page) if snippet.kind == "python"):
