@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .moments.second_moments import SecondMoments
     from .releases.record import Release, load_release
     from .releases.score_map import load_score_map
-    from .tables.open import draft_schema
     from .tables.schema import Schema
 
 
@@ -63,7 +62,6 @@ __all__ = [
     "Schema",
     "SecondMoments",
     "__version__",
-    "draft_schema",
     "forecast",
     "load_release",
     "load_score_map",
@@ -87,7 +85,6 @@ _HOMES = {
     "RowBound": "moments",
     "Schema": "tables.schema",
     "SecondMoments": "moments.second_moments",
-    "draft_schema": "tables.open",
     "forecast": "estimators.forecast",
     "load_release": "releases.record",
     "load_score_map": "releases.score_map",

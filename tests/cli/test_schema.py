@@ -13,10 +13,10 @@ import pytest
 from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
-import eigenveil
 from eigenveil import PrivatePCA, Schema, load_release
 from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.tables import draft_schema
 from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
@@ -175,7 +175,7 @@ def test_a_confirmed_draft_is_fitted_at_the_first_attempt(folder, case, index):
 def test_so_it_is_in_python_as_the_readme_says(folder, case):
     awkward(case).to_csv(folder / "t.csv", index=False)
     for table in ("t.csv", awkward(case)):
-        schema = eigenveil.draft_schema(table)
+        schema = draft_schema(table)
         assert "secret" not in schema.to_yaml()
         pca = PrivatePCA("above_noise", epsilon=1.0, standardize=True, schema=schema.confirmed()).fit(table)
         assert pca.components_.shape[1] == schema.n_features
@@ -184,7 +184,7 @@ def test_so_it_is_in_python_as_the_readme_says(folder, case):
 @pytest.mark.parametrize("from_file", [True, False])
 def test_an_estimator_that_meets_text_names_the_draft(folder, from_file):
     awkward("passengers").to_csv(folder / "t.csv", index=False)
-    with pytest.raises(InvalidDataError, match=r"draft_schema\(data\)"):
+    with pytest.raises(InvalidDataError, match=r"tables\.draft_schema\(data\)"):
         PrivatePCA(1).fit("t.csv" if from_file else awkward("passengers"))
     told = invoke("pca", "t.csv", "-k", 1, "--epsilon", 1, fails=InvalidDataError)
     assert "`eigenveil schema`" in told

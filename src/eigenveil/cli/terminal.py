@@ -220,7 +220,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
 _PHRASES = {
     "encode it,": "encode it with --categories,",
     "columns= of open_table": "--columns",
-    "draft_schema(data)": "`eigenveil schema`",
+    "tables.draft_schema(data)": "`eigenveil schema`",
     "columns=": "--columns",
     " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
     " (of an estimator in mechanism_options)": "",
