@@ -355,6 +355,7 @@ def release_scores(
     *,
     generator: np.random.Generator | None = None,
     ledger: LedgerOrPath | None = None,
+    assumptions: tuple[str, ...] = (),
 ) -> ScoreMap:
     """Draw one map of scores; every call spends the full budget of the mechanism again.
 
@@ -367,6 +368,8 @@ def release_scores(
         The secure generator by default. Any other marks the map as reproducible and not private.
     ledger : PrivacyLedger or path, optional
         Records the spend, durably, before anything is drawn.
+    assumptions : tuple of str
+        What the guarantee assumes of the table.
     """
     generator = secure_generator() if generator is None else generator
     book = opened_ledger(ledger)
@@ -375,7 +378,7 @@ def release_scores(
     if public and counts.n_units == 0:
         raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
     mechanism.check(counts.in_cells.size, counts.n_units if public else 0)
-    promise = mechanism.guarantee(unit)
+    promise = mechanism.guarantee(unit).with_assumption(*assumptions)
     promise = promise if is_secure(generator) else promise.marked_reproducible()
     entry = None if book is None else book.spend(promise, "score map").entry
     return ScoreMap(

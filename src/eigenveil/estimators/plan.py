@@ -133,6 +133,8 @@ class Route:
         The preparation, as a public record.
     choices : mapping of str to Guarantee
         What is found privately before the release, and what each of them costs.
+    assumptions : tuple of str
+        What the guarantee assumes of the table.
     """
 
     preparation: RowPreparation | None
@@ -140,12 +142,14 @@ class Route:
     split: Split
     rule: RowRule
     choices: Mapping[str, Guarantee]
+    assumptions: tuple[str, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
-        return _composed((*self.choices.values(), self.mechanism.guarantee()), self.rule.unit, compared)
+        parts = (*self.choices.values(), self.mechanism.guarantee())
+        return _composed(parts, self.rule.unit, compared, self.assumptions)
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
@@ -328,8 +332,8 @@ def _joined(few: Routes, below: int, many: Routes) -> Routes:
 
 
 @lru_cache(maxsize=128)  # of public records, which are the same in the next fit
-def _composed(parts: tuple[Guarantee, ...], unit: Unit, compared: bool) -> Guarantee:
-    whole = compose(parts).for_unit(unit)
+def _composed(parts: tuple[Guarantee, ...], unit: Unit, compared: bool, assumptions: tuple[str, ...]) -> Guarantee:
+    whole = compose(parts).for_unit(unit).with_assumption(*assumptions)
     return whole.of_compared_units() if compared else whole
 
 
@@ -399,13 +403,20 @@ def plan_fit(
     return Plan(features.n_features, routes, made_for)
 
 
-def route_of_moments(parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, n_rows: int) -> Route:
-    """Return the route of rows that were collected before, by this rule."""
+def route_of_moments(
+    parameters: FitParameters,
+    needs: Needs,
+    rule: RowRule,
+    n_features: int,
+    n_rows: int,
+    assumptions: tuple[str, ...] = (),
+) -> Route:
+    """Return the route of rows that were collected before, by this rule, under these assumptions about their tables."""
     check_read_once(parameters.stages)
     needs.check_rule(rule, parameters.standardize)
     epsilon = decimal_below(exact(budget_epsilon(parameters.epsilon)))
     mechanisms = _mechanisms(parameters, needs, n_features, epsilon, n_rows)
-    return Route(None, mechanisms(rule)[0][1], Split(), rule, {})
+    return Route(None, mechanisms(rule)[0][1], Split(), rule, {}, assumptions)
 
 
 def _routes(
@@ -427,8 +438,9 @@ def _routes(
         found = divided_by_rows(mechanisms, rule, preparation.norm, parameters.stages, preconditions)
         found = with_room(found, rule)
     private = preparation.split
+    shares = {"ranges": private.ranges, "norm": private.norm}
     return tuple(
-        (rows, Route(preparation, mechanism, replace(split, ranges=private.ranges, norm=private.norm), rule, choices))
+        (rows, Route(preparation, mechanism, replace(split, **shares), rule, choices, features.assumptions))
         for rows, mechanism, split in found
     )
 

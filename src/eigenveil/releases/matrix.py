@@ -210,7 +210,15 @@ class MatrixView:
             raise InvalidDataError(
                 "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
             )
-        return real_rows(X[list(names)].to_numpy(), self.n_features)
+        try:
+            rows = X[list(names)].to_numpy()
+        except Exception:  # of a frame that is not in memory, or of another kind than pandas' and Polars'
+            raise InvalidDataError(
+                f"A release projects arrays and frames in memory, and this is a {type(X).__name__} of "
+                f"{type(X).__module__.partition('.')[0]}; PrivatePCA.from_release(release).transform projects it where "
+                "it is."
+            ) from None
+        return real_rows(rows, self.n_features)
 
     def position(self, column: int | str) -> int:
         """Return the position of a feature: by position, or by name."""
