@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .limits import ANY, SHARE, Limits
+
 
 def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str] = (), more: str = "") -> str:
     """Return a titled table of names and values as HTML; what is None is left out.
@@ -65,16 +67,19 @@ _PLAIN = (-3, 9)  # powers of ten that are written out
 _MINUS = str.maketrans("-", "\N{MINUS SIGN}")
 
 
-def with_error(value: float, interval: Iterable[float] | None, *, percent: bool = False) -> str:
+def with_error(value: float, interval: Iterable[float] | None, limits: Limits = ANY, *, percent: bool = False) -> str:
     """Return a number with its 95 % interval; by itself to four digits where there is none.
 
     Parameters
     ----------
     value : float
     interval : (low, high) or None
-        It may be infinite, and need not hold the value.
+        It may be infinite.
+    limits : (low, high)
+        What such a number can be. An interval that ends at a limit is told by its ends, and so is one that ± would
+        take beyond, so that no number is shown that cannot be.
     percent : bool
-        Whether the value is a share, told as a percentage.
+        Whether the value is a share, told as a percentage; its limits are those of shares.
 
     Examples
     --------
@@ -84,6 +89,8 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     ('0.02 (0 to 0.11)', '(1.5 ± 0.3)e-07')
     >>> with_error(0.3512, (0.3312, 0.3712), percent=True), with_error(0.3512, None, percent=True)
     ('35 ± 2 %', '35.1 %')
+    >>> with_error(0.6, (0.1, 1.0), percent=True), with_error(0.956, (0.913, 0.999), (-1.0, 1.0))
+    ('60 (10 to 100) %', '0.96 (0.91 to 1.00)')
     >>> with_error(0.02, (0.0, 0.0))
     '0.02 (0 to 0)'
     >>> with_error(1.0, (0.99999999987, 1.0), percent=True)
@@ -92,6 +99,7 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     ('2 (any number)', '2 (0.5 or more)', '0.1235')
     """
     factor, unit = (100.0, " %") if percent else (1.0, "")
+    least, most = (factor * limit for limit in (SHARE if percent else limits))
     value *= factor
     if interval is None:
         return f"{value:.1f} %" if percent else f"{value:.4g}"
@@ -105,8 +113,10 @@ def with_error(value: float, interval: Iterable[float] | None, *, percent: bool 
     size = math.floor(math.log10(max(abs(value), width)))
     power = 0 if _PLAIN[0] <= size < _PLAIN[1] else size
     shift = 10.0**-power
-    if sides[1] <= _ALIKE * sides[0]:
-        error, places = _rounded_up(width * shift)
+    error, places = _rounded_up(width * shift)
+    middle = round(value * shift, places)
+    within = least < low and high < most and least * shift <= middle - error and middle + error <= most * shift
+    if within and sides[1] <= _ALIKE * sides[0]:
         text = f"{_fixed(value * shift, places)} ± {_fixed(error, places)}"
         return f"({text})e{power:+03d}{unit}" if power else f"{text}{unit}"
     # An interval of no width, as one that was all below 0, tells no digits.
@@ -144,8 +154,8 @@ def holds_zero(interval: Iterable[float]) -> bool:
     return bool(low <= 0 <= high)
 
 
-def around(value: float, standard_error: Any) -> tuple[Any, Any]:
-    """Return the 95 % interval of a number, or of an array of them, with a normal error.
+def around(value: float, standard_error: float, limits: Limits = ANY) -> tuple[float, float]:
+    """Return the 95 % interval of a number with a normal error, within the limits of such a number.
 
     Examples
     --------
@@ -153,8 +163,22 @@ def around(value: float, standard_error: Any) -> tuple[Any, Any]:
     (1.0, 1.0)
     >>> with_error(1.0, around(1.0, 0.1))
     '1.0 ± 0.2'
+    >>> around(0.9, 0.1, (-1.0, 1.0))[1]
+    1.0
     """
-    return value - _Z * standard_error, value + _Z * standard_error
+    low, high = value - half_width(standard_error), value + half_width(standard_error)
+    return max(low, min(limits[0], value)), min(high, max(limits[1], value))
+
+
+def half_width(standard_error: Any) -> Any:
+    """Return half of the 95 % interval of numbers with a normal error.
+
+    Examples
+    --------
+    >>> half_width(1.0)
+    1.96
+    """
+    return _Z * standard_error
 
 
 def for_readers(text: str) -> str:

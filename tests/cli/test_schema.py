@@ -13,9 +13,10 @@ import pytest
 from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
-from eigenveil import Schema, load_release
+from eigenveil import PrivatePCA, Schema, load_release
 from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.tables import draft_schema
 from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
@@ -125,6 +126,9 @@ def test_the_next_command_runs_in_a_shell(folder):
     assert load_release("release.npz").n_rows == 60
 
 
+AWKWARD = ("macro", "passengers", "visits", "codes", "names", "years", "wine")
+
+
 def awkward(case):
     """Tables as other packages ship them, each with something that is no plain number."""
     rng, n = np.random.default_rng(1), 300
@@ -147,12 +151,16 @@ def awkward(case):
     if case == "names":  # that need quotes in YAML, in CSV and in a shell
         names = ("a: b", "größe [m²]", 'he said "no"', "yes", "x12")
         return pd.DataFrame({name: rng.normal(size=n) for name in names})
+    if case == "years":  # in the header, and infinity in the cells
+        rates = {str(year): rng.normal(3, 1, n) * gaps for year in range(1960, 1966)}
+        quotient = np.where(np.arange(n) % 5 == 0, np.inf, rng.normal(size=n))
+        return pd.DataFrame({"Country Name": "secret", "Indicator Code": "secret", **rates, "quotient": quotient})
     return load_wine(as_frame=True).frame
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("index", [True, False])
-@pytest.mark.parametrize("case", ["macro", "passengers", "visits", "codes", "names", "wine"])
+@pytest.mark.parametrize("case", AWKWARD)
 def test_a_confirmed_draft_is_fitted_at_the_first_attempt(folder, case, index):
     awkward(case).to_csv(folder / "t.csv", index=index)
     invoke("schema", "t.csv", "-o", "s.yaml")
@@ -160,6 +168,32 @@ def test_a_confirmed_draft_is_fitted_at_the_first_attempt(folder, case, index):
     confirm("s.yaml")
     invoke("pca", "t.csv", "--schema", "s.yaml", "-k", 1, "--epsilon", 1, "--standardize")
     invoke("pca", "t.csv", "--schema", "s.yaml", "-k", 1, "--epsilon", 1, "--force")
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("case", AWKWARD)
+def test_so_it_is_in_python_as_the_readme_says(folder, case):
+    awkward(case).to_csv(folder / "t.csv", index=False)
+    for table in ("t.csv", awkward(case)):
+        schema = draft_schema(table)
+        assert "secret" not in schema.to_yaml()
+        pca = PrivatePCA("above_noise", epsilon=1.0, standardize=True, schema=schema.confirmed()).fit(table)
+        assert pca.components_.shape[1] == schema.n_features
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_an_estimator_that_meets_text_names_the_draft(folder, from_file):
+    awkward("passengers").to_csv(folder / "t.csv", index=False)
+    with pytest.raises(InvalidDataError, match=r"tables\.draft_schema\(data\)"):
+        PrivatePCA(1).fit("t.csv" if from_file else awkward("passengers"))
+    told = invoke("pca", "t.csv", "-k", 1, "--epsilon", 1, fails=InvalidDataError)
+    assert "`eigenveil schema`" in told
+
+
+def test_another_delimiter_is_named_as_it_is_typed(folder):
+    awkward("passengers").to_csv(folder / "t.csv", index=False, sep=";")
+    assert "--delimiter ';'" in invoke("schema", "t.csv", fails=InvalidDataError)
+    invoke("schema", "t.csv", "--delimiter", ";")
 
 
 def test_a_rerun_goes_on_with_a_draft(folder):

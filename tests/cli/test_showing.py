@@ -16,6 +16,7 @@ from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, lo
 from eigenveil.cli import app
 from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_ABOVE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
+from eigenveil.limits import CORRELATION
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
 from made_releases import drawn, quietly
@@ -212,7 +213,7 @@ def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
     assert together in shown
     table = invoke("covariance", *FIT)
     of_file = load_release("release.npz")
-    assert with_error(of_file.correlation[0, 1], of_file.intervals.correlation()[0, 1]) in table
+    assert with_error(of_file.correlation[0, 1], of_file.intervals.correlation()[0, 1], CORRELATION) in table
     for position, name in enumerate("abc"):
         assert (f"│ {name} ({MAY_BE_NOISE})" in table) == (position in of_file.spectrum.drowned_features)
     table = invoke("ridge", "release.npz", "--target", "b")

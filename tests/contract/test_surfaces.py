@@ -83,7 +83,7 @@ def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
         for surface in (page, notebook, table):
             assert (mark in surface) == (not above[i])
             assert angles[i] in surface
-    headline = "Nothing rises above the noise" if count == 0 else "above the noise; "
+    headline = "No component is above the noise" if count == 0 else "above the noise; "
     assert headline in page
     assert headline in notebook
 

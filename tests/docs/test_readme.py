@@ -23,7 +23,7 @@ def test_every_snippet_of_the_readme_runs_in_order_in_an_empty_folder(left_out, 
     assert ran[0] == "eigenveil demo"
     assert all(any(text.startswith(long) for text in ran) == (left_out == INSTALLED) for long in LONG)
     programs = [snippet for snippet in done if snippet.kind == "python"]
-    assert len(programs) == 3
+    assert len(programs) == 4
     for snippet in programs:
         assert snippet.printed.splitlines() == said(snippet) != []
     shown = next(snippet.text for snippet in snippets("README.md") if snippet.kind == "text")

@@ -184,7 +184,8 @@ def test_what_cannot_be_told_is_said():
     with pytest.raises(InvalidParameterError, match="of"):
         released_.intervals.covariance(of="sample")
     without = with_origin(released_, without_range=(1,))
-    assert np.isinf(without.intervals.covariance()[1]).all()
+    assert np.isinf(without.intervals.covariance()[1, [0, 2, 3]]).all()
+    assert without.intervals.covariance()[1, 1].tolist() == [0, np.inf]
     assert np.isfinite(without.intervals.covariance()[0, [0, 2, 3]]).all()
     assert without.intervals.correlation()[1, 0].tolist() == [-1, 1]
     found = _regression_intervals(without, 3, [0, 1, 2], 0.95, 0.0)

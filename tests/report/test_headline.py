@@ -12,6 +12,7 @@ from eigenveil import Guarantee, PrivacyLedger, PrivateCovariance, PrivatePCA, R
 from eigenveil.cli import app
 from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
+from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table
@@ -24,7 +25,7 @@ from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
 
 CENTRED = RowBound(8.0, constant=8.0)
-BANNER = "Nothing rises above the noise</strong>"
+BANNER = "may be noise: do not read a finding into it"
 WIDE = RowBound(60.0, constant=60.0)
 
 
@@ -87,19 +88,20 @@ def test_headlines_of_a_matrix():
     shown, ends = read(release), release.intervals.correlation()
     told = [(i, j) for i in range(6) for j in range(i) if not ends[i, j, 0] <= 0 <= ends[i, j, 1]]
     i, j = max(told, key=lambda pair: abs(release.correlation[pair]))
-    value = for_readers(with_error(release.correlation[i, j], ends[i, j]))
+    value = for_readers(with_error(release.correlation[i, j], ends[i, j], CORRELATION))
     assert headline_of(release) == (
-        f"{len(told)} of 15 correlations are told from 0; the strongest, of {NAMES[j]} with {NAMES[i]}, is {value}."
+        f"{len(told)} of 15 correlations are distinguishable from 0; "
+        f"the strongest, of {NAMES[j]} with {NAMES[i]}, is {value}."
     )
     assert shown.spreads is not None
     two = drawn("gaussian", table()[:, :2], epsilon=8.0, bound=CENTRED, names=NAMES[:2], request=Request())
     assert headline_of(two).startswith("The correlation of age with income is 0.")
     one = drawn("gaussian", table()[:, :1], epsilon=8.0, bound=CENTRED, names=NAMES[:1], request=Request())
-    variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0]))
+    variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0], SIZE))
     assert headline_of(one) == f"The variance of age is {variance}."
     assert noise_banner(read(one)) is None
     lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
-    assert headline(lost, one) == "Nothing rises above the noise: the variance of age may be 0."
+    assert headline(lost, one) == "The variance of age is not distinguishable from 0."
     assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
     assert headline_of(unknown).startswith("The strongest of 3 correlations, of x0 with x1, is ")
@@ -114,14 +116,17 @@ def test_headlines_of_a_regression():
     value = for_readers(with_error(fit.coef[0], fit.coef_interval[0]))
     assert fit.determined
     said = headline_of(release)
-    assert said.startswith("One of two coefficients for effect is told from 0; ") or "two of two" in said.lower()
+    assert (
+        said.startswith("One of two coefficients for effect is distinguishable from 0; ")
+        or "two of two" in said.lower()
+    )
     assert f"dose counts most, with {value} (R² = " in said
     assert BANNER not in render_report(release)
     open_ends = np.tile([-np.inf, np.inf], (2, 1))
     shown = read(release)
     for determined, told in (
         (False, "leaves open how effect depends"),
-        (True, "every coefficient for effect may be 0"),
+        (True, "No coefficient for effect is distinguishable from 0"),
     ):
         fit = replace(release.regression, determined=determined, coef_interval=open_ends)
         hopeless = replace(shown, regression=fit)
@@ -135,15 +140,41 @@ def test_sparse_components_are_called_so():
     assert "Sparse loadings</h2>" in render_report(release)
 
 
-@pytest.mark.parametrize("request_", [{"n_components": 2}, {"request": Request()}], ids=["components", "matrix"])
-def test_a_red_banner_stands_where_nothing_rises_above_the_noise(request_):
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"n_components": 2}, "No component is above the noise"),
+        ({"request": Request()}, "No correlation is distinguishable from 0"),
+    ],
+    ids=["components", "matrix"],
+)
+def test_a_red_banner_stands_where_all_of_the_answer_may_be_noise(request_, said):
     release = swamped(**request_)
     page = render_report(release)
     assert BANNER in page
-    assert "The noise swamps the signal" in page
-    assert headline_of(release).startswith("Nothing rises above the noise: ")
+    assert f"<strong>{said}</strong>" in page
+    assert headline_of(release).startswith(said)
     loud = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=request_.get("request", ComponentsRequest(2)))
     assert BANNER not in render_report(loud)
+
+
+def test_a_banner_speaks_of_what_the_report_is_about_and_of_nothing_else():
+    rows = np.random.default_rng(0).normal(size=(5000, 3))
+    rows[:, 1] = rows[:, 0] + 0.3 * rows[:, 1]
+    names = ["height", "weight", "lottery"]
+    release = drawn(
+        "gaussian", rows, epsilon=8.0, bound=RowBound(6.0, constant=6.0), names=names, request=RegressionRequest(2)
+    )
+    shown = read(release)
+    assert 0.8 < shown.correlation_intervals[0, 1, 0] < shown.correlations[0, 1]
+    fit = replace(shown.regression, coef=np.zeros(2), coef_interval=np.tile([-0.1, 0.1], (2, 1)), determined=True)
+    lost = replace(shown, regression=fit)
+    banner = noise_banner(lost)
+    assert "<strong>No coefficient is distinguishable from 0</strong>" in banner
+    assert "Correlations, means and standard deviations have intervals of their own." in banner
+    assert "Nothing rises" not in banner
+    assert "the figures below" not in banner
+    assert "No coefficient for lottery is distinguishable from 0" in headline(lost, release)
 
 
 def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
@@ -224,7 +255,7 @@ def test_means_and_standard_deviations_have_their_intervals():
         told = for_readers(with_error(release.mean[j], ends[j]))
         assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", page)
         spread = np.sqrt(np.maximum([release.covariance[j, j], *release.intervals.covariance()[j, j]], 0.0))
-        assert f">{for_readers(with_error(spread[0], spread[1:]))}</span>" in page
+        assert f">{for_readers(with_error(spread[0], spread[1:], SIZE))}</span>" in page
     assert 'id="means"' not in render_report(drawn("gaussian", request=Request()))
 
 
@@ -265,7 +296,7 @@ def test_a_score_map_is_drawn_and_accounted_for(with_map):
     assert 'id="scores"' not in render_report(path)
     reach = cloud.mechanism.level(1)
     top = float(cloud.noisy_counts[np.unravel_index(np.argmax(cloud.counts), cloud.counts.shape)])
-    assert f">{with_error(top, (top - reach, top + reach))}</span>" in page
+    assert f">{with_error(top, (max(0.0, top - reach), top + reach), SIZE)}</span>" in page
 
 
 def test_a_score_map_of_other_components_is_refused(with_map, tmp_path):

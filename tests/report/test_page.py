@@ -344,7 +344,7 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "convergence is checked by tests and not proved" in words("subspace")
     assert "whether one person's data are included" in words("add_or_remove_one")
     assert "(noisy)" in words("add_or_remove_one")
-    assert "The noise swamps the signal" in words("swamped")
+    assert "All that is shown of the components may be noise" in words("swamped")
     assert "holds against the server too" in words("local")
     assert "weak promise" in words("one feature")
     assert "no order of importance" in words("subspace")

@@ -9,6 +9,7 @@ import eigenveil
 from eigenveil import Guarantee, Release, RowBound
 from eigenveil.display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
 from eigenveil.guarantee import Adjacency, Numerics
+from eigenveil.limits import CORRELATION, SHARE, SIZE
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
 from eigenveil.mechanisms.base import SamplingMechanism, integer_directions
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
@@ -50,8 +51,9 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     for j in shown.leading_features():
         for i in range(min(k, 6)):
             value, told = float(components[i, j]), errors is not None and not errors.undetermined[i]
-            reach = 1.96 * errors.standard_errors[i, j] if told else None
-            assert (fixed(value) if reach is None else in_words(value, (value - reach, value + reach))) in page
+            reach = 1.96 * errors.standard_errors[i, j] if told else 0.0
+            interval = max(-1.0, value - reach), min(1.0, value + reach)
+            assert (in_words(value, interval, limits=CORRELATION) if told else fixed(value)) in page
     assert (shown.variances is not None) == release.matrix.has_matrix
     if not release.matrix.has_matrix:
         assert release.explained_variance is None
@@ -62,7 +64,7 @@ def assert_same_numbers(release: Release, shown: Shown) -> None:
     shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     ends = release.explained_variance_interval
     for i in range(k):
-        assert in_words(release.explained_variance[i], None if ends is None else ends[i]) in page
+        assert in_words(release.explained_variance[i], None if ends is None else ends[i], limits=SIZE) in page
         assert in_words(shares[i], None if share_ends is None else share_ends[i], percent=True) in page
     assert (LEGEND in page) == (ends is not None)
     above = release.above_noise
@@ -236,7 +238,7 @@ def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
         np.testing.assert_array_equal(shown.correlations, release.correlation)
         ends = release.intervals.correlation()
         np.testing.assert_array_equal(shown.correlation_intervals, ends)
-        assert in_words(release.correlation[0, 1], ends[0, 1]) in render_report(release)
+        assert in_words(release.correlation[0, 1], ends[0, 1], limits=CORRELATION) in render_report(release)
 
 
 def test_sparse_components_are_the_loadings():
@@ -259,7 +261,7 @@ def test_the_coefficients_of_a_regression_are_shown():
     fit, page = release.regression, text_of(render_report(release))
     section = page[page.index('id="regression"') : page.index('id="matrix"')]
     assert "Prediction of income from 5 features" in section
-    assert f"R² = {with_error(fit.r2, fit.r2_interval)}" in section
+    assert f"R² = {with_error(fit.r2, fit.r2_interval, SHARE)}" in section
     for name, value, ends in zip([*NAMES[:1], *NAMES[2:]], fit.coef, fit.coef_interval, strict=True):
         told = marked(in_words(value, ends), holds_zero(ends))
         assert re.search(f">{name}</th><td[^>]*><span[^>]*>{re.escape(told)}</span>", section)

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 
 from eigenveil import Schema
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables.open import draft_schema
+from eigenveil.tables.open import draft_schema, open_table
 from eigenveil.tables.schema import Column
 from helpers import refused
 
@@ -336,6 +337,9 @@ def test_a_category_without_categories_is_refused():
         ("city,mass", "Rome,2.5", True),
         ("city,member", "Rome,true", True),
         ("city,day", "Rome,2020-01-31", True),
+        ("land,1960,1961,1962", "Peru,6.7,6.6,", True),
+        ("Peru,1960,1961,34", "Oslo,1970,1980,35", False),
+        ("Peru,1,2,3", "Oslo,3,4,4", False),
         ("city,land", "Rome,Italy", False),  # which may be a row
         ("Oslo,false", "Rome,true", False),
         ("Oslo,2020-02-01", "Rome,2020-01-31", False),
@@ -346,8 +350,29 @@ def test_a_first_line_is_taken_for_names_where_it_cannot_be_a_row(header, row, i
     if is_header:
         assert [one.name for one in draft_schema(tmp_path / "a.csv").columns] == header.split(",")
     else:
-        with refused(InvalidDataError, "Oslo", "2020"):
+        with refused(InvalidDataError, "Oslo", "2020", "Peru"):
             draft_schema(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_a_draft_of_a_file_with_another_delimiter_names_it(sign, tmp_path):
+    (tmp_path / "a.csv").write_text(f"city{sign}mass\nRome{sign}2.5\n")
+    with refused(InvalidDataError, "Rome", "mass") as caught:
+        draft_schema(tmp_path / "a.csv")
+    assert f"delimiter={sign!r}" in str(caught.value)
+    assert [one.kind for one in draft_schema(tmp_path / "a.csv", delimiter=sign).columns] == ["ignored", "number"]
+
+
+def test_infinity_is_a_missing_value_where_there_is_a_rule_for_these(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, np.inf, -np.inf, np.nan], "b": [1.0, 2.0, 3.0, 4.0]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    schema = Schema((Column("a", range=(0, 8), missing="indicator"), Column("b")))
+    for data in (frame, tmp_path / "a.csv"):
+        (rows,) = open_table(data, schema=schema).batches()
+        assert np.asarray(rows).tolist() == [[1, 0, 1], [4, 1, 2], [4, 1, 3], [4, 1, 4]]
+    sparse = scipy.sparse.csr_matrix(frame.to_numpy())
+    (rows,) = open_table(sparse, missing=7.0).batches()
+    assert rows.toarray()[:, 0].tolist() == [1, 7, 7, 7]
 
 
 def test_a_draft_of_an_array_and_of_what_is_no_frame():

@@ -180,7 +180,7 @@ def test_odd_bytes_and_values_of_json_lines(tmp_path):
     told = refusal(lambda: read(path, ["age"], categories={"age": ["x"]}), "secret")
     assert "a list or an object in the column 'age'" in told
     path.write_bytes(b'{"age": NaN}\r\n\r\n{"age": 1e999}\r\n{"age": ' + b"9" * 400 + b"}")
-    assert read(path, ["age"], missing=0.0).ravel().tolist() == [0.0, np.inf, np.inf]
+    assert read(path, ["age"], missing=0.0).ravel().tolist() == [0.0, 0.0, 0.0]  # infinity is missing too
     path.write_text(json.dumps({"größe": 1.0}, ensure_ascii=False), encoding="utf-16")
     assert read(path, ["größe"], encoding="utf-16").tolist() == [[1.0]]
     assert "no column 0" in refusal(lambda: open_table(path, [0]))

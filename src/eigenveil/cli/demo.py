@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from ..display import NOT_ABOVE_NOISE, around, marked, with_error
+from ..limits import CORRELATION
 from .fitting import told_notes
 from .options import AsJson, Force, Quiet, check_output, output_console, plain, print_json, print_legend, whole_file
 from .spending import guarantee_fields
@@ -164,8 +165,8 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
         for i in shown:
             value = float(pca.components_[i, j])
             known = errors is not None and not errors.undetermined[i]
-            interval = around(value, float(errors.standard_errors[i, j])) if known else None
-            cells += [with_error(value, interval), f"{best[i, j]:.2f}"]
+            interval = around(value, float(errors.standard_errors[i, j]), CORRELATION) if known else None
+            cells += [with_error(value, interval, CORRELATION), f"{best[i, j]:.2f}"]
         grid.add_row(name, *cells)
     console.print(grid)
 

@@ -23,6 +23,7 @@ from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, a
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
+from ..limits import CORRELATION, SHARE, SIZE
 from .output import BROKEN_PIPE, untold_failure
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
         cells = [marked(str(i + 1), above is not None and not above[i], NOT_ABOVE_NOISE)]
         if shares is not None and variances is not None:
             cells.append(with_error(shares[i], _of(share_ends, i), percent=True))
-            cells.append(with_error(variances[i], _of(ends, i)))
+            cells.append(with_error(variances[i], _of(ends, i), SIZE))
         if errors is not None:
             cells.append(angle_in_words(errors.angle[i], errors.angle_bound[i]))
         known = errors is not None and not errors.undetermined[i]
@@ -303,7 +304,8 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
         grid.add_column(heading, justify="left" if heading == "feature" else "right")
     for i, name in enumerate(names[:_SHOWN_FEATURES]):
         sizes = None if ends is None else [max(0.0, end) ** 0.5 for end in ends[i, i]]
-        cells = with_error(release.mean[i], _of(where, i)), with_error(max(0.0, covariance[i, i]) ** 0.5, sizes)
+        spread = with_error(max(0.0, covariance[i, i]) ** 0.5, sizes, SIZE)
+        cells = with_error(release.mean[i], _of(where, i)), spread
         grid.add_row(marked(name, i in drowned), *cells)
     if len(names) > _SHOWN_FEATURES:
         grid.add_row(f"and {len(names) - _SHOWN_FEATURES} more", "", "")
@@ -320,7 +322,7 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
         grid.add_column("correlation", justify="right")
         for one, other in pairs[:_SHOWN_PAIRS]:
             interval = None if reach is None else reach[one, other]
-            text = with_error(correlation[one, other], interval)
+            text = with_error(correlation[one, other], interval, CORRELATION)
             grid.add_row(f"{names[one]}, {names[other]}", marked(text, interval is not None and holds_zero(interval)))
         console.print(grid)
 
@@ -337,11 +339,15 @@ def print_regression(console: "Console", fit: Any, names: Sequence[str], most: i
         grid.add_row(f"and {len(fit.features) - most} more", "")
     grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
     console.print(grid)
-    told = f"R² {with_error(fit.r2, fit.r2_interval)}, alpha {fit.alpha:.4g}, from the same release"
+    told = f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}, from the same release"
     console.print(told, soft_wrap=True)
     if not fit.determined:
         console.print(NOT_DETERMINED, soft_wrap=True)
-    console.print("Intervals of coefficients are for least squares, which a ridge draws to 0.", soft_wrap=True)
+    console.print(
+        "Intervals of coefficients are for least squares, which a ridge draws to 0; they are widened to hold what is "
+        "shown.",
+        soft_wrap=True,
+    )
 
 
 def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
@@ -359,7 +365,9 @@ def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
     told = []
     for position in order:
         value = float(direction[position])
-        text = f"{value:.2f}" if errors is None else with_error(value, around(value, float(errors[position])))
+        text = f"{value:.2f}"
+        if errors is not None:
+            text = with_error(value, around(value, float(errors[position]), CORRELATION), CORRELATION)
         told.append(f"{names[position]} {'+' if value >= 0 else ''}{text}")
     return "\n".join(told)
 

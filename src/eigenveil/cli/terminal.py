@@ -8,6 +8,7 @@ import io
 import os
 import re
 import select
+import shlex
 import signal
 import sys
 import threading
@@ -219,6 +220,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
 _PHRASES = {
     "encode it,": "encode it with --categories,",
     "columns= of open_table": "--columns",
+    "tables.draft_schema(data)": "`eigenveil schema`",
     "columns=": "--columns",
     " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
     " (of an estimator in mechanism_options)": "",
@@ -232,7 +234,7 @@ _PHRASES = {
 _ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}
 # The options of the command that runs, by the names of their parameters.
 _running: ContextVar[Mapping[str, str]] = ContextVar("running", default=MappingProxyType({}))
-_ARGUMENT = re.compile(r"\b([a-z]\w*)='?([\w.]+?)'?(?=[\s,;:.)]|$)")
+_ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^'\s]+)'|([\w.]+?))(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"(?<![\w'-])[a-z]+(?:_[a-z]+)+(?![\w'=])")
 
 
@@ -252,16 +254,18 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     '--norm-bound must be above 0; or give --adjacency replace_one.'
     >>> in_options("It needs accept_inexact=True, and a seeded_generator.", options)
     'It needs --accept-inexact, and a seeded_generator.'
+    >>> in_options("Give delimiter=';'.", {"delimiter": "--delimiter"})
+    "Give --delimiter ';'."
     """
 
     def option(name: str) -> str | None:
         return options.get(_ALIASES.get(name, name)) or options.get(name)
 
     def argument(found: re.Match[str]) -> str:
-        known, value = option(found[1]), found[2]
+        known, value = option(found[1]), found[2] or found[3]
         if known is None or value == "False":
             return found[0]
-        return known if value == "True" else f"{known} {value.replace('above_noise', 'above-noise')}"
+        return known if value == "True" else f"{known} {shlex.quote(value.replace('above_noise', 'above-noise'))}"
 
     for phrase, words in _PHRASES.items():
         text = text.replace(phrase, words)

@@ -106,8 +106,9 @@ def _opened(data: Any, schema: Schema | None, privacy_unit: Any) -> Source:
     try:
         return open_table(data, schema=schema, privacy_unit=privacy_unit)
     except InvalidDataError as error:  # one of ours: its text is changed in place, so that no second error holds it
-        # An estimator has no columns=; its caller opens the table.
-        error.args = (str(error).replace(" columns=", " sources.open_table(data, columns=...)"),)
+        # An estimator has no columns=; its caller opens the table, or declares its columns.
+        ways = " tables.open_table(data, columns=...), or by a schema, which tables.draft_schema(data) drafts"
+        error.args = (str(error).replace(" columns=", ways),)
         raise
 
 

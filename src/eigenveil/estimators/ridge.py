@@ -46,9 +46,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         Share of the target's variation that the fit explains, from the same release.
     coef_interval_ : ndarray of shape (n_features, 2)
         95 % intervals for the least-squares coefficients of the rows as they were used; `coef_` is drawn to 0 by the
-        ridge and may lie outside. Infinite where the noise leaves them open.
+        ridge, and an interval that would not hold it is widened to hold it. Infinite where the noise leaves them open.
     r2_interval_ : ndarray of shape (2,)
-        The same for the share of variation that least squares explain.
+        The same for the share of variation that least squares explain, within [0, 1].
     intercept_error_ : float
         Standard error of their intercept.
     determined_ : bool

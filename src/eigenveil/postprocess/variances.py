@@ -3,7 +3,6 @@
 docs/explanation/uncertainty.md derives every formula.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,8 +10,10 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
+from ..limits import SIZE
 from ..numerics import FloatArray
 from .above_noise import edge_quantile
+from .holding import holding
 from .shrinkage import SIMULATION_SEED, decreasing
 
 # Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
@@ -201,8 +202,8 @@ class ComponentVariances:
             self,
             estimate=estimate,
             totals=totals,
-            interval=_holding(self.interval, estimate, math.inf),
-            total_interval=_holding(self.total_interval, totals, math.inf),
+            interval=holding(self.interval, estimate, SIZE),
+            total_interval=holding(self.total_interval, totals, SIZE),
         )
 
     def untold(self, total: float) -> "ComponentVariances":
@@ -239,8 +240,10 @@ class ComponentVariances:
         """
         reaches = 2 * loadings, 2 * np.sqrt(np.cumsum(loadings**2))
         each, totals = (
-            np.clip(np.sqrt(ends) + reach[:, None] * np.array([-1.0, 1.0]), 0.0, np.sqrt(d)) ** 2
-            for ends, reach in zip((self.interval, self.total_interval), reaches, strict=True)
+            holding(np.maximum(np.sqrt(ends) + reach[:, None] * np.array([-1.0, 1.0]), 0.0) ** 2, at, (0.0, float(d)))
+            for at, ends, reach in zip(
+                (self.estimate, self.totals), (self.interval, self.total_interval), reaches, strict=True
+            )
         )
         return ComponentVariances(self.estimate, each, self.totals, totals, APPROXIMATE)
 
@@ -330,9 +333,9 @@ def variances_along(
     estimate = np.diff(totals, prepend=0.0)
     return ComponentVariances(
         estimate=estimate,
-        interval=_holding(np.stack([low, high], axis=1), estimate, surely),
+        interval=holding(np.stack([low, high], axis=1), estimate, (0.0, surely)),
         totals=totals,
-        total_interval=_holding(ends, totals, surely),
+        total_interval=holding(ends, totals, (0.0, surely)),
         kind=EXACT if exact and noise.draws is None else APPROXIMATE,
     )
 
@@ -379,9 +382,3 @@ def _beyond(terms: FloatArray, k: int) -> FloatArray:
     """Return, for direction i and the first c + 1 of them, the sum of its terms with all that are not among these."""
     inside = np.cumsum(terms[:, :k], axis=1)
     return np.asarray(terms.sum(axis=1)[:, None] - inside)
-
-
-def _holding(ends: FloatArray, estimate: FloatArray, most: float) -> FloatArray:
-    """Return intervals between 0 and `most`, wide enough to hold their estimates."""
-    low, high = np.clip(ends, 0.0, most).T
-    return np.stack([np.minimum(low, estimate), np.maximum(high, estimate)], axis=1)

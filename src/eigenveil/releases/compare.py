@@ -10,6 +10,7 @@ from ..accounting.composition import compose
 from ..display import notebook_table, with_error
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
+from ..limits import ANGLE
 
 if TYPE_CHECKING:
     from .record import Release
@@ -60,7 +61,7 @@ class Comparison:
         if self.affinity is not None:
             told["subspaces"] = f"{self.affinity:.1%} in common (100 % is the same)"
         if self.angle is not None:
-            told["largest angle"] = f"{with_error(self.angle, self.angle_interval)} degrees"
+            told["largest angle"] = f"{with_error(self.angle, self.angle_interval, ANGLE)} degrees"
         if self.cosines is not None:
             least = [None] * len(self.cosines) if self.cosines_by_noise is None else self.cosines_by_noise
             told["components"] = "cosines " + ", ".join(
@@ -140,7 +141,7 @@ def _largest_angle(
         return angle, None
     # Each span is within its bound in 97.5 of 100 releases, and largest angles obey the triangle inequality.
     off = errors[0].subspace_bound + errors[1].subspace_bound
-    return angle, np.clip([angle - off, angle + off], 0.0, 90.0)
+    return angle, np.clip([angle - off, angle + off], *ANGLE)
 
 
 def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np.float64] | None:

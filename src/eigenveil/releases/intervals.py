@@ -2,7 +2,8 @@
 
 Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
 is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
-made from the raw release, never from what was shrunk or made positive. docs/explanation/intervals_of_entries.md has the
+made from the raw release, never from what was shrunk or made positive; then they are cut to what such a number can be,
+and widened where they would not hold the estimate that is shown. docs/explanation/intervals_of_entries.md has the
 formulas, and how often they were right.
 """
 
@@ -12,9 +13,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InvalidParameterError, one_of
+from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..numerics import FloatArray
 from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
+from ..postprocess.holding import holding
 from .matrix import MatrixView
 
 KINDS = ("data", "population")
@@ -73,8 +76,9 @@ class IntervalView:
         Returns
         -------
         ndarray of shape (d, d, 2) or None
-            Lower and upper ends. Of signs, which tell no units, `correlation`. Where no range of a feature was
-            found they are infinite.
+            Lower and upper ends, those of variances at 0 or above. Of signs, which tell no units, `correlation`.
+            Where no range of a feature was found they are infinite. An interval that would not hold the entry of
+            `Release.covariance`, which is shrunk, is widened to hold it.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
@@ -85,12 +89,16 @@ class IntervalView:
         ends = covariance_intervals(matrix.row_matrix, self.row_matrix_error(level), sampled=sampled)
         without = list(self.origin.without_range)
         ends[without] = ends[:, without] = (-np.inf, np.inf)
-        return np.asarray(ends / np.outer(matrix.row_scale, matrix.row_scale)[..., None])
+        ends /= np.outer(matrix.row_scale, matrix.row_scale)[..., None]
+        variances = np.arange(matrix.n_features)
+        ends[variances, variances] = np.maximum(ends[variances, variances], 0.0)
+        return holding(ends, np.asarray(matrix.covariance), ANY)
 
     def correlation(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return an interval for every correlation; None without noise distribution. Parameters as in `covariance`.
 
-        Where the noise hides a variance, correlations with it may be anything from -1 to 1.
+        Where the noise hides a variance, correlations with it may be anything from -1 to 1. An interval that would not
+        hold the entry of `Release.correlation`, which is shrunk, is widened to hold it.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
@@ -98,13 +106,14 @@ class IntervalView:
             return None
         if matrix.of_signs:
             comparisons, error = self.origin.row_rule.comparisons, self.row_matrix_error(level)
-            return sign_intervals(matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled)
+            ends = sign_intervals(matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled)
+            return holding(ends, np.asarray(matrix.correlation), CORRELATION)
         thirds = self.row_matrix_error(1 - (1 - level) / 3)
         ends = correlation_intervals(matrix.row_matrix, self.row_matrix_error(level), thirds, sampled=sampled)
         without = list(self.origin.without_range)
         ends[without] = ends[:, without] = (-1.0, 1.0)
         ends[without, without] = 1.0
-        return ends
+        return holding(ends, np.asarray(matrix.correlation), CORRELATION)
 
     def mean(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return an interval for every entry of the mean; None where it did not leave, or not with a known noise.

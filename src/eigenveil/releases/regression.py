@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InvalidParameterError, NoiseWarning, warn_caller
+from ..limits import ANY, SHARE
 from ..numerics import FloatArray
+from ..postprocess.holding import holding
 from ..postprocess.regression import (
     RegressionIntervals,
     RidgeFit,
@@ -49,12 +51,12 @@ class Regression:
     target : int
     features : tuple of int
     coef_interval : ndarray of shape (len(features), 2)
-        Of the least-squares coefficients of the rows as they were used, or of their population: not of those of
-        the ridge, which are drawn to 0 and may lie outside.
+        Of the least-squares coefficients of the rows as they were used, or of their population. Those of the ridge are
+        drawn to 0: an interval that would not hold one of them is widened to hold it.
     intercept_error : float
         Standard error of the intercept that belongs to them.
     r2_interval : ndarray of shape (2,)
-        Of the share that least squares explain.
+        Of the share that least squares explain, within [0, 1]; widened where it would not hold `r2`.
     determined : bool
         Whether the features' smallest variance in any direction rises above the noise. Where not, `coef_interval` holds
         what the release does not contradict, mostly all numbers, and `r2_interval` is all of [0, 1].
@@ -114,8 +116,19 @@ def regress(
     used, means = list(fit.features), _mean_to_predict_from(release, fit)
     coef = fit.coef * release.scale[used] / release.scale[position]
     intercept = float(means[position] - coef @ means[used])
-    found = vars(_regression_intervals(release, position, used, level, sampled))
-    return Regression(coef, intercept, fit.r2, fit.alpha, position, fit.features, **found)
+    found = _regression_intervals(release, position, used, level, sampled)
+    return Regression(
+        coef,
+        intercept,
+        fit.r2,
+        fit.alpha,
+        position,
+        fit.features,
+        coef_interval=holding(found.coef_interval, coef, ANY),
+        intercept_error=found.intercept_error,
+        r2_interval=holding(found.r2_interval, np.array(fit.r2), SHARE),
+        determined=found.determined,
+    )
 
 
 def _regression_intervals(

@@ -396,7 +396,10 @@ class SpectrumView:
     def captured_variance(self) -> float | None:
         """Variance along all components together; None where only a subspace was released."""
         variances = self.explained_variance
-        return None if variances is None else float(variances.sum())
+        if variances is None:
+            return None
+        found = self._component_variances
+        return float(variances.sum() if found is None else found.totals[-1])
 
     @property
     def captured_variance_interval(self) -> FloatArray | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, around, for_readers, holds_zero, with_error
+from ..display import NOT_ABOVE_NOISE, for_readers, half_width, holds_zero, with_error
+from ..limits import SIZE
 from ..numerics import FloatArray
 from ..releases.score_map import ScoreMap
 from .facts import SHOWN_EIGENVALUES, Shown
@@ -81,7 +82,7 @@ def scree(shown: Shown) -> Html:
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
     )
     if values is not None:
-        told = [with_error(values[i], interval_of(shown.intervals, i)) for i in range(min(count, values.size))]
+        told = [with_error(values[i], interval_of(shown.intervals, i), SIZE) for i in range(min(count, values.size))]
         description += f" Variances along the components are {for_readers('; '.join(told))}."
     if edges is not None:
         description += f" The edge of the noise is {number(edges[0])} for the first."
@@ -297,7 +298,7 @@ def _errors(shown: Shown) -> FloatArray:
     errors = np.zeros((len(shown.names), 2))
     for i in (0, 1):
         if shown.loading_errors is not None and shown.angle_bounds is not None and shown.angle_bounds[i] < 90:
-            errors[:, i] = around(0.0, shown.loading_errors[i])[1]
+            errors[:, i] = half_width(shown.loading_errors[i])
     return errors
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..display import angle_in_words, around, holds_zero
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
+from ..limits import CORRELATION
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
@@ -174,7 +175,7 @@ class Shown:
         """Return the 95 % interval of a loading; None where nothing tells its error, or it may be anything."""
         if self.loading_errors is None or self.angle_bounds is None or self.angle_bounds[i] >= 90:
             return None
-        return around(float(self.components[i, j]), float(self.loading_errors[i, j]))
+        return around(float(self.components[i, j]), float(self.loading_errors[i, j]), CORRELATION)
 
     def loading_may_be_zero(self, i: int, j: int) -> bool:
         """Return whether the errors of loadings are known, and leave it open if this one is 0."""

@@ -1,10 +1,11 @@
-"""The answer of a release in one sentence with its error, and the warning where nothing rises above the noise."""
+"""The answer of a release in one sentence with its error, and the warning where all of the answer may be noise."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..display import for_readers, holds_zero, with_error
+from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
 from .charts import interval_of
 from .facts import Shown
@@ -28,22 +29,26 @@ def headline(shown: Shown, release: Release) -> str:
 
 
 def noise_banner(shown: Shown) -> Html | None:
-    """Return the warning over a release in which nothing rises above the noise; None where something does."""
+    """Return the warning over a release whose answer is not told from noise; None where some of it is.
+
+    It speaks of what was asked for and of nothing else: correlations may be clear where no coefficient is, and
+    variances where no correlation is.
+    """
     if shown.regression is not None:
         lost = not _told_coefficients(shown)
-        what = "no coefficient is told from 0"
+        title, them = "No coefficient is distinguishable from 0", "the coefficients"
+        beside = " Correlations, means and standard deviations have intervals of their own."
     elif shown.correlations is not None:
-        lost = _lost_matrix(shown)
-        what = "every correlation may be 0" if len(shown.names) > 1 else "the variance may be 0"
+        lost, them = _lost_matrix(shown), "the correlations" if len(shown.names) > 1 else "the variance"
+        title = _lost_matrix_in_words(shown)
+        beside = " Means and standard deviations have intervals of their own." if len(shown.names) > 1 else ""
     else:
         lost = _rising(shown) == 0
-        what = "every component may be noise alone"
+        title, them, beside = "No component is above the noise", "the components", ""
     if not lost:
         return None
-    text = f"The noise swamps the signal: {what}. Do not read a finding into the figures below. {HELP}"
-    return element(
-        "div", element("strong", "Nothing rises above the noise"), element("p", text), class_="banner", role="alert"
-    )
+    text = f"All that is shown of {them} may be noise: do not read a finding into it.{beside} {HELP}"
+    return element("div", element("strong", title), element("p", text), class_="banner", role="alert")
 
 
 def _rising(shown: Shown) -> int | None:
@@ -56,7 +61,7 @@ def _of_components(shown: Shown, release: Release) -> str:
     kind = "sparse component" if shown.sparse else "component"
     kinds = kind if k == 1 else f"{kind}s"
     if rising == 0:
-        return f"Nothing rises above the noise: {'the' if k == 1 else f'all {_word(k)}'} {kinds} may be noise alone."
+        return f"No component is above the noise: {'the' if k == 1 else f'all {_word(k)}'} {kinds} may be noise alone."
     if rising is not None:
         some = _word(k) if rising == k else f"{_word(rising)} of {_word(k)}"
         said = f"{some} {kinds} {'rises' if rising == 1 else 'rise'} above the noise"
@@ -96,25 +101,24 @@ def _mostly(shown: Shown, i: int) -> str:
 def _of_matrix(shown: Shown, release: Release) -> str:
     values, ends, d = shown.correlations, shown.correlation_intervals, len(shown.names)
     assert values is not None
-    if d == 1 and _lost_matrix(shown):
-        return f"Nothing rises above the noise: the variance of {shown.names[0]} may be 0."
+    if _lost_matrix(shown):
+        return f"{_lost_matrix_in_words(shown)}."
     if d == 1:
         entries = release.intervals.covariance()
         variance = float(np.asarray(release.covariance)[0, 0])
-        told = with_error(variance, None if entries is None else entries[0, 0])
+        told = with_error(variance, None if entries is None else entries[0, 0], SIZE)
         return f"The variance of {shown.names[0]} is {for_readers(told)}."
     pairs = _pairs(d)
     sure = pairs if ends is None else _told_pairs(shown, pairs)
-    if not sure:
-        return f"Nothing rises above the noise: {'the correlation' if d == 2 else 'every correlation'} may be 0."
     i, j = max(sure, key=lambda pair: abs(values[pair]))
-    strongest = for_readers(with_error(float(values[i, j]), None if ends is None else ends[i, j]))
+    strongest = for_readers(with_error(float(values[i, j]), None if ends is None else ends[i, j], CORRELATION))
     names = f"{shown.names[i]} with {shown.names[j]}"
     if d == 2:
         return f"The correlation of {names} is {strongest}."
     if ends is None:
         return f"The strongest of {len(pairs):,} correlations, of {names}, is {strongest}."
-    return f"{len(sure):,} of {len(pairs):,} correlations are told from 0; the strongest, of {names}, is {strongest}."
+    some = f"{len(sure):,} of {len(pairs):,} correlations are distinguishable from 0"
+    return f"{some}; the strongest, of {names}, is {strongest}."
 
 
 def _of_regression(shown: Shown) -> str:
@@ -123,9 +127,9 @@ def _of_regression(shown: Shown) -> str:
     target, told = shown.names[fit.target], _told_coefficients(shown)
     if not fit.determined:
         return f"The noise leaves open how {target} depends on the other features."
-    r2 = f"R² = {for_readers(with_error(fit.r2, tuple(fit.r2_interval)))}"
+    r2 = f"R² = {for_readers(with_error(fit.r2, tuple(fit.r2_interval), SHARE))}"
     if not told:
-        return f"Nothing rises above the noise: every coefficient for {target} may be 0 ({r2})."
+        return f"No coefficient for {target} is distinguishable from 0 ({r2})."
     p = len(fit.features)
     effects = np.abs(fit.coef) if shown.spreads is None else np.abs(fit.coef) * shown.spreads[list(fit.features)]
     most = max(told, key=lambda place: effects[place])
@@ -133,10 +137,8 @@ def _of_regression(shown: Shown) -> str:
     which = shown.names[fit.features[most]]
     if p == 1:
         return f"{target} follows {which} with a coefficient of {value} ({r2})."
-    return _sentence(
-        f"{_word(len(told))} of {_word(p)} coefficients for {target} {'is' if len(told) == 1 else 'are'} told from 0; "
-        f"{which} counts most, with {value} ({r2})"
-    )
+    some = f"{_word(len(told))} of {_word(p)} coefficients for {target} {'is' if len(told) == 1 else 'are'}"
+    return _sentence(f"{some} distinguishable from 0; {which} counts most, with {value} ({r2})")
 
 
 def _told_coefficients(shown: Shown) -> list[int]:
@@ -151,11 +153,20 @@ def _pairs(d: int) -> list[tuple[int, int]]:
 
 
 def _lost_matrix(shown: Shown) -> bool:
-    """Return whether no correlation is told from 0; of a single feature, whether its variance is not."""
+    """Return whether no correlation is distinguishable from 0; of a single feature, whether its variance is not."""
     pairs, spreads = _pairs(len(shown.names)), shown.spread_intervals
     if not pairs:
         return spreads is not None and not spreads[0, 0] > 0
     return shown.correlation_intervals is not None and not _told_pairs(shown, pairs)
+
+
+def _lost_matrix_in_words(shown: Shown) -> str:
+    names = shown.names
+    if len(names) == 1:
+        return f"The variance of {names[0]} is not distinguishable from 0"
+    if len(names) == 2:
+        return f"The correlation of {names[0]} with {names[1]} is not distinguishable from 0"
+    return "No correlation is distinguishable from 0"
 
 
 def _told_pairs(shown: Shown, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

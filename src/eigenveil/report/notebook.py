@@ -6,6 +6,7 @@ import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, for_readers, marked, notebook_grid, notebook_table, with_error
 from ..errors import NoiseWarning
+from ..limits import SIZE
 from ..releases.record import Release
 from .facts import Shown, read
 from .headline import headline
@@ -55,7 +56,7 @@ def _features(release: Release, shown: Shown) -> str:
     rows = []
     for i, name in enumerate(shown.names[:_MOST]):
         mean = with_error(float(release.mean[i]), None if means is None else means[i])
-        variance = with_error(float(variances[i]), None if ends is None else ends[i, i])
+        variance = with_error(float(variances[i]), None if ends is None else ends[i, i], SIZE)
         rows.append([marked(name, i in release.spectrum.drowned_features), for_readers(mean), for_readers(variance)])
     return notebook_grid(["feature", "mean", "variance"], rows)
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import NOT_ABOVE_NOISE, around
+from ..display import NOT_ABOVE_NOISE, half_width
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
+from ..limits import CORRELATION
 from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
@@ -189,11 +190,13 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     weights = shown.components[i]
     largest = np.argsort(-np.abs(weights), kind="stable")[:SHOWN_FEATURES][::-1]
     figure, axes = _figure(height=1.5 + 0.25 * len(largest))
+    reach = half_width(shown.loading_errors[i, largest])
+    low, high = (np.clip(weights[largest] + side * reach, *CORRELATION) for side in (-1, 1))
     sure = shown.angle_bounds is not None and shown.angle_bounds[i] < 90
     axes.errorbar(
         weights[largest],
         range(len(largest)),
-        xerr=around(0.0, shown.loading_errors[i, largest])[1],
+        xerr=(weights[largest] - low, high - weights[largest]),
         fmt="o",
         color=BLUE if sure else GREY,
         capsize=3,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
+from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
 from ..releases.score_map import ScoreMap
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
@@ -50,7 +51,7 @@ def _spectrum_table(shown: Shown, count: int) -> tuple[list[str], list[list[str]
     for i in range(min(count, shown.variances.size)):
         row = [
             marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
-            _told(float(shown.variances[i]), shown.intervals, i),
+            _told(float(shown.variances[i]), shown.intervals, i, SIZE),
         ]
         row.append(_told(float(shown.shares[i]), shown.share_intervals, i, percent=True))
         row.append(_told(float(shown.running[i]), shown.running_intervals, i, percent=True))
@@ -58,8 +59,8 @@ def _spectrum_table(shown: Shown, count: int) -> tuple[list[str], list[list[str]
     return columns, rows
 
 
-def _told(value: float, intervals: Any, i: int, *, percent: bool = False) -> str:
-    return for_readers(with_error(value, charts.interval_of(intervals, i), percent=percent))
+def _told(value: float, intervals: Any, i: int, limits: Limits = ANY, *, percent: bool = False) -> str:
+    return for_readers(with_error(value, charts.interval_of(intervals, i), limits, percent=percent))
 
 
 def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
@@ -112,7 +113,7 @@ def scores(cloud: ScoreMap | None) -> Html | None:
             f"{number(float(e[p]), 3)} to {number(float(e[p + 1]), 3)}" for e, p in zip(ends, (i, j), strict=True)
         ]
         value = float(cloud.noisy_counts[group, i, j])
-        told = for_readers(with_error(value, (value - reach, value + reach)))
+        told = for_readers(with_error(value, (max(0.0, value - reach), value + reach), SIZE))
         rows.append((f"{name}: {place_of[0]}" if name else place_of[0], place_of[1], told))
     axes = [f"component {axis + 1}" for axis in cloud.grid.axes]
     listed = (
@@ -138,7 +139,7 @@ def correlations(shown: Shown) -> Html | None:
     for line, j in enumerate(features):
         for i in features[:line]:
             value, interval = float(shown.correlations[j, i]), None if ends is None else ends[j, i]
-            told = fixed(value) if interval is None else for_readers(with_error(value, interval))
+            told = fixed(value) if interval is None else for_readers(with_error(value, interval, CORRELATION))
             rows.append((shown.names[j], shown.names[i], marked(told, interval is not None and holds_zero(interval))))
     numbers = folded(
         "The numbers as a table", table("Correlations as numbers", ("feature", "with", "correlation"), rows)
@@ -156,7 +157,7 @@ def means(shown: Shown) -> Html | None:
     columns += ["standard deviation"] if shown.spreads is not None else []
     for j in features:
         row = [shown.names[j], _told(float(shown.means[j]), shown.mean_intervals, j)]
-        row += [] if shown.spreads is None else [_told(float(shown.spreads[j]), shown.spread_intervals, j)]
+        row += [] if shown.spreads is None else [_told(float(shown.spreads[j]), shown.spread_intervals, j, SIZE)]
         rows.append(row)
     said = "In the units of the features."
     if len(features) < len(shown.names):
@@ -176,9 +177,9 @@ def regression(shown: Shown) -> Html | None:
         return None
     said = (
         f"Prediction of {shown.names[fit.target]} from {len(fit.features)} features, in their own units: intercept "
-        f"plus coefficients times features. R² = {with_error(fit.r2, tuple(fit.r2_interval))}, in the matrix shrunk to "
-        f"remove noise. Regularization alpha = {number(fit.alpha)}, on the scale of one row. Intervals of "
-        "coefficients are for least squares, which a ridge draws to 0."
+        f"plus coefficients times features. R² = {with_error(fit.r2, tuple(fit.r2_interval), SHARE)}, in the matrix "
+        f"shrunk to remove noise. Regularization alpha = {number(fit.alpha)}, on the scale of one row. Intervals of "
+        "coefficients are for least squares, which a ridge draws to 0; they are widened to hold what is shown."
     )
     if len(shown.predictors) < len(fit.features):
         said += f" Shown are the {len(shown.predictors)} that move the prediction most; the release has all of them."
@@ -245,7 +246,7 @@ def _component(shown: Shown, i: int) -> Html:
 def loading_text(shown: Shown, component: int, feature: int) -> str:
     """Return a loading with its error in words."""
     value, ends = float(shown.components[component, feature]), shown.loading_interval(component, feature)
-    return fixed(value) if ends is None else for_readers(with_error(value, ends))
+    return fixed(value) if ends is None else for_readers(with_error(value, ends, CORRELATION))
 
 
 def notes(shown: Shown) -> Html | None:

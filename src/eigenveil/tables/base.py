@@ -430,7 +430,7 @@ class FileReader:
         which = column_in_words(name, list(self.columns).index(name), self.names_public)
         return (
             f"{self.path} has something else than numbers in the column {which}; declare it boolean, category or date "
-            "in a schema, or choose other columns with columns= of open_table."
+            "in a schema, which tables.draft_schema(data) drafts, or choose other columns with columns= of open_table."
         )
 
 

@@ -154,10 +154,10 @@ class Encoder:
         return matrix
 
     def _filled_sparse(self, rows: Any) -> Any:
-        """Return sparse rows with public numbers in place of NaN; the matrix may be the caller's, and is left alone."""
+        """Return sparse rows with public numbers for NaN and infinity; the matrix may be the caller's, and is kept."""
         if any(rule.has_indicator for rule in self._rules):
             raise InvalidDataError("A sparse matrix has no room for indicators of missing values; give dense rows.")
-        holes = np.isnan(rows.data)
+        holes = ~np.isfinite(rows.data)
         if self._declared and holes.any():
             fills = np.array([np.nan if rule.fill is None else rule.fill for rule in self._rules])
             rows = rows.copy()
@@ -183,7 +183,7 @@ def _features(values: Any, rule: Column) -> Iterator[Any]:
     if rule.fill is None:
         yield numbers
         return
-    holes = np.isnan(numbers)
+    holes = ~np.isfinite(numbers)  # infinity is no value: a quotient by 0, as often as not
     yield np.where(holes, rule.fill, numbers)
     if rule.has_indicator:
         yield holes

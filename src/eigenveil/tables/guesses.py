@@ -18,6 +18,9 @@ from .files import FORMATS, located, open_file, places_of
 from .json_lines import JsonLinesFile, object_of, whole_lines
 
 _TRUTHS = {"true": True, "false": False}
+# So many years in a row are names of columns, and not the values of a person.
+_A_RUN = 3
+_DELIMITERS = ";\t|"
 
 
 def guessed_types(data: Any, columns: Columns, text_format: TextFormat) -> dict[str, Any] | None:
@@ -54,21 +57,57 @@ def _of_json_lines(place: Place, suffix: str, columns: Columns, text_format: Tex
 
 
 def _of_delimited(place: Place, suffix: str, columns: Columns, text_format: TextFormat) -> dict[str, Any]:
-    part = open_file(place, suffix, Declared(columns), text_format)
+    names, rows = _first_rows(place, suffix, text_format)
+    named = names if columns is None and _has_years(names) else columns
+    part = open_file(place, suffix, Declared(named), text_format)
     assert isinstance(part, DelimitedFile)
-    with one_sentence(part.where), opened(place, suffix, text_format.encoding) as stream:
-        block, _ = next(whole_rows(stream, part.sign, False, part.where))
-        _, *rows = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=part.sign)
     rows = [row for row in rows if len(row) == len(part.columns)]
     values = [[_value(row[at], text_format.decimal) for row in rows] for at in range(len(part.columns))]
     kinds = list(map(_type, values))
     if columns is None and not any(map(_is_word_above, part.columns, kinds, values)):
+        if len(names) == 1 and text_format.delimiter is None:
+            _refuse_other_delimiter(names[0], part.where)
         raise InvalidDataError(
             f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
             "columns with columns= if it names them."
         )
     chosen = choose_columns(with_names(part.columns), columns, part.where)
     return {name: kinds[list(part.columns).index(name)] for name in chosen}
+
+
+def _first_rows(place: Place, suffix: str, text_format: TextFormat) -> tuple[list[str], list[list[str]]]:
+    """Return the fields of the first line and of some rows below it; nothing where the file is empty."""
+    kind = FORMATS[suffix]
+    assert issubclass(kind, DelimitedFile)
+    sign, where = text_format.delimiter or kind.delimiter, str(place)
+    with one_sentence(where), opened(place, suffix, text_format.encoding) as stream:
+        block, _ = next(whole_rows(stream, sign, False, where), (b"", None))
+        names, *rows = [*csv.reader(io.StringIO(block.decode(), newline=""), delimiter=sign)] or [[]]
+    return names, rows
+
+
+def _has_years(names: list[str]) -> bool:
+    """Tell whether the numbers in a first line are years, one after the other, as names of columns are.
+
+    Examples
+    --------
+    >>> _has_years(["country", "1960", "1961", "1962"]), _has_years(["Peru", "1960", "1961", "1962", "34"])
+    (True, False)
+    """
+    found = [name.strip() for name in names if isinstance(_value(name, "."), float)]
+    if len(found) < _A_RUN or not all(word.isdecimal() and len(word) == len("1960") for word in found):
+        return False
+    return [int(word) for word in found] == list(range(int(found[0]), int(found[0]) + len(found)))
+
+
+def _refuse_other_delimiter(line: str, where: str) -> None:
+    """Refuse a first line of one field that another delimiter cuts into several, and name that delimiter."""
+    for sign in _DELIMITERS:
+        if sign in line:
+            raise InvalidDataError(
+                f"{where} has one column by its commas; if something else separates its fields, give "
+                f"delimiter={sign!r}."
+            )
 
 
 def _value(cell: str, decimal: str) -> Any:

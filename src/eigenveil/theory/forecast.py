@@ -331,7 +331,7 @@ def reported_table(plan: "Forecasts") -> "Table":
     """Return what will be reported of every component, and of all together."""
     forecast = plan.taken
     counted = plan.scenario.n_components is None
-    table = _table(["component"], ["variance", "± of its interval", *(["in fits"] if counted else [])])
+    table = _table(["component"], ["variance", "width of its interval", *(["in fits"] if counted else [])])
     for number, one in enumerate(forecast.components, 1):
         if one.there < _SELDOM:
             break
@@ -345,7 +345,7 @@ def reported_table(plan: "Forecasts") -> "Table":
 
 def against_table(what: str, forecasts: Sequence[tuple[float, Forecast | str]]) -> "Table":
     """Return forecasts of one mechanism against epsilon or the number of rows."""
-    table = _table([what], ["loss", "captured", "above noise", "reported together", "±"])
+    table = _table([what], ["loss", "captured", "above noise", "reported together", "width of its interval"])
     for value, forecast in forecasts:
         number = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
         if isinstance(forecast, str):
@@ -388,7 +388,8 @@ def _captured(forecast: Forecast) -> tuple[str, str]:
 
 
 def _width(half: float | None) -> str:
-    return "" if half is None else f"{100 * half:.2g} %"
+    """Return the whole width: half of an interval that ends at 0 or 1 would reach beyond as a ±."""
+    return "" if half is None else f"{200 * half:.2g} %"
 
 
 def _grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
