@@ -1,5 +1,6 @@
 """Files of text are read by what is declared: no cell, key or quote of one row changes how other rows are read."""
 
+import gzip
 import inspect
 import io
 import json
@@ -108,6 +109,10 @@ def test_an_empty_table_is_the_same_in_every_format(tmp_path):
                 lambda source=source: PrivateCovariance(norm_bound=1.0).fit(source)
             )
             assert second_moments(source, RowBound(1.0)).n_rows == 0
+    (tmp_path / "a.jsonl.gz").write_bytes(b"")  # no empty file is that short when it is compressed
+    assert "truncated" in refusal(lambda: read(tmp_path / "a.jsonl.gz", ["age"]))
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b""))
+    assert len(read(tmp_path / "a.jsonl.gz", ["age"])) == 0
 
 
 # JSON lines: value by value
