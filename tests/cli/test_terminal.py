@@ -24,7 +24,7 @@ from helpers import command_result, invoked
 
 # It clears the screen, in two ways; writes from right to left; rings.
 STEERS = "a\x1b[2J\x9b2J\u202eb\x07"
-pytestmark = pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 
 def steered(text):

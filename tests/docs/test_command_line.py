@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from eigenveil.cli import app
 
 # A reader of small examples is told that the noise hides some of what they ask for.
-pytestmark = pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
 HELP = {"--help", "-h"}

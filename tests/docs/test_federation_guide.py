@@ -23,7 +23,7 @@ from made_rounds import needs_cryptography
 needs_cryptography()
 
 # A reader of small examples is told that the noise hides some of what they ask for.
-pytestmark = pytest.mark.filterwarnings("ignore:The noise:eigenveil.errors.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "how_to" / "federation.md").read_text(encoding="utf-8")
 SITES = ("north", "south", "east")

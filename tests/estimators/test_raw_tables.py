@@ -30,7 +30,7 @@ from eigenveil.tables.schema import Column
 from helpers import refused, scales
 
 # Beside one column of millions, a second component in raw units is noise alone.
-pytestmark = pytest.mark.filterwarnings("ignore:Components? [0-9]:eigenveil.errors.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 
 def raw(n=40_000, seed=0):

@@ -313,7 +313,7 @@ def test_a_local_mechanism_that_does_not_tell_its_noise_has_no_edge(monkeypatch)
 # The estimators show the same.
 
 
-@pytest.mark.filterwarnings("ignore:Components? 3:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize("mechanism", ["gaussian", "matrix_laplace"])
 def test_the_numbers_are_those_of_the_estimator(mechanism):
     from eigenveil import PrivatePCA
