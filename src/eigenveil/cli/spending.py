@@ -1,7 +1,6 @@
 """What a command that fits will spend: shown, confirmed, and charged to the ledger that was named."""
 
 import sys
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +39,14 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
         "unit": guarantee.unit.value,
         "numerics": guarantee.numerics.value,
         "assumptions": list(guarantee.assumptions),
+        "weakness": guarantee.weakness,
         "text": str(guarantee),
     }
+
+
+def in_words(guarantee: "Guarantee") -> str:
+    """Return a guarantee in one line, with what makes it a weak one."""
+    return str(guarantee) if guarantee.weakness is None else f"{guarantee}. Warning: {guarantee.weakness}"
 
 
 def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]:
@@ -104,23 +109,12 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
         "entries": len(ledger.entries()),
         "spent": list(ledger.spent),
         "remaining": list(ledger.remaining),
+        "remaining_rho": ledger.remaining_rho,
         "seal": ledger.seal,
     }
     if planned is not None:
-        fields["spent_after"] = list(_spent_after(ledger, planned))
+        fields["spent_after"] = list(ledger.spent_with(planned))
     return fields
-
-
-def _spent_after(ledger: "PrivacyLedger", planned: "Guarantee") -> tuple[float, float]:
-    from ..accounting.calibration import decimal_above, exact, zcdp_epsilon
-    from ..accounting.composition import concentrated_rho
-
-    guarantees = [*(entry.guarantee for entry in ledger.entries()), planned]
-    if ledger.composition == "zcdp":  # which the ledger has checked: every one of them has a rho
-        rho = sum((exact(concentrated_rho(one) or 0.0) for one in guarantees), Fraction(0))
-        return zcdp_epsilon(decimal_above(rho), ledger.delta), ledger.delta
-    sums = [sum((exact(getattr(one, name)) for one in guarantees), Fraction(0)) for name in ("epsilon", "delta")]
-    return decimal_above(sums[0]), decimal_above(sums[1])
 
 
 def budget(numbers: Any) -> str:
@@ -140,6 +134,8 @@ def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, ab
     large = delta_of_a_unit(plan.guarantee, about_rows or 0)
     if large is not None:
         table.add_row("warning", large)
+    if plan.guarantee.weakness is not None:
+        table.add_row("warning", plan.guarantee.weakness)
     if accounts is None:
         table.add_row("ledger", f"none: nothing adds up what is spent on these {plan.unit.counted}")
     else:
