@@ -169,10 +169,12 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
 def fit_and_save(model: "PrivateEstimator", table: Table, options: FitOptions) -> list[str] | None:
     """Ask, fit and save; return warnings, or None where nothing is left to print."""
     from ..accounting.ledger import opened_ledger
+    from ..estimators.preparation import Features
     from .charging import ChargedLedger
 
     plan, ledger = model.plan(table.source), opened_ledger(model.ledger)
-    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint)
+    identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
+    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:
         if options.as_json:
             print_json(shown)

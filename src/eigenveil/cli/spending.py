@@ -10,6 +10,7 @@ from rich.table import Table
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from .options import REFUSED, FitOptions, note_console
+from .terminal import in_own_options
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
@@ -55,12 +56,19 @@ def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]
 
 
 def confirm_spend(
-    plan: "Plan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
+    plan: "Plan",
+    ledger: "PrivacyLedger | None",
+    options: FitOptions,
+    about_rows: int | None = None,
+    identifiers: str | None = None,
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    `about_rows` is how many the table seems to have. Returns the plan for JSON. Nothing has been read but the schema.
+    `about_rows` is how many the table seems to have, `identifiers` a sentence about columns that may identify persons.
+    Returns the plan for JSON. Nothing has been read but the schema.
     """
+    from ..estimators.inputs import delta_of_a_unit
+
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
         if not guarantee.is_private:
@@ -71,7 +79,7 @@ def confirm_spend(
     asks = not (options.yes or options.dry_run) and somebody_answers()
     # --json --dry-run prints the plan as its result.
     if asks or not (options.quiet or (options.dry_run and options.as_json)):
-        _show(plan, options, accounts, about_rows)
+        _show(plan, options, accounts, (delta_of_a_unit(plan.guarantee, about_rows or 0), identifiers))
     if asks:
         ask()
     return {
@@ -123,19 +131,17 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None) -> None:
-    from ..estimators.inputs import delta_of_a_unit
-
+def _show(
+    plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]
+) -> None:
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
         table.add_row(heading, text)
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
-    large = delta_of_a_unit(plan.guarantee, about_rows or 0)
-    if large is not None:
-        table.add_row("warning", large)
-    if plan.guarantee.weakness is not None:
-        table.add_row("warning", plan.guarantee.weakness)
+    for warning in (plan.guarantee.weakness, *warnings):
+        if warning is not None:
+            table.add_row("warning", in_own_options(warning))
     if accounts is None:
         table.add_row("ledger", f"none: nothing adds up what is spent on these {plan.unit.counted}")
     else:

@@ -5,7 +5,7 @@ docs/explanation/row_bound.md and docs/explanation/raw_tables.md derive from how
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -219,7 +219,7 @@ class Plan:
 
     n_features: int
     routes: Routes
-    made_for: bytes = b""
+    made_for: bytes = field(default=b"", repr=False)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""

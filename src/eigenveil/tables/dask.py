@@ -49,6 +49,7 @@ class DaskSource(EngineSource):
         self.feature_names = template.feature_names
         self.one_hot, self.n_categorical = template.one_hot, template.n_categorical
         self.schema, self._declared = declared.schema, declared
+        self.columns_listed = template.columns_listed
         self._blocks, self._told, self.by_unit = blocks, told, told is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:

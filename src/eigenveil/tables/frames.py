@@ -270,8 +270,9 @@ class TableSource:
             _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
-        quote_names = all(getattr(part, "names_public", True) for part in parts)
-        self._encoder = Encoder(chosen, rules, quote_names=quote_names)
+        self.names_public = all(getattr(part, "names_public", True) for part in parts)
+        self.columns_listed = declared.listed is not None
+        self._encoder = Encoder(chosen, rules, quote_names=self.names_public)
         for part in parts:
             self._encoder.check(part.types(chosen), part.where)
         self.truths = self._encoder.truths([part.types(chosen) for part in parts])
