@@ -30,6 +30,7 @@ IDLE = {
     "fdatasync": lambda: os.fdatasync(_NO_FILE),
     "openat": lambda: os.open(_NO_NAME, os.O_RDONLY),
     "ftruncate": lambda: os.ftruncate(_NO_FILE, 0),
+    "mkdir": lambda: os.mkdir(_NO_NAME),
     "rename": lambda: os.rename(_NO_NAME, _NO_NAME),
     "unlink": lambda: os.unlink(_NO_NAME),
     "link": lambda: os.link(_NO_NAME, _NO_NAME),

@@ -134,6 +134,19 @@ def invoked(*words, fails=None):
     return result
 
 
+def database(path):
+    """The file in the folder of a ledger or of a collection."""
+    (found,) = path.glob("*.sqlite")
+    return found
+
+
+def put(file, content):
+    """Write a database, and remove what SQLite keeps beside it."""
+    file.write_bytes(content)
+    for beside in file.parent.glob(f"{file.name}-*"):
+        beside.unlink()
+
+
 def moments_on(differences_buffer, rule, rows, cuts=()):
     """Return the moments of rows on a ring, pushed in batches that end at `cuts`, with the ring closed."""
     moments = SecondMoments(rule, rows.shape[1])

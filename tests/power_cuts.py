@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,link,unlink,sendto"
+CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,mkdir,rename,link,unlink,sendto"
 _LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (\d+|-1 \w+ .*\(INJECTED\))")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 _PLACE = re.compile(r"^\d+<((?:\\x[0-9a-f]{2})*)>")
@@ -27,19 +27,23 @@ def can_trace():
     return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
 
 
+ROOT = -2  # the folder of a run, where all others are numbered with its files
+
+
 @dataclass(frozen=True)
 class Step:
-    """One call: what it does, to which name and to which file, with what."""
+    """One call: what it does, to which name in which folder and to which file or folder, with what."""
 
-    kind: str  # create, link, rename, unlink, write, truncate, sync, sync_folder, one of both failed, or event
+    kind: str  # mkdir, create, link, rename, unlink, write, truncate, sync, sync_folder, one of both failed, or event
     name: str = ""
     file: int = -1
     at: int = 0
     data: bytes = b""
     other: str = ""
+    folder: int = ROOT
 
 
-NAMES, CONTENT = ("create", "link", "rename", "unlink"), ("write", "truncate")
+NAMES, CONTENT = ("mkdir", "create", "link", "rename", "unlink"), ("write", "truncate")
 FAILED = "failed "
 
 
@@ -53,7 +57,7 @@ def recorded(code, folder):
 
 def steps_in(trace, folder):
     """Return the steps in a folder that a trace tells."""
-    names, sizes, steps = {}, {}, []
+    names, sizes, steps = {Path(): ROOT}, {}, []
     for line in trace.read_text().splitlines():
         found = _LINE.match(line)
         if found:
@@ -74,27 +78,40 @@ def _steps(call, arguments, answer, folder, names, sizes):
         return [Step("event", data=texts[-1])]
     if call not in CALLS.split(",") or (failed and call not in ("fsync", "fdatasync")):  # read, or not done
         return []
-    if held and place == folder and call in ("fsync", "fdatasync"):
-        return [Step(f"{failed}sync_folder")]
-    if place.parent != folder or place.name.endswith("-shm"):  # shared memory is made anew after a cut
+    if not place.is_relative_to(folder) or place.name.endswith("-shm"):  # shared memory is made anew after a cut
         return []
-    name = place.name
+    place = place.relative_to(folder)
+    if call in ("fsync", "fdatasync") and place in names and sizes.get(names[place]) is None:
+        return [Step(f"{failed}sync_folder", folder=names[place])]
+    where = names.get(place.parent)  # of a folder that was removed nothing is kept
+    name, within = place.name, {"folder": where}
+    if where is None or not name:
+        return []
+    if call == "mkdir":
+        names[place] = len(sizes)
+        sizes[names[place]] = None
+        return [Step("mkdir", name, names[place], **within)]
     if call == "openat":
-        if "O_CREAT" not in arguments or name in names:
+        if "O_CREAT" not in arguments or place in names:
             assert "O_TRUNC" not in arguments, "not played again"
             return []
-        names[name] = len(sizes)
-        sizes[names[name]] = 0
-        return [Step("create", name, names[name])]
+        names[place] = len(sizes)
+        sizes[names[place]] = 0
+        return [Step("create", name, names[place], **within)]
     if call in ("link", "rename"):
-        other = Path(texts[1].decode()).name
-        names[other] = names[name] if call == "link" else names.pop(name)
-        return [Step(call, name, names[other], other=other)]
+        other = Path(texts[1].decode()).relative_to(folder)
+        assert other.parent == place.parent, "not played again"
+        moved = {one: number for one, number in names.items() if one == place or place in one.parents}
+        names.update({other / one.relative_to(place): number for one, number in moved.items()})
+        if call == "rename":
+            for one in moved:
+                del names[one]
+        return [Step(call, name, names[other], other=other.name, **within)]
     if call == "unlink":
-        return [Step("unlink", name, names.pop(name))]
-    if name not in names:  # removed while it was open
+        return [Step("unlink", name, names.pop(place), **within)]
+    if place not in names:  # removed while it was open
         return []
-    file = names[name]
+    file = names[place]
     if call in ("fsync", "fdatasync"):
         return [Step(f"{failed}sync", name, file)]
     numbers = [int(number) for number in re.findall(r", (\d+)(?=[,)]|$)", arguments)]
@@ -115,8 +132,11 @@ def lost(steps, rule):
             tried = [one.kind for one in later if one.file == step.file and one.kind in ("sync", "failed sync")]
             kept = tried[:1] == ["sync"]
         elif step.kind in NAMES:
-            syncs = ("sync_folder", "sync") if rule == "ext4" else ("sync_folder",)
-            kept = any(one.kind in syncs for one in later)
+            kept = any(
+                (one.kind == "sync_folder" and (rule == "ext4" or one.folder == step.folder))
+                or (one.kind == "sync" and rule == "ext4")
+                for one in later
+            )
         else:
             kept = True
         if not kept:
@@ -139,33 +159,46 @@ def forgetful_disks(steps, rule):
 
 
 def files_after(steps):
-    """Return the files by their names, as a disk has them that kept these steps."""
+    """Return the files by their paths, as a disk has them that kept these steps; None is a folder."""
     names, contents = {}, {}
     for step in steps:
-        if step.kind == "create":
-            names[step.name] = step.file
-            contents.setdefault(step.file, bytearray())
+        key = step.folder, step.name
+        if step.kind in ("mkdir", "create"):
+            names[key] = step.file
         elif step.kind == "link":
-            names[step.other] = step.file
+            names[step.folder, step.other] = step.file
         elif step.kind == "rename":
-            names.pop(step.name, None)
-            names[step.other] = step.file
-        elif step.kind == "unlink" and names.get(step.name) == step.file:
-            del names[step.name]
+            names.pop(key, None)
+            names[step.folder, step.other] = step.file
+        elif step.kind == "unlink" and names.get(key) == step.file:
+            del names[key]
         elif step.kind in CONTENT:
             content = contents.setdefault(step.file, bytearray())
             size = step.at + len(step.data)
             content.extend(bytes(max(0, size - len(content))))
             content[step.at : size if step.kind == "write" else len(content)] = step.data
-    return {name: bytes(contents.get(file, b"")) for name, file in names.items()}
+    folders = {step.file for step in steps if step.kind == "mkdir"} | {step.folder for step in steps}
+
+    def below(folder, path):
+        for (within, name), number in names.items():
+            if within == folder:
+                is_folder = number in folders
+                yield path / name, None if is_folder else bytes(contents.get(number, b""))
+                if is_folder:
+                    yield from below(number, path / name)
+
+    return dict(below(ROOT, Path()))
 
 
 def write(files, folder):
     """Make the folder anew, with these files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
+    for path, content in files.items():
+        if content is None:
+            (folder / path).mkdir()
+        else:
+            (folder / path).write_bytes(content)
 
 
 def play(steps, folder):

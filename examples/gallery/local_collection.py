@@ -20,7 +20,7 @@ from eigenveil.report import plots
 
 rng = np.random.default_rng(0)
 protocol = LocalProtocol(n_features=8, epsilon=2.0, norm_bound=4.0)
-server = Aggregator(protocol)  # in memory; give it a file to survive a crash
+server = Aggregator(protocol)  # in memory; give it a folder to survive a crash
 print("bytes of a report:", protocol.report_bytes)
 
 counts, angles = [], []

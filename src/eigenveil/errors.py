@@ -45,7 +45,7 @@ class BudgetError(EigenveilError):
 
 
 class LedgerError(EigenveilError):
-    """A ledger file cannot be used (corrupt, read-only, or made for something else)."""
+    """A ledger cannot be used (corrupt, read-only, under a second name, or made for something else)."""
 
 
 class ReleaseFileError(EigenveilError):

@@ -4,7 +4,9 @@ import errno
 import json
 import math
 import os
+import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,15 +14,32 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from .errors import EigenveilError
+from .errors import EigenveilError, InvalidParameterError
+
+
+def given_path(value: object, name: str = "path") -> Path:
+    """Return a path that was given as text or as an object of a path; anything else is refused.
+
+    >>> given_path(5, "ledger")
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidParameterError: ledger must be a path, not int.
+    """
+    text = os.fspath(value) if isinstance(value, str | PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidParameterError(f"{name} must be a path, not {type(value).__name__}.")
+    if "\0" in text:
+        raise InvalidParameterError(f"{name} has a zero byte in it, which no file can have in its name.")
+    return Path(text)
 
 
 @contextmanager
 def whole_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when all of it has been written.
 
-    A secret one is readable for its owner alone, from its first byte on.
+    A secret one is readable for its owner alone, from its first byte on. Only a regular file is replaced.
     """
+    check_replaceable(path)
     draft = draft_of(path)
     mode = 0o600 if secret else 0o666
     try:
@@ -35,20 +54,78 @@ def whole_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
     sync_folder(path)
 
 
-@contextmanager
-def linked_into_place(path: Path) -> Iterator[Path]:
-    """Give the name of a draft to make a file under, which then gets its own name where no file is.
+def check_replaceable(path: Path) -> None:
+    """Raise `OSError` with words for `strerror` where something is that is no regular file.
 
-    Nobody ever sees half of it, and of several makers the first wins; the others meet `FileExistsError`. What is
-    written must have been synchronized inside.
+    To replace a device, a pipe or a link by a file would take it away from everybody else on the machine.
     """
+    with suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(None, "it is a folder; name a file")
+        if not stat.S_ISREG(mode):
+            raise OSError(None, "it is a link, a device or a pipe; name a regular file")
+
+
+@contextmanager
+def folder_in_place(path: Path) -> Iterator[Path]:
+    """Give a new folder to fill, private to its user, which then gets its own name where nothing is.
+
+    Nobody ever sees half of it, and of several makers the first wins; the others meet `FileExistsError`. The files in
+    it must have been synchronized inside.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     draft = draft_of(path)
     try:
+        os.mkdir(draft, 0o700)
         yield draft
-        os.link(draft, path)
+        sync_folder(draft / path.name)
+        _rename_folder(draft, path)
     finally:
-        _remove(draft)
+        shutil.rmtree(draft, ignore_errors=True)  # as a draft of a file; one that got its name is not there any more
     sync_folder(path)
+
+
+def _rename_folder(draft: Path, path: Path) -> None:
+    try:
+        os.rename(draft, path)  # of a folder that is not empty, nothing is replaced
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        raise
+
+
+def sole_name(file: Path) -> os.stat_result:
+    """Return what the system says of a database, or raise `OSError` with words where it may have a second name.
+
+    SQLite looks for the journal of what was interrupted beside the name that it was given. Under a second name of the
+    same file it finds none, goes on, and all that is written then is rolled back under the first. A folder has no
+    second name without its content; of the file inside, links and mounts are refused.
+
+    Parameters
+    ----------
+    file : Path
+        Resolved but for its last part.
+    """
+    found = os.lstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(None, f"{file.name} in it is not a regular file")
+    if found.st_nlink > 1:
+        raise OSError(None, f"{file.name} in it has a second name, a hard link; remove that link")
+    if os.fsencode(file) in _mount_points():
+        raise OSError(None, f"{file.name} in it is mounted by itself; mount the whole folder")
+    return found
+
+
+def _mount_points() -> Iterator[bytes]:
+    """Yield where something is mounted, as far as the system tells."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:  # no Linux, where a file cannot be mounted by itself, or no /proc
+        return
+    for line in lines:
+        yield re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), line.split()[4])
 
 
 def draft_of(path: Path) -> Path:
@@ -90,17 +167,18 @@ def read_bounded(
 
     The size is asked before anything is read, and no more than that is.
     """
+    source = given_path(path)
     try:
-        with open_regular(path) as file:
+        with open_regular(source) as file:
             found = os.fstat(file.fileno())
             # No more than there was: room is made for all that is asked for.
             content = file.read(found.st_size + 1) if found.st_size <= most_bytes else None
     except OSError as error:
-        raise kind(f"{what} {os.fspath(path)} cannot be read: {error.strerror}.") from None
-    except ValueError:  # a name with a zero byte
-        raise kind(f"{what} cannot be read: its name is none that a file can have.") from None
+        raise kind(f"{what} {source} cannot be read: {error.strerror}.") from None
+    except MemoryError:
+        raise kind(f"There is not enough memory to read {what[0].lower()}{what[1:]} {source}.") from None
     if content is None or len(content) > found.st_size:
-        raise kind(f"{what} {os.fspath(path)} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
+        raise kind(f"{what} {source} is larger than {most_bytes:,} bytes, which is the limit, or still grows.")
     return content
 
 

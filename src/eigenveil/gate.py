@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from . import __version__
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
-from .errors import CapacityError, InvalidDataError, InvalidParameterError, PrivacyWarning, warn_caller
+from .errors import CapacityError, InvalidDataError, InvalidParameterError, NoiseWarning, PrivacyWarning, warn_caller
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
@@ -25,11 +25,12 @@ from .mechanisms.gaussian import Gaussian
 from .moments.counts import NORM_GRID, ColumnCounts, MagnitudeCounts, ScoreCounts
 from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
-from .moments.sums import SumsByNorm
+from .moments.sums import MOST_SUM, SumsByNorm
 from .numerics import IntArray
 from .releases.origin import ComponentsRequest, Origin, Request
 from .releases.record import Release
 from .releases.score_map import ScoreMap
+from .sampling.matrices import FARTHEST
 from .sampling.randomness import is_secure, secure_generator
 from .tables.schema import Schema
 
@@ -95,13 +96,25 @@ def check(mechanism: CentralMechanism, moments: SecondMoments) -> None:
         )
     moments.check_whole()
     check_rule(mechanism, moments.bound)
-    # Under add/remove, whether there are any rows at all is private and gets no error of its own.
+    # Under add/remove, how many rows there are is private, none included, and gets no error of its own.
     if mechanism.adjacency is Adjacency.REPLACE_ONE and moments.n_samples == 0:
         raise InvalidDataError(
             f"There are no {moments.bound.unit.counted} to release anything about; update the moments first."
         )
+    check_capacity(mechanism, moments.bound.rule, moments.n_rows)
     if moments.total_weight == 0:
         raise InvalidDataError("All weights are 0, or vanish beside the largest that is allowed.")
+
+
+def check_capacity(mechanism: CentralMechanism, rule: RowRule, n_integer_rows: int) -> None:
+    """Refuse more integer rows than the integers of a release hold; only where their number is public.
+
+    Where it is private, what is beyond these integers is cut off after the noise was added.
+    """
+    if mechanism.adjacency is Adjacency.REPLACE_ONE and n_integer_rows * rule.row_limit_squared >= MOST_SUM:
+        raise CapacityError(
+            f"More {rule.unit.counted} than int64 can hold exactly at bits={rule.bits}; use fewer bits in the RowBound."
+        )
 
 
 def check_rule(mechanism: CentralMechanism, rule: RowRule) -> None:
@@ -261,6 +274,11 @@ def draw(
     )
     made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
     vars(made.matrix)["mechanism"] = mechanism  # which a file would make again from the origin
+    if any(max(value.max(), -value.min()) >= FARTHEST for value in made.integers.values()):
+        warn_caller(
+            "A sum is beyond the integers that a release holds and was cut off; use fewer bits in the RowBound.",
+            NoiseWarning,
+        )
     return made
 
 
@@ -366,7 +384,7 @@ def release_scores(
     public = mechanism.adjacency is Adjacency.REPLACE_ONE
     if public and counts.n_units == 0:
         raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
-    mechanism.check(counts.in_cells.size, counts.n_units)
+    mechanism.check(counts.in_cells.size, counts.n_units if public else 0)
     promise, entry = _charged(mechanism.guarantee(unit), generator, book, "score map")
     return ScoreMap(
         mechanism.draw(counts.in_cells, generator),
@@ -397,7 +415,8 @@ def check_site(mechanism: FederatedMechanism, moments: SecondMoments) -> None:
     """Refuse the sums of a site that cannot be released, before any budget is spent."""
     check_site_rule(mechanism, moments.bound.rule)
     check(mechanism, moments)
-    if moments.n_samples > mechanism.site_capacity(moments.bound.limit_squared):
+    public = mechanism.adjacency is Adjacency.REPLACE_ONE
+    if public and moments.n_samples > mechanism.site_capacity(moments.bound.limit_squared):
         raise CapacityError(
             f"This site has more {moments.bound.unit.counted} than one of {mechanism.n_sites} may have at "
             f"bits={moments.bound.bits}; agree on fewer bits."

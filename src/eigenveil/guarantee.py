@@ -73,6 +73,8 @@ IDENTIFIER_ASSUMPTION = (
     "of a person say, and not about which identifiers there are."
 )
 """What holds of persons who are compared: their rows are replaced, and their identifier stays."""
+ONLY_IF = "Holds only if "
+"""How an assumption begins without which nothing is guaranteed, and which nobody has checked."""
 
 
 def sites_assumption(n_sites: int, n_colluding: int) -> str:
@@ -236,6 +238,11 @@ most 10, and 1 or less where you can.
         )
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """The assumptions without which nothing is guaranteed, and which nobody has checked."""
+        return tuple(one for one in self.assumptions if one.startswith(ONLY_IF))
+
+    @property
     def event(self) -> Any:
         """The `dp_accounting.DpEvent` this guarantee stands for, for use with other accountants.
 
@@ -344,12 +351,13 @@ or B by a factor of at most e^1 = 2.72.
                 f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "
                 f"(delta = {self.delta:.3g}), in which it may tell everything about that person."
             )
-        return (*sentences, _PROTECTED[self.unit][self.adjacency], _NUMERICS[self.numerics])
+        return (*self.conditions, *sentences, _PROTECTED[self.unit][self.adjacency], _NUMERICS[self.numerics])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in (*self.in_words(), *self.assumptions))
-        colour = "#3b78b0" if self.is_private else "#c0392b"
+        told = dict.fromkeys((*self.in_words(), *self.assumptions))
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in told)
+        colour = "#3b78b0" if self.is_private and not self.conditions else "#c0392b"
         return (
             f'<div style="border-left:4px solid {colour};padding:0 0 0 .8em"><strong>{html.escape(str(self))}</strong>'
             f'<ul style="margin:.3em 0 0">{lines}</ul></div>'
@@ -358,6 +366,9 @@ or B by a factor of at most e^1 = 2.72.
     def __str__(self) -> str:
         if self.reproducible:
             return f"NOT PRIVATE: drawn from a seed (with a secret one it would be: {self._promise()})"
+        if self.conditions:
+            unchecked = " and ".join(one.removeprefix(ONLY_IF).partition(";")[0].rstrip(".") for one in self.conditions)
+            return f"CONDITIONAL: only if {unchecked}, {self._promise()}"
         return self._promise()
 
     def _promise(self) -> str:

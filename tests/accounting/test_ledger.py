@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
+from eigenveil.accounting.ledger import DATABASE
 from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
 from eigenveil.guarantee import Adjacency, Guarantee, Numerics
-from helpers import in_child, refused
+from helpers import in_child, put, refused
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def path(tmp_path):
 
 def raw(path, statement, *values):
     """Run SQL behind the ledger's back."""
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(path / DATABASE)) as connection, connection:
         return connection.execute(statement, values).fetchall()
 
 
@@ -236,10 +237,10 @@ def test_a_ledger_opens_again_with_its_limits(path):
 
 def test_a_ledger_that_is_there_is_not_made_again(path):
     PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.5), "look")
-    content = path.read_bytes()
+    content = (path / DATABASE).read_bytes()
     with refused(LedgerError):
         PrivacyLedger.create(path, epsilon=1.0, data_set="study")
-    assert path.read_bytes() == content
+    assert (path / DATABASE).read_bytes() == content
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # no draft is left
 
 
@@ -283,7 +284,7 @@ def test_opening_makes_no_ledger(path):
 
 def test_a_ledger_removed_behind_our_back_is_not_made_anew(path):
     ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
-    path.unlink()
+    shutil.rmtree(path)
     for attempt in (lambda: ledger.spend(Guarantee(0.1), "gone"), ledger.entries, lambda: ledger.remaining):
         with refused(LedgerError) as info:
             attempt()
@@ -347,7 +348,7 @@ def filled(path, spends=5):
     ledger = PrivacyLedger.create(path, epsilon=100.0, delta=1e-3, data_set="study")
     for number in range(spends):
         ledger.spend(Guarantee(0.1, 1e-6, assumptions=("x" * 500,)), f"release {number}")
-    return path.read_bytes()
+    return (path / DATABASE).read_bytes()
 
 
 def use(path):
@@ -361,37 +362,42 @@ def use(path):
 @pytest.mark.parametrize("size", [1, 15, 16, 100, 4096, 20_000])
 def test_random_bytes_are_refused_and_left_alone(path, size):
     content = np.random.default_rng(5).bytes(size)
-    path.write_bytes(content)
+    path.mkdir()
+    put(path / DATABASE, content)
     with refused(LedgerError):
         use(path)
-    assert path.read_bytes() == content
+    assert (path / DATABASE).read_bytes() == content
 
 
-def test_an_emptied_ledger_is_refused_and_not_taken_for_a_new_one(path):
+@pytest.mark.parametrize(
+    "harm", [lambda path: (path / DATABASE).write_bytes(b""), lambda path: (path / DATABASE).unlink()]
+)
+def test_an_emptied_ledger_is_refused_and_not_taken_for_a_new_one(path, harm):
     PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.5), "look")
-    path.write_bytes(b"")
+    harm(path)
     for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
         with refused(LedgerError):
             attempt(path)
-    assert path.read_bytes() == b""
+    assert not any(file.stat().st_size for file in path.iterdir())
 
 
 def test_a_truncated_ledger_is_refused(path):
     whole = filled(path)
     assert len(whole) > 3 * 4096
     for size in (1, 50, 99, 100, 512, 4095, 4096, 5000, 8192, len(whole) - 4096, len(whole) - 2000):
-        path.write_bytes(whole[:size])
+        put(path / DATABASE, whole[:size])
         with refused(LedgerError):
             use(path)
 
 
 def test_another_sqlite_file_is_refused_and_left_alone(path):
+    path.mkdir()
     raw(path, "CREATE TABLE spend (x)")
-    content = path.read_bytes()
+    content = (path / DATABASE).read_bytes()
     for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
         with refused(LedgerError):
             attempt(path)
-    assert path.read_bytes() == content
+    assert (path / DATABASE).read_bytes() == content
 
 
 def test_a_later_format_is_refused(path):
@@ -432,8 +438,7 @@ def flip_and_use(path, whole, positions, rng):
     for position in positions:
         content = bytearray(whole)
         content[position] ^= int(rng.integers(1, 256))
-        path.write_bytes(content)
-        Path(f"{path}-journal").unlink(missing_ok=True)
+        put(path / DATABASE, content)
         try:
             entries, _, _ = use(path)
         except (LedgerError, BudgetError):
@@ -509,8 +514,8 @@ def test_an_ordinary_user_can_use_a_ledger_at_all(open_folder):
 def test_a_read_only_ledger_can_be_read_and_refuses_spends(open_folder, file_mode, folder_mode):
     path = open_folder / "l"
     PrivacyLedger.create(path, epsilon=1.0, data_set="study").spend(Guarantee(0.1), "one")
-    path.chmod(file_mode)
-    open_folder.chmod(folder_mode)
+    (path / DATABASE).chmod(file_mode)
+    path.chmod(folder_mode)
     assert as_ordinary_user(lambda: len(PrivacyLedger(path).entries())) == 1
     assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path).spend(Guarantee(0.1), "two")))
     assert len(PrivacyLedger(path).entries()) == 1
@@ -521,8 +526,8 @@ def test_a_read_only_ledger_can_be_read_and_refuses_spends(open_folder, file_mod
 def test_a_ledger_that_may_not_be_read_is_refused(open_folder, file_mode, folder_mode):
     path = open_folder / "l"
     PrivacyLedger.create(path, epsilon=1.0, data_set="study")
-    path.chmod(file_mode)
-    open_folder.chmod(folder_mode)
+    (path / DATABASE).chmod(file_mode)
+    path.chmod(folder_mode)
     assert_unwritable(as_ordinary_user(lambda: PrivacyLedger(path)))
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from eigenveil.accounting import PrivacyLedger
-from eigenveil.accounting.ledger import LedgerHead, entry_hash
+from eigenveil.accounting.ledger import DATABASE, LedgerHead, entry_hash
 from eigenveil.errors import LedgerError
 from eigenveil.guarantee import Guarantee, Numerics
 from helpers import refused
@@ -28,7 +28,7 @@ def filled(path, spends=4):
 
 def behind_its_back(path, *statements):
     """Change the file with another tool, triggers and all."""
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(path / DATABASE)) as connection, connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         for statement in statements:
@@ -107,7 +107,7 @@ def test_every_field_of_the_head_is_bound(path):
 def test_an_entry_holds_the_hash_over_its_content_and_the_one_before(path):
     ledger = filled(path)
     link = ledger._file.head.hash
-    with contextlib.closing(sqlite3.connect(path)) as connection:
+    with contextlib.closing(sqlite3.connect(path / DATABASE)) as connection:
         rows = connection.execute("SELECT entry, spent_at, what, guarantee, hash FROM spend ORDER BY entry").fetchall()
     for row, entry in zip(rows, ledger.entries(), strict=True):
         link = entry_hash(link, *row[:4])
@@ -122,7 +122,7 @@ def test_a_rewritten_chain_is_refused_by_whoever_saw_the_old_one(path, tmp_path)
     ledger = filled(path)
     seal = ledger.seal
     forged = PrivacyLedger.create(tmp_path / "forged", epsilon=10.0, delta=1e-3, data_set="ward 3")
-    shutil.copy(forged.path, path)
+    shutil.copy(forged.path / DATABASE, path / DATABASE)
     assert PrivacyLedger(path).seal != seal
     for attempt in (lambda: ledger.spend(Guarantee(0.1), "more"), ledger.entries, lambda: ledger.remaining):
         with refused(LedgerError):
@@ -133,9 +133,9 @@ def test_a_rewritten_chain_is_refused_by_whoever_saw_the_old_one(path, tmp_path)
 def test_a_ledger_set_back_to_a_backup_is_refused_by_an_open_handle(path, tmp_path):
     ledger = filled(path, spends=2)
     backup = tmp_path / "backup"
-    shutil.copy(path, backup)
+    shutil.copy(path / DATABASE, backup)
     ledger.spend(Guarantee(0.5), "after the backup")  # this handle never read its own last entry
-    shutil.copy(backup, path)
+    shutil.copy(backup, path / DATABASE)
     with refused(LedgerError):
         ledger.spend(Guarantee(0.5), "again")
     with refused(LedgerError):
@@ -145,7 +145,7 @@ def test_a_ledger_set_back_to_a_backup_is_refused_by_an_open_handle(path, tmp_pa
 
 def test_a_deleted_ledger_made_anew_is_refused_by_an_open_handle(path):
     ledger = filled(path, spends=0)
-    path.unlink()
+    shutil.rmtree(path)
     again = PrivacyLedger.create(path, epsilon=10.0, delta=1e-3, data_set="ward 3")  # the same limits
     with refused(LedgerError):
         ledger.spend(Guarantee(0.5), "into the wrong book")
@@ -159,7 +159,7 @@ def test_a_file_moved_away_during_a_spend_pays_for_nothing(path, tmp_path, monke
     def move_first(self, guarantee, entries):
         honest(self, guarantee, entries)
         path.rename(tmp_path / "elsewhere")
-        shutil.copy(tmp_path / "elsewhere", path)
+        shutil.copytree(tmp_path / "elsewhere", path)
 
     monkeypatch.setattr(PrivacyLedger, "_check", move_first)
     with refused(LedgerError):

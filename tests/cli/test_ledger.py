@@ -118,4 +118,4 @@ def test_a_new_mechanism_describes_itself(monkeypatch):
 
 @pytest.mark.parametrize("command", ["create", "show", "history", "check"])
 def test_help(command):
-    assert "Ledger file" in invoke("ledger", command, "--help")
+    assert "Folder of the ledger" in invoke("ledger", command, "--help")

@@ -53,8 +53,8 @@ def wait_for_reports(folder: Path, count: int, *running: subprocess.Popen) -> No
             for process in running:  # what still runs would never end, and the test would hang instead of failing
                 process.kill()
             pytest.fail(str([process.communicate() for process in running]))
-        if (folder / "collection.db").exists() and (folder / "address.txt").exists():
-            with Aggregator.open(folder / "collection.db") as collection:
+        if (folder / "collection").exists() and (folder / "address.txt").exists():
+            with Aggregator.open(folder / "collection") as collection:
                 if collection.n_reports >= count:
                     return
         time.sleep(0.02)
@@ -85,7 +85,7 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
     # What the server holds is the exact sum of what the devices sent: nothing lost, nothing counted twice.
     sent = [bytes.fromhex(line) for line in (tmp_path / "sent.log").read_text().split()]
     assert len(sent) == DEVICES
-    with Aggregator.open(tmp_path / "collection.db") as collection:
+    with Aggregator.open(tmp_path / "collection") as collection:
         whole = Aggregator(collection.protocol)
         whole.add_many(sent)
         assert collection.n_reports == DEVICES
@@ -101,7 +101,7 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
     more = [*sent[:10], *(encode(whole.protocol, np.ones(8)) for _ in range(5))]
     (tmp_path / "more-reports.txt").write_bytes(b"".join(map(to_line, more)))
     run_command(aggregate)
-    with Aggregator.open(tmp_path / "collection.db") as collection:
+    with Aggregator.open(tmp_path / "collection") as collection:
         assert collection.n_reports == DEVICES + 5
 
 

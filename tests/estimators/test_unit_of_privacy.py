@@ -112,7 +112,7 @@ def test_a_ledger_is_of_rows_unless_it_is_said(path):
 
 
 def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
-    shutil.copy(GOLDEN, path)
+    shutil.copytree(GOLDEN, path)
     ledger = PrivacyLedger(path)
     assert ledger.seal == GOLDEN_SEAL
     assert (ledger.unit, ledger.remaining) == (Unit.PERSON, (0.5, 9e-06))

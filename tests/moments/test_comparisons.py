@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
+from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.estimators.fit import with_last_differences
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.comparisons import COMPARISONS, NeighbourDifferences
 from eigenveil.moments.row_rule import RowRule
 from helpers import moments_on, refused
@@ -212,10 +213,12 @@ def test_signs_bounded_for_another_width_are_refused():
 
 
 def test_capacity_counts_comparisons():
-    moments = SecondMoments(RowBound(1.0, bits=24, statistic="spatial_sign", comparisons=8), 2)
-    moments.check_capacity(2**14 - 1)
+    rule = RowBound(1.0, bits=24, statistic="spatial_sign", comparisons=8)
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=2)
+    comparisons = np.zeros((2**14, 2))
+    assert release(mechanism, SecondMoments(rule, 2).update(comparisons[4:])).n_rows == 2**12 - 1
     with refused(CapacityError):
-        moments.check_capacity(2**14)
+        release(mechanism, SecondMoments(rule, 2).update(comparisons))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,8 @@ from eigenveil.moments import RowBound
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
 from eigenveil.moments.second_moments import SecondMoments
+from eigenveil.moments.sums import ProductSum
+from eigenveil.moments.units import Units
 from helpers import refused
 
 D = 7
@@ -287,32 +289,56 @@ def test_control_float64_alone_would_not_be_exact():
     assert int(functools.reduce(operator.add, (q**2).ravel().tolist())) != 101 * (2**24 - 1) ** 2
 
 
-def test_the_last_row_that_fits_is_exact_and_the_next_is_refused():
+MOST = 2**14 - 1
+"""Rows of 24 bits with n * 4^24 < 2^62: half of int64, the other half is room for the noise."""
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("d", "most"), [(1, MOST), (3, MOST), (1025, 3)])
+def test_sums_beyond_int64_are_exact_however_they_are_made(monkeypatch, make, d, most):
+    """The number of rows may be private, so that none is too many."""
+    monkeypatch.setattr(product_sums, "MOST_SUM", (most + 1) * 4**24)
     bound = RowBound(1.0, bits=24)
-    most = 2**14 - 1  # n * 4^24 < 2^62: half of int64, the other half is room for the noise
-    full = SecondMoments(bound, 1).update(np.ones((most, 1)))
-    assert int(full.gram[0, 0]) == most * 4**24
-    for attempt in (lambda: full.update(np.ones((1, 1))), lambda: full.update(sp.csr_array(np.ones((1, 1))))):
-        with refused(CapacityError, most):
-            attempt()
-        assert full.n_rows == most
-        assert int(full.gram[0, 0]) == most * 4**24
-    one = SecondMoments(bound, 1).update(np.ones((1, 1)))
-    with refused(CapacityError, most):
-        full + one
-    with refused(CapacityError, most):
-        one + full
-    assert (full.n_rows, one.n_rows, int(one.gram[0, 0])) == (most, 1, 4**24)
-    assert full + SecondMoments(bound, 1) == full
+    few, rows = np.zeros((1, d)), np.zeros((most, d))
+    few[:, -1], rows[:, -1] = 1.0, -1.0
+    full = SecondMoments(bound, d).update(make(rows))
+    assert full.gram.dtype == np.int64
+    one = SecondMoments(bound, d).update(make(few))
+    doubled = SecondMoments(bound, d).update_from([make(rows), make(rows), make(few)])
+    for total, n in ((full + one, most + 1), (one + full, most + 1), (full + full + one, 2 * most + 1)):
+        assert total.gram.dtype == object
+        assert total.n_rows == n
+        assert int(total.gram[-1, -1]) == n * 4**24
+        assert not total.gram[:-1].any()
+    assert doubled == full + full + one
+    assert full.update(make(few)) == one + SecondMoments(bound, d).update(make(rows))
 
 
-def test_overflow_is_refused_before_any_row_is_read():
-    # 2^47 rows of no memory: reading them would never end.
-    endless = np.broadcast_to(np.zeros((1, 1)), (2**47, 1))
-    empty = SecondMoments(RowBound(1.0, bits=8), 1)
-    with refused(CapacityError):
-        empty.update(endless)
-    assert empty == SecondMoments(RowBound(1.0, bits=8), 1)
+def test_one_long_product_widens_on_its_way():
+    products = ProductSum(RowBound(1.0, bits=24), 1)
+    for _ in range(5):
+        products.add(Units(np.ones((MOST, 1))))
+    assert products.total().tolist() == [[5 * MOST * 4**24]]
+
+
+@pytest.mark.parametrize("n", [0, MOST, MOST + 1])
+def test_the_number_of_rows_is_refused_only_where_it_is_public(n):
+    moments = SecondMoments(RowBound(1.0, bits=24), 1).update(np.zeros((n, 1)))
+    for adjacency in ("replace_one", "add_or_remove_one"):
+        mechanism = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=1, adjacency=adjacency)
+        if n == MOST or adjacency == "add_or_remove_one":
+            assert release(mechanism, moments).integers["matrix"].shape == (1, 1)
+        else:
+            with refused(CapacityError if n else InvalidDataError, n):
+                release(mechanism, moments)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_no_rows_add_nothing(make):
+    for d in (2, 1025):
+        rows = make(np.zeros((0, d)))
+        moments = SecondMoments(RowBound(1.0), d)
+        assert moments.update(rows).update_from([rows, rows]) == SecondMoments(RowBound(1.0), d)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -362,9 +388,7 @@ SECRET = 98765.4321
         np.array([[SECRET]]),
         np.array([[SECRET] * 3]),
         sp.csr_array(np.array([[SECRET] * 3])),
-        np.zeros((0, 2)),
         np.zeros((0, 0)),
-        sp.csr_array((0, 2)),
         [],
         [[]],
         np.array(SECRET),

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from eigenveil import RowBound, SecondMoments, numerics
+from eigenveil import RowBound, SecondMoments, numerics, release
 from eigenveil.accounting import sensitivity
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
+from eigenveil.gate import check_capacity
 from eigenveil.guarantee import Adjacency, Unit
+from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import numpy_kernels
 from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
@@ -302,9 +304,11 @@ def test_batches_print_no_rows():
 def test_capacity_is_by_persons_and_the_number_of_rows_is_nowhere():
     bound = RowBound(1.0, 24, unit_weight="equal")
     moments = SecondMoments(bound, 1).update(blocks_of([np.ones((5, 1))]))
-    moments.check_capacity(2**14 - 2)
+    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=1)
+    assert release(mechanism, moments).n_rows == 1
+    check_capacity(mechanism, bound.rule, 2**14 - 1)
     with refused(CapacityError):
-        moments.check_capacity(2**14 - 1)
+        check_capacity(mechanism, bound.rule, 2**14)
     kept = {name: value for name, value in vars(moments).items() if np.ndim(value) == 0}
     assert 5 not in kept.values()
 

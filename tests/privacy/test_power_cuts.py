@@ -148,3 +148,12 @@ def test_control_the_rules_differ():
     assert lost(run[:2], "ext4") == {0, 1}
     refused = [*run[:2], Step("failed sync", "a", 0), run[2]]  # tried again after it failed, and told to have worked
     assert lost(refused, "posix") == {0, 1}
+
+
+def test_control_a_folder_keeps_its_own_names_only():
+    from power_cuts import Step
+
+    run = [Step("mkdir", "draft", 0), Step("create", "a", 1, folder=0), Step("rename", "draft", 0, other="made")]
+    assert lost([*run, Step("sync_folder", folder=0)], "posix") == {0, 2}
+    assert lost([*run, Step("sync_folder")], "posix") == {1}
+    assert {str(path) for path in files_after(run)} == {"made", "made/a"}

@@ -26,7 +26,7 @@ from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionR
 from eigenveil.report import render_report, sections, write_report
 from eigenveil.report.facts import read
 from eigenveil.report.html import LEVELS, belief_range, element, number, promise
-from helpers import refused
+from helpers import database, refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
 HOSTILE = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>\u202e{{7*7}}"
@@ -545,7 +545,7 @@ def test_a_report_needs_no_plotting_package(tmp_path, releases):
 def test_a_report_never_replaces_what_it_is_made_from(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     file = directions_by_hand(np.eye(1, 3)).save(tmp_path / "release.npz")
-    for target in (file, tmp_path / "." / "release.npz", ledger.path):
+    for target in (file, tmp_path / "." / "release.npz", database(ledger.path)):
         before = target.read_bytes()
         with pytest.raises(InvalidParameterError):
             write_report(file, target, ledger=ledger)

@@ -1,9 +1,11 @@
-"""`PrivacyLedger`: a privacy budget in a file of SQLite, appended to and chained by hash.
+"""`PrivacyLedger`: a privacy budget in a folder with a database of SQLite, appended to and chained by hash.
 
 The head binds the limits, the adjacency, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
-chain. A handle remembers which file it opened and the last hash it has seen: a file that was deleted, replaced or
+chain. A handle remembers which database it opened and the last hash it has seen: one that was deleted, replaced or
 rolled back under it is refused, and a change of the working directory does not lead it to another one.
+
+A ledger is a folder because SQLite keeps its journal beside the database: whoever finds the one must find the other.
 
 What never changes meaning: what the hashes are taken over, and the words in the columns. A new meaning gets a new
 number of the format.
@@ -11,8 +13,10 @@ number of the format.
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
@@ -24,11 +28,13 @@ from typing import Self
 
 from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
-from ..files import linked_into_place, sync_folder
+from ..files import folder_in_place, given_path, sole_name, sync_folder
 from ..guarantee import Adjacency, Guarantee, Unit
 from .calibration import decimal_above, decimal_below, exact, safe_boundary, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 
+DATABASE = "ledger.sqlite"
+"""The file in the folder of a ledger."""
 _FORMAT = 3
 _APPLICATION_ID = 0x65766C67  # "evlg": tells a ledger from any other SQLite file
 _WAIT_SECONDS = 60.0
@@ -108,32 +114,36 @@ def now() -> str:
 
 
 class LedgerFile:
-    """An existing ledger file, open for reading and appending.
+    """The database of an existing ledger, open for reading and appending.
 
     Parameters
     ----------
     path : Path
-        It must be there: `LedgerFile.create` makes one.
+        The folder. It must be there: `LedgerFile.create` makes one.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: LedgerHead | None = None
         self._seen: tuple[int, str] = (0, "")  # how many entries a chain had that was read, and its last link
-        try:
-            missing = not path.exists()
-        except OSError as error:
-            raise LedgerError(f"The ledger {path} cannot be read; give this user access to its folder.") from error
-        if missing:
-            raise LedgerError(
-                f"There is no ledger at {path}; make one with PrivacyLedger.create, or name another file."
-            )
-        self._file = path.resolve()  # which stays the same file wherever the process goes
+        self._check_there()
+        self._file = path.resolve() / DATABASE  # which stays the same file wherever the process goes
         self._opened = self._place()
         with self._connection() as connection:
             if _rows(connection, "PRAGMA quick_check")[0][0] != "ok":
                 raise LedgerError(f"The ledger {path} is damaged; restore it from a backup.")
         self.entries()
+
+    def _check_there(self) -> None:
+        instead = "make one with PrivacyLedger.create, or name another"
+        try:
+            if not stat.S_ISDIR(os.stat(self.path).st_mode):
+                raise LedgerError(f"{self.path} is a file, and a ledger is a folder; {instead}.")
+            os.lstat(self.path / DATABASE)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise LedgerError(f"There is no ledger at {self.path}; {instead}.") from error
+        except OSError as error:
+            raise self._unreadable() from error
 
     @property
     def head(self) -> LedgerHead:
@@ -143,12 +153,12 @@ class LedgerFile:
 
     @classmethod
     def create(cls, path: Path, terms: Mapping[str, str]) -> None:
-        """Make a ledger file of these terms (a `LedgerHead` without time and nonce) where there is no file yet."""
-        # An emptied file is so not mistaken for a new one.
+        """Make a ledger of these terms (a `LedgerHead` without time and nonce) where nothing is yet."""
+        # An emptied folder is so not mistaken for a new one.
         head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
         row = (1, *head.written, head.hash)
         try:
-            with linked_into_place(path) as draft, _connected(path, draft.absolute(), "rwc") as connection:
+            with folder_in_place(path) as draft, _connected(path, draft.absolute() / DATABASE, "rwc") as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA:
                     connection.execute(statement)
@@ -156,6 +166,8 @@ class LedgerFile:
                 connection.execute("COMMIT")
         except FileExistsError as error:
             raise LedgerError(f"{path} is already there; open it with PrivacyLedger(path), or name another.") from error
+        except PermissionError as error:
+            raise LedgerError(_explained(path, "readonly")) from error
         except OSError as error:
             raise LedgerError(f"The ledger {path} cannot be made: {error.strerror}.") from error
 
@@ -178,7 +190,7 @@ class LedgerFile:
             connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
             connection.execute("COMMIT")
             sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
-        # A file that was moved away or replaced meanwhile has the entry, and the one at the path has not.
+        # A database that was moved away or replaced meanwhile has the entry, and the one at the path has not.
         if self._place() != self._opened:
             raise self._replaced()
         self._seen = content[0], link
@@ -220,7 +232,7 @@ class LedgerFile:
 
     def _read_head(self, connection: sqlite3.Connection) -> LedgerHead:
         if _rows(connection, "PRAGMA application_id")[0][0] != _APPLICATION_ID:
-            raise LedgerError(f"The file {self.path} is not a ledger of eigenveil; name another file.")
+            raise LedgerError(f"The database in {self.path} is not a ledger of eigenveil; name another folder.")
         rows = _rows(connection, "SELECT * FROM ledger")
         row = rows[0] if len(rows) == 1 else None
         found = None if row is None or "format" not in row.keys() else row["format"]  # noqa: SIM118
@@ -236,13 +248,19 @@ class LedgerFile:
         return head
 
     def _place(self) -> tuple[int, int]:
+        """Return which file the database is, or refuse it; asked before every use."""
         try:
-            found = self._file.stat()
-        except FileNotFoundError as error:
+            found = sole_name(self._file)
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise LedgerError(f"There is no ledger at {self.path} any more; restore it from a backup.") from error
+        except PermissionError as error:
+            raise self._unreadable() from error
         except OSError as error:
-            raise LedgerError(f"The ledger {self.path} cannot be read; give this user access to its folder.") from error
+            raise LedgerError(f"The ledger {self.path} cannot be used: {error.strerror}.") from error
         return found.st_dev, found.st_ino
+
+    def _unreadable(self) -> LedgerError:
+        return LedgerError(f"The ledger {self.path} cannot be read; give this user access to its folder.")
 
     def _broken(self, where: str) -> LedgerError:
         return LedgerError(
@@ -252,14 +270,14 @@ class LedgerFile:
 
     def _replaced(self) -> LedgerError:
         return LedgerError(
-            f"The file {self.path} is not the ledger that was opened, or was set back to an earlier state; restore it "
+            f"{self.path} is not the ledger that was opened, or was set back to an earlier state; restore it "
             "from a backup."
         )
 
 
 @contextmanager
 def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """Connect to a file; errors speak of the ledger at `path`."""
+    """Connect to a database; errors speak of the ledger at `path`."""
     try:
         # No implicit transactions: BEGIN and COMMIT stand where they matter.
         uri = f"{file.as_uri()}?mode={mode}"
@@ -267,6 +285,8 @@ def _connected(path: Path, file: Path, mode: str) -> Iterator[sqlite3.Connection
             connection.execute(_DURABLE)
             connection.row_factory = sqlite3.Row
             yield connection  # what was not committed is rolled back
+    except MemoryError as error:  # which is how Python tells most of SQLite's
+        raise LedgerError(_explained(path, _NO_MEMORY)) from error
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the text of a damaged file need not be UTF-8
         raise LedgerError(_explained(path, str(error))) from error
 
@@ -281,14 +301,19 @@ def _rows(connection: sqlite3.Connection, statement: str) -> list[sqlite3.Row]:
         return cursor.fetchall()
 
 
+_NO_MEMORY = "out of memory"  # as SQLite says it
+
+
 def _explained(path: Path, text: str) -> str:
+    if _NO_MEMORY in text:
+        return f"There is not enough memory to use the ledger {path}; nothing was drawn, try again."
     if "readonly" in text or "unable to open" in text:
         return f"The ledger {path} cannot be written; give this user write access to it and its folder."
     if "locked" in text:
         return f"The ledger {path} is busy with another process; nothing was spent, try again."
     if "full" in text or "I/O" in text or "Errno" in text:
         return f"The disk of the ledger {path} is full or fails; nothing was drawn."
-    return f"The file {path} is not a readable ledger; restore it from a backup."
+    return f"The ledger {path} is not readable; restore it from a backup."
 
 
 __all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
@@ -299,7 +324,7 @@ _SHOWN_ENTRIES = 10
 
 
 class PrivacyLedger:
-    """A budget kept in a SQLite file, safe under crashes and races, and chained by hash.
+    """A budget kept in a folder with a SQLite database, safe under crashes and races, and chained by hash.
 
     ``PrivacyLedger(path)`` opens a ledger and `create` makes one: a ledger that was deleted is never begun anew in
     silence.
@@ -307,7 +332,7 @@ class PrivacyLedger:
     Parameters
     ----------
     path : path
-        The ledger file, which must be there.
+        The folder of the ledger, which must be there.
 
     Attributes
     ----------
@@ -334,7 +359,7 @@ class PrivacyLedger:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = given_path(path)
         self._file = LedgerFile(self.path)
         head = self._file.head
         try:
@@ -370,7 +395,7 @@ class PrivacyLedger:
         Parameters
         ----------
         path : path
-            A file that is not there yet.
+            The folder to make; nothing may be there yet.
         epsilon : float
             The limit.
         delta : float
@@ -398,15 +423,18 @@ class PrivacyLedger:
         }
         if composition == "zcdp" and not delta:
             raise LedgerError("A ledger with composition='zcdp' needs a delta above 0.")
-        LedgerFile.create(Path(path), terms)
+        LedgerFile.create(given_path(path), terms)
         return cls(path)
 
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
         """Record a spend durably and return its entry, or raise `BudgetError` with nothing written."""
-        return self._file.append(guarantee, str(what), lambda entries: self._check(guarantee, entries))
+        _check_guarantee(guarantee)
+        _check_text(what)
+        return self._file.append(guarantee, what, lambda entries: self._check(guarantee, entries))
 
     def check(self, guarantee: Guarantee) -> None:
         """Raise what `spend` would raise, and spend nothing (another process may still come first)."""
+        _check_guarantee(guarantee)
         self._check(guarantee, self.entries())
 
     def entries(self) -> list[LedgerEntry]:
@@ -543,7 +571,21 @@ def opened_ledger(ledger: LedgerOrPath | None) -> PrivacyLedger | None:
         return ledger
     if isinstance(ledger, str | PathLike):
         return PrivacyLedger(ledger)
-    raise InvalidParameterError(f"ledger must be a PrivacyLedger or the path of its file, not {type(ledger).__name__}.")
+    raise InvalidParameterError(f"ledger must be a PrivacyLedger or the path of one, not {type(ledger).__name__}.")
+
+
+def _check_guarantee(guarantee: object) -> None:
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidParameterError(f"guarantee must be a Guarantee, not {type(guarantee).__name__}.")
+
+
+def _check_text(what: object) -> None:
+    try:
+        valid = isinstance(what, str) and bool(what.encode())
+    except UnicodeEncodeError:  # half of a character, which no database keeps
+        valid = False
+    if not valid:
+        raise InvalidParameterError("what must be a text that says what the spend is for.")
 
 
 def _name(data_set: object) -> str:

@@ -262,8 +262,8 @@ class EstimatorSubject:
     Parameters
     ----------
     estimator : scikit-learn estimator
-        Unfitted, with `get_params`, `fit` and `plan`; it is cloned for every fit. Its claim is what its plan says that
-        a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
+        Unfitted, with `get_params`, `fit` and `plan`; it is made anew for every fit. Its claim is what its plan says
+        that a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
     neighbours : sequence of Neighbours, optional
         Tables in the units of the estimator's own bounds; by default small tables around norm 1, with a row turned, a
         row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``privacy_unit=``.
@@ -297,10 +297,8 @@ class EstimatorSubject:
         return features({name: stack.astype(np.float64) for name, stack in seen.items()})
 
     def _seen(self, rows: FloatArray, whose: dict[str, Any], generator: np.random.Generator) -> dict[str, Any]:
-        from sklearn.base import clone
-
-        # `clone` copies parameters, and a secure generator refuses to be copied: it is set afterwards.
-        estimator = clone(self.estimator)
+        # No clone: fits of made-up rows do not count with those of the user's own.
+        estimator: Any = type(self.estimator)(**self.estimator.get_params())
         estimator.random_state = generator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose

@@ -33,7 +33,7 @@ COMMANDS = {
     "report": "Write a report on a release: its answer with errors, then what a data-protection officer asks.",
     "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
     "mechanisms": "List the mechanisms: what each releases, what it promises, where it comes from and when to use it.",
-    "ledger": "Keep a privacy budget in a file.",
+    "ledger": "Keep a privacy budget for a data set.",
     "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
     "federation": "One release of several custodians who share no rows.",
 }
@@ -82,7 +82,8 @@ def main() -> None:
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
     from .commands import app
     from .options import run
+    from .output import lasting_output
     from .terminal import HeldSignals
 
-    with HeldSignals():
+    with lasting_output(), HeldSignals():
         run(app)

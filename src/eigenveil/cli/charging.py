@@ -12,7 +12,7 @@ class ChargedLedger(PrivacyLedger):
 
     def __init__(self, path: str | PathLike[str]) -> None:
         super().__init__(path)
-        self.signals = HeldSignals()
+        self.signals = HeldSignals(self.path)
 
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
         """Record a spend, with signals held from before it on."""
@@ -24,3 +24,8 @@ class ChargedLedger(PrivacyLedger):
             raise
         self.signals.entry = made.entry
         return made
+
+
+def signals_of(ledger: PrivacyLedger | None) -> HeldSignals:
+    """Return the signals that wait from the charge of a ledger on; without one, those of a command that only draws."""
+    return ledger.signals if isinstance(ledger, ChargedLedger) else HeldSignals()

@@ -24,7 +24,16 @@ from .options import (
     print_json,
     whole_file,
 )
-from .spending import ask, budget, guarantee_fields, in_words, ledger_fields, open_ledger, somebody_answers
+from .spending import (
+    ask,
+    budget,
+    guarantee_fields,
+    in_words,
+    ledger_fields,
+    ledger_files,
+    open_ledger,
+    somebody_answers,
+)
 from .tables import expand, open_declared, text_format
 from .terminal import one_bar
 
@@ -179,9 +188,10 @@ def contribute(
     """Add up the rows of this site, add its noise, mask and sign: one file, which tells nothing by itself."""
     from ..federation import Round, SiteKeys
     from ..federation import contribute as contributed
+    from .charging import signals_of
 
     paths = expand(data)
-    check_output(output, force, [*paths, agreed, key])
+    check_output(output, force, [*paths, agreed, key, *ledger_files(ledger)])
     joined = Round.load(agreed)
     if fingerprint.strip().lower() != joined.fingerprint:
         raise InvalidParameterError(
@@ -201,8 +211,10 @@ def contribute(
         )
     if not yes and somebody_answers():
         ask()
-    with one_bar(table.source, "drawing noise", quiet) as source:
-        contributed(joined, key, source, output, ledger=book, overwrite=force)
+    with signals_of(book) as signals:
+        with one_bar(table.source, "drawing noise", quiet) as source:
+            contributed(joined, key, source, output, ledger=book, overwrite=force)
+        signals.written = output
     note_console(quiet).print(f"Written to {output}; the same file may be sent again.", soft_wrap=True)
 
 

@@ -1,6 +1,7 @@
 """`eigenveil pca`, `sparse-pca` and `covariance`: from files to a release file."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,12 +26,12 @@ from .options import (
     regression_fields,
     with_options,
 )
-from .spending import confirm_spend, count_fields, guarantee_fields, open_ledger
+from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger
 from .tables import Table, open_data, public_bounds
-from .terminal import HeldSignals, in_own_options, one_bar
+from .terminal import in_own_options, one_bar
 
 if TYPE_CHECKING:
-    from ..estimators import PrivatePCA
+    from ..estimators import PrivateCovariance, PrivatePCA
     from ..estimators.base import PrivateEstimator
 
 
@@ -83,10 +84,7 @@ def pca(
     from ..estimators import PrivatePCA  # seconds of import time, after the files were found
 
     model = PrivatePCA(components, statistic=statistic, **estimator_parameters(PrivatePCA, table, options))
-    notes = fit_and_save(model, table, options)
-    if notes is None:
-        return
-    _show_components("pca", model, table, options, notes)
+    fit_and_save(model, table, options, lambda notes: _show_components("pca", model, table, options, notes))
 
 
 @with_options(FitOptions)
@@ -105,9 +103,7 @@ def sparse_pca(
 
     parameters = estimator_parameters(PrivateSparsePCA, table, options)
     model = PrivateSparsePCA(components, penalty=penalty, statistic=statistic, **parameters)
-    notes = fit_and_save(model, table, options)
-    if notes is not None:
-        _show_components("sparse-pca", model, table, options, notes)
+    fit_and_save(model, table, options, lambda notes: _show_components("sparse-pca", model, table, options, notes))
 
 
 def _show_components(command: str, model: "PrivatePCA", table: Table, options: FitOptions, notes: list[str]) -> None:
@@ -125,9 +121,10 @@ def covariance(data: Data, options: FitOptions, statistic: Rows = "auto") -> Non
     from ..estimators import PrivateCovariance  # seconds of import time, after the files were found
 
     model = PrivateCovariance(statistic=statistic, **estimator_parameters(PrivateCovariance, table, options))
-    notes = fit_and_save(model, table, options)
-    if notes is None:
-        return
+    fit_and_save(model, table, options, lambda notes: _show_covariance(model, table, options, notes))
+
+
+def _show_covariance(model: "PrivateCovariance", table: Table, options: FitOptions, notes: list[str]) -> None:
     if options.as_json:
         print_json({**facts("covariance", model, options, notes), **covariance_fields(model.release_)})
         return
@@ -140,8 +137,7 @@ def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, opti
     if options.epsilon is None:
         raise typer.BadParameter("rows cost budget; say what may be spent.", param_hint="--epsilon")
     if not options.dry_run:
-        ledger = [] if options.ledger is None else [str(options.ledger)]
-        check_output(options.output, options.force, table.paths + ledger)
+        check_output(options.output, options.force, [*table.paths, *ledger_files(options.ledger)])
     # The schema and the persons are those of the table, which was opened with them.
     handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
     handed_on -= {"schema", "privacy_unit", "unit_weight"}
@@ -166,11 +162,13 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
     return {"unit_weight": options.unit_weight}
 
 
-def fit_and_save(model: "PrivateEstimator", table: Table, options: FitOptions) -> list[str] | None:
-    """Ask, fit and save; return warnings, or None where nothing is left to print."""
+def fit_and_save(
+    model: "PrivateEstimator", table: Table, options: FitOptions, show: Callable[[list[str]], None]
+) -> None:
+    """Ask, fit, save, and show the result with its warnings where it is not to be quiet."""
     from ..accounting.ledger import opened_ledger
     from ..estimators.preparation import Features
-    from .charging import ChargedLedger
+    from .charging import signals_of
 
     plan, ledger = model.plan(table.source), opened_ledger(model.ledger)
     identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
@@ -178,19 +176,20 @@ def fit_and_save(model: "PrivateEstimator", table: Table, options: FitOptions) -
     if options.dry_run:
         if options.as_json:
             print_json(shown)
-        return None
-    signals = ledger.signals if isinstance(ledger, ChargedLedger) else HeldSignals()
-    with signals, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            with one_bar(table.source, "drawing the release", options.quiet) as source:
-                model.fit(source, plan=plan)
-        finally:  # whatever became of reading it: it has been paid for
-            if hasattr(model, "release_"):
-                model.release_.save(options.output)
-                signals.written = options.output
-    notes = told_notes(caught, options.quiet)
-    return None if options.quiet and not options.as_json else notes
+        return
+    with signals_of(ledger) as signals:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                with one_bar(table.source, "drawing the release", options.quiet) as source:
+                    model.fit(source, plan=plan)
+            finally:  # whatever became of reading it: it has been paid for
+                if hasattr(model, "release_"):
+                    model.release_.save(options.output)
+                    signals.written = options.output
+        notes = told_notes(caught, options.quiet)
+        if options.as_json or not options.quiet:
+            show(notes)
 
 
 def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
@@ -248,9 +247,11 @@ def ridge(
     from ..estimators import PrivateRidge  # seconds of import time, after the files were found
 
     model = PrivateRidge(alpha, target=chosen, **estimator_parameters(PrivateRidge, table, options))
-    notes = fit_and_save(model, table, options)
-    if notes is not None:
+
+    def show(notes: list[str]) -> None:
         _show(model.release_, model.release_.regression, options, facts("ridge", model, options, notes))
+
+    fit_and_save(model, table, options, show)
 
 
 def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:

@@ -1,4 +1,4 @@
-"""`eigenveil ledger create | show | history | check`: a budget kept in a file."""
+"""`eigenveil ledger create | show | history | check`: a budget for a data set."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,16 +10,16 @@ from ..errors import InvalidParameterError
 from .options import Adjacency, AsJson, Quiet, output_console, print_json
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
-ledger_app = typer.Typer(help="Keep a privacy budget in a file.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Keep a privacy budget for a data set.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(help="Ledger file.")]
+LedgerFolder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of the ledger.")]
 Composition = Literal["basic", "zcdp"]
 Units = Literal["row", "person"]
 
 
 @ledger_app.command()
 def create(
-    file: File,
+    path: LedgerFolder,
     epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
     data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
     delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
@@ -36,24 +36,24 @@ def create(
     """Make a ledger with a limit; it can never be changed."""
     from ..accounting.ledger import PrivacyLedger
 
-    if file.exists():
-        raise InvalidParameterError(f"{file} is already there; name another file.")
+    if path.exists():
+        raise InvalidParameterError(f"{path} is already there; name another.")
     made = PrivacyLedger.create(
-        file, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, composition=composition, data_set=data_set
+        path, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, composition=composition, data_set=data_set
     )
     _show(ledger_fields(made), as_json, quiet)
 
 
 @ledger_app.command()
-def show(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def show(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show the limit, what was spent and what is left."""
-    _show(ledger_fields(_open(file)), as_json, quiet)
+    _show(ledger_fields(_open(path)), as_json, quiet)
 
 
 @ledger_app.command()
-def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def history(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """List every spend, oldest first."""
-    ledger = _open(file)
+    ledger = _open(path)
     entries = ledger.entries()
     if as_json:
         print_json(
@@ -69,7 +69,7 @@ def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
             ]
         )
     elif not quiet:
-        table = Table(title=f"Spends of {file}, on the data set {ledger.data_set}")
+        table = Table(title=f"Spends of {path}, on the data set {ledger.data_set}")
         for heading in ("entry", "when (UTC)", "what", "guarantee", "hash"):
             table.add_column(heading)
         for entry in entries:
@@ -79,7 +79,7 @@ def history(file: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
 
 @ledger_app.command()
 def check(
-    file: File,
+    path: LedgerFolder,
     epsilon: Annotated[float, typer.Option(help="Epsilon of the release you think of.")],
     delta: Annotated[float, typer.Option(help="Its delta.")] = 0.0,
     as_json: AsJson = False,
@@ -88,7 +88,7 @@ def check(
     """Tell whether a release would still fit, and spend nothing; the exit code is 1 where it would not."""
     from ..guarantee import Guarantee
 
-    ledger = _open(file)
+    ledger = _open(path)
     planned = Guarantee(epsilon, delta, ledger.adjacency, unit=ledger.unit)
     ledger.check(planned)
     fields = ledger_fields(ledger, planned)
@@ -100,8 +100,8 @@ def check(
         output_console().print(f"It fits: {after} of {limit} would be spent on {ledger.data_set}.", soft_wrap=True)
 
 
-def _open(file: Path) -> Any:
-    return open_ledger(file)
+def _open(path: Path) -> Any:
+    return open_ledger(path)
 
 
 def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:

@@ -2,13 +2,12 @@
 
 import csv
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -17,6 +16,7 @@ from rich.table import Table
 from ..errors import InvalidDataError, InvalidParameterError
 from ..files import open_regular
 from .options import AsJson, Force, Quiet, check_output, note_console, output_console, print_json, visible, whole_file
+from .output import write_data
 from .spending import ask, guarantee_fields, in_words, somebody_answers
 from .terminal import standard_input
 
@@ -132,9 +132,9 @@ def encode(
     if rows != STANDARD and not yes and somebody_answers():
         note_console().print(f"About to spend, for every row: {in_words(agreed.guarantee())}", soft_wrap=True)
         ask()
-    with _text_rows(rows, header) as source, _sink(output) as sink:
+    with _text_rows(rows, header) as source, _sink(output) as write:
         while block := list(islice(source, _ROWS_AT_ONCE)):
-            sink.writelines(to_line(report) for report in encode_many(agreed, np.array(block)))
+            write(b"".join(to_line(report) for report in encode_many(agreed, np.array(block))))
 
 
 @local_app.command()
@@ -143,7 +143,7 @@ def aggregate(
         list[Path] | None, typer.Argument(help="Files of reports; - is standard input, the default.")
     ] = None,
     protocol: Annotated[Path | None, typer.Option(help="Protocol file; needed for a new collection.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Collection file, kept and resumed (SQLite).")] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder of the collection, kept and resumed.")] = None,
     merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
     refuse_seeded: Annotated[
         bool, typer.Option("--refuse-seeded", help="Refuse reports that say they were drawn from a seed.")
@@ -261,10 +261,20 @@ def _number(entry: str) -> float:
 
 
 @contextmanager
-def _sink(path: Path) -> Iterator[BinaryIO]:
+def _sink(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """Give what writes reports, all of them in one file or each block of them on standard output."""
     if path == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        yield _to_standard_output
         return
     with whole_file(path) as file:
-        yield file
+        yield file.write
+
+
+def _to_standard_output(content: bytes) -> None:
+    try:
+        write_data(content)
+    except OSError as error:  # before more is drawn
+        raise InvalidParameterError(
+            f"The reports cannot be written to standard output: {error.strerror}; those that were written stay spent, "
+            "and a row that is encoded again spends again."
+        ) from error

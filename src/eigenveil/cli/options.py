@@ -21,7 +21,9 @@ from rich.text import Text
 
 from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
+from ..files import check_replaceable
 from ..files import whole_file as written_whole
+from .output import BROKEN_PIPE, untold_failure
 
 if TYPE_CHECKING:
     from ..releases.record import Release
@@ -110,7 +112,11 @@ def check_output(path: Path, force: bool, inputs: Sequence[str | Path] = (), opt
         raise InvalidParameterError(f"{path} is read from and cannot be the output; name another {option}.")
     if path.exists() and not force:
         raise InvalidParameterError(f"{path} is already there; name another {option}, or add --force.")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    try:
+        check_replaceable(path)
+    except OSError as error:
+        raise InvalidParameterError(f"{path} cannot be written: {error.strerror} as {option}.") from error
+    if not os.access(path.parent, os.W_OK):
         raise InvalidParameterError(f"{path} cannot be written; name another {option}.")
 
 
@@ -147,6 +153,7 @@ def run(app: Callable[[], Any]) -> None:
     except SystemExit as end:  # typer has made an exit of the interrupt
         if end.code in (INTERRUPTED, TERMINATED):
             _stop(_INTERRUPTED_SENTENCE, int(end.code))
+        _check_shown(end)
         raise
     except EigenveilError as error:
         error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell
@@ -159,6 +166,15 @@ def run(app: Callable[[], Any]) -> None:
         _stop(
             f"eigenveil: an unexpected {name}; `eigenveil --debug ...` shows where, on data that are public.", REFUSED
         )
+
+
+def _check_shown(end: SystemExit) -> None:
+    """Let a command fail whose result could not be shown, unless it has paid for it and said where it is."""
+    failure = None if end.code else untold_failure()
+    if failure == BROKEN_PIPE:  # as `| head` ends it, which is nothing to talk about
+        raise SystemExit(REFUSED) from None
+    if failure is not None:
+        _stop(f"eigenveil: the result could not be printed on standard output: {failure}.", REFUSED)
 
 
 def _stop(sentence: str, code: int) -> None:

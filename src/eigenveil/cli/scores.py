@@ -1,7 +1,7 @@
 """`eigenveil scores`: a private map of the rows of a table on two released components."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Grid
@@ -22,7 +22,10 @@ from .options import (
     print_json,
 )
 from .options import whole_file as written
-from .spending import ask, budget, guarantee_fields, ledger_fields, open_ledger, somebody_answers
+from .spending import ask, budget, guarantee_fields, ledger_fields, ledger_files, open_ledger, somebody_answers
+
+if TYPE_CHECKING:
+    from ..releases.score_map import ScoreMap
 
 
 def two_components(text: str) -> tuple[int, int]:
@@ -77,12 +80,13 @@ def scores(
 ) -> None:
     """Release a private map of scores: how many rows lie in each cell of two released components."""
     from ..estimators.score_map import opened_rows, plan_scores, score_map
+    from .charging import signals_of
     from .tables import expand, read_from, text_format
 
     loaded = opened_release(release)
     paths, book = expand(data), open_ledger(ledger)
     if not dry_run:
-        inputs = [str(release), *paths, *([] if ledger is None else [str(ledger)])]
+        inputs: list[str | Path] = [release, *paths, *ledger_files(ledger)]
         check_output(output, force, inputs)
         if plot is not None:
             check_output(plot, force, [*inputs, output], "--plot")
@@ -118,14 +122,24 @@ def scores(
         if as_json:
             print_json(planned)
         return
-    cloud = score_map(source, loaded, ledger=book, **given)
-    cloud.save(output)
-    if plot is not None:
-        from ..report import plots
+    with signals_of(book) as signals:
+        cloud = score_map(source, loaded, ledger=book, **given)
+        cloud.save(output)
+        signals.written = output
+        if plot is not None:
+            _draw(cloud, plot)
+        _show(cloud, planned, output, as_json, quiet)
 
-        figure = plots.score_map(cloud)
-        with written(plot) as file:
-            figure.savefig(file, format=plot.suffix[1:])
+
+def _draw(cloud: "ScoreMap", plot: Path) -> None:
+    from ..report import plots
+
+    figure = plots.score_map(cloud)
+    with written(plot) as file:
+        figure.savefig(file, format=plot.suffix[1:])
+
+
+def _show(cloud: "ScoreMap", planned: dict[str, Any], output: Path, as_json: bool, quiet: bool) -> None:
     if as_json:
         told = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
         edges = {"edges": [ends.tolist() for ends in cloud.edges], "noise_level": cloud.noise_level}

@@ -33,7 +33,7 @@ from .options import (
     say,
     whole_file,
 )
-from .spending import count_fields, guarantee_fields
+from .spending import count_fields, guarantee_fields, ledger_files
 
 if TYPE_CHECKING:
     from ..releases.record import Release
@@ -231,7 +231,7 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="HTML file to write; by default the name of the release with .html."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file, to show its history.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger, to show its history.")] = None,
     scores: Annotated[
         Path | None, typer.Option(help="File of a score map on its components (.npz), to draw it too.")
     ] = None,
@@ -250,7 +250,7 @@ def report(
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
     page = release.with_suffix(".html") if output is None else output
-    inputs = [release] if scores is None else [release, scores]
+    inputs = [release, *([] if scores is None else [scores]), *ledger_files(ledger)]
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")

@@ -31,6 +31,15 @@ def open_ledger(path: Path | None) -> "ChargedLedger | None":
     return ChargedLedger(path)
 
 
+def ledger_files(path: Path | None) -> list[Path]:
+    """Return what no output may be written over: the folder of a ledger, and the database in it."""
+    if path is None:
+        return []
+    from ..accounting.ledger import DATABASE
+
+    return [path, path / DATABASE]
+
+
 def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
     """Return a guarantee for JSON."""
     return {

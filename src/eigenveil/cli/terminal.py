@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from typer.core import TyperCommand
 
-from ..errors import EigenveilError
+from ..errors import EigenveilError, InvalidDataError
 from .options import INTERRUPTED, TERMINATED, say, visible
+from .output import untold_failure
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -33,6 +34,14 @@ _SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 class HeldSignals:
     """Inside, a signal ends the command; from `hold` on, a first one waits until the end, and a second one does not.
 
+    All that follows a charge happens inside, to the last line that is printed: whatever goes wrong there, the entry
+    that was paid for and the file are named, so that nobody pays again.
+
+    Parameters
+    ----------
+    ledger : Path, optional
+        The ledger that is charged.
+
     Attributes
     ----------
     entry : int or None
@@ -41,7 +50,8 @@ class HeldSignals:
         Where the release was written to; set by who has written it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Path | None = None) -> None:
+        self._ledger = ledger
         self.entry: int | None = None
         self.written: Path | None = None
         self._holding = False
@@ -66,7 +76,8 @@ class HeldSignals:
             raise SystemExit(code)
         self._waiting = code
         # Straight to the terminal: Python's own stderr may be in the middle of something, or of a progress bar.
-        os.write(2, b"eigenveil: the release has been paid for and is being finished; once more stops and loses it.\n")
+        with suppress(OSError):
+            os.write(2, b"eigenveil: the release has been paid for and is being finished; once more stops it.\n")
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # where Python handles signals
@@ -80,17 +91,26 @@ class HeldSignals:
     ) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
-        if self.entry is not None and self.written is None:
-            say(f"eigenveil: entry {self.entry} of the ledger was paid for, and no release came of it.")
-        if kind is None and self._waiting is not None:
-            paid = "" if self.entry is None else f", paid for by entry {self.entry} of the ledger,"
+        entry = f"entry {self.entry} of the ledger {self._ledger}"
+        if self.written is None:
+            if self.entry is not None:
+                say(f"eigenveil: {entry} was paid for, and no release came of it.")
+            return
+        unshown = untold_failure()
+        if unshown is not None:
+            say(f"eigenveil: the result could not be printed on standard output: {unshown}.")
+        if unshown is not None or kind is not None or self._waiting is not None:
+            paid = "" if self.entry is None else f", paid for by {entry},"
             say(f"eigenveil: the release{paid} is whole in {self.written}.")
+        if kind is None and self._waiting is not None:
             raise SystemExit(self._waiting)
 
 
 @contextmanager
 def standard_input() -> Iterator[BinaryIO]:
     """Open standard input for reading; what was not read before the end is lost."""
+    if sys.stdin is None:
+        raise InvalidDataError("Standard input is closed; name a file.")
     stream = sys.stdin.buffer
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         yield stream
@@ -204,7 +224,7 @@ _PHRASES = {
     " (of an estimator in mechanism_options)": "",
     "by memory= of open_table": "in Python, by memory= of open_table",
     "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
-    "open it with PrivacyLedger(path), or name another": "name another file",
+    "open it with PrivacyLedger(path), or name another": "name another",
     "; Schema.from_dict takes a mapping": "",
     " (in Python, use schema.confirmed())": "",
 }

@@ -25,10 +25,11 @@ from ..tables.base import Source
 from ..tables.open import is_source
 from ..tables.schema import Schema, nearest
 from .fit import Fit, collected_moments, noting_payment, pay, warn_of_features_without_range, with_last_differences
-from .inputs import available_where, check_pipeline, opened
+from .inputs import available_where, opened
 from .plan import Plan, plan_fit, route_of_moments
 from .preparation import Features, FitParameters, Needs, check_one_pass, has_own_units, prepared_once
 from .split import check_read_once
+from .wrappers import FitContext, fit_context, fit_count, share_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -244,7 +245,7 @@ class PrivateEstimator(BaseEstimator):
         needs: Needs | None = None,
     ) -> Self:
         self._forget_collected()
-        check_pipeline(self)
+        context = fit_context(self)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
@@ -255,7 +256,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             plan.check_made_for(made_for(self), parameters, needs, features)
         generator = generator_from(self.random_state)
-        fit = Fit(source, plan, generator, needs=needs, request=request, ledger=self.ledger)
+        fit = Fit(source, plan, generator, needs=needs, request=request, ledger=self.ledger, context=context)
         self._fitted_by(fit.run())
         warn_of_features_without_range(source, self.release_.origin.without_range)
         return self
@@ -332,6 +333,7 @@ class PrivateEstimator(BaseEstimator):
             feature_names=moments.feature_names,
             request=request,
             schema=schema,
+            context=FitContext(type(self).__name__, fit_count(self), tracked=self.ledger is not None),
         )
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
@@ -345,12 +347,18 @@ class PrivateEstimator(BaseEstimator):
 
     def __getstate__(self) -> Any:
         # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
+        fit_count(self)  # there in every copy, which shares it
         if "_collected" in self.__dict__ or "_differences_buffer" in self.__dict__:
             raise InvalidDataError(
                 f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
                 "fit_moments first, or fit."
             )
         return super().__getstate__()
+
+    def __sklearn_clone__(self) -> Self:
+        made: Self = super().__sklearn_clone__()
+        share_count(self, made)
+        return made
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""

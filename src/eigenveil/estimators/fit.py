@@ -33,6 +33,7 @@ from ..numerics import FloatArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..releases.origin import Request
 from ..releases.record import Release
+from ..sampling.randomness import is_secure
 from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
@@ -40,6 +41,7 @@ from .inputs import check_delta
 from .plan import SEARCHES, Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
 from .split import MEANS, NORM_PLACES, NORM_SEARCHES, PRECONDITIONED_NORM_PLACES, SMALL_STEP
+from .wrappers import FitContext
 
 ADDING = "adding up rows"
 """What rows are read for in the end, in words for a progress bar."""
@@ -70,6 +72,7 @@ def pay(
     feature_names: tuple[str, ...] | None,
     request: Request,
     schema: Schema | None,
+    context: FitContext,
 ) -> gate.Payment:
     """Record a whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
     check_delta(route.guarantee, n_rows)
@@ -83,7 +86,14 @@ def pay(
         chosen_privately=tuple(sorted(route.choices)),
         schema=schema,
     )
-    return gate.pay(route.mechanism, route.guarantee, generator, ledger, f"{needs.estimator}.fit", origin)
+    seeded = not is_secure(generator)
+    if not seeded:
+        context.warn_of_many_fits(route.guarantee)
+    guarantee = context.stated(route.guarantee, seeded)
+    payment = gate.pay(route.mechanism, guarantee, generator, ledger, f"{needs.estimator}.fit", origin)
+    if not seeded:
+        context.count(guarantee)
+    return payment
 
 
 @contextmanager
@@ -112,6 +122,8 @@ class Fit:
         What is to be read off the release.
     ledger : PrivacyLedger or path, optional
         Where the whole fit is recorded before the first draw.
+    context : FitContext
+        What scikit-learn does around the fit.
     """
 
     route: Route
@@ -127,9 +139,10 @@ class Fit:
         needs: Needs,
         request: Request,
         ledger: LedgerOrPath | None,
+        context: FitContext,
     ) -> None:
         self.source, self.plan, self.generator, self.features = source, plan, generator, Features.of(source)
-        self.needs, self.request, self.ledger = needs, request, ledger
+        self.needs, self.request, self.ledger, self.context = needs, request, ledger, context
         self.budget: Budget | None = None  # what is left for the matrix, where it is divided
         self.drawn = gate.NOTHING
 
@@ -146,7 +159,7 @@ class Fit:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
             preparation = self._take_route(counts.n_rows)
         if counts is not None and (self.route.choices or self.route.split.mean):
-            SecondMoments(preparation.bound, source.n_features).check_capacity(self.n_rows)
+            gate.check_capacity(self.route.mechanism, self.route.rule, self.n_rows)
             self._pay()
             with noting_payment(self.payment):
                 preparation = self._found_privately(preparation, counts)
@@ -188,6 +201,7 @@ class Fit:
             feature_names=self.source.feature_names,
             request=replace(self.request, own_units=self.route.preparation.own_units),
             schema=self.features.schema,
+            context=self.context,
         )
         if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
             self.budget = Budget(mechanism)

@@ -209,7 +209,8 @@ class MadeUpFits:
     def _model(self, name: str, epsilon: float) -> PrivatePCA:
         """Return the estimator with another mechanism; a mechanism that is not exact is forecast with a reservation."""
         options = {**(self.estimator.mechanism_options or {}), "accept_inexact": True}
-        model: PrivatePCA = clone(self.estimator)
+        # No clone: fits of made-up rows do not count with those of the user's own.
+        model = type(self.estimator)(**self.estimator.get_params(deep=False))
         delta = _delta_for(name, self.estimator.delta)
         model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
         return model

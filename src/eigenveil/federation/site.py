@@ -16,7 +16,7 @@ from ..estimators.base import PrivateEstimator
 from ..estimators.inputs import checked_schema
 from ..estimators.preparation import CHOICES, INSTEAD, Features, FitParameters, prepared
 from ..estimators.split import check_read_once
-from ..files import whole_file
+from ..files import check_replaceable, given_path, whole_file
 from ..gate import check_site, check_site_rule, pay_for_share, site_share
 from ..mechanisms.federated import FEDERATED_MECHANISMS
 from ..moments import RowBound
@@ -163,13 +163,17 @@ def contribute(
     overwrite : bool
         Whether to replace an `output` that is there.
     """
-    target = Path(output)
+    target = given_path(output, "output")
     own = SiteKeys.load(keys)
     place = own.check(agreed)
     if agreed.terms.is_over:
         raise FederationError("The deadline of the round has passed; nothing was spent.")
     if target.exists() and not overwrite:
         raise InvalidParameterError(f"{target} is already there; send it, or name another file.")
+    try:
+        check_replaceable(target)
+    except OSError as error:
+        raise InvalidParameterError(f"{target} cannot be written: {error.strerror}.") from error
     for folder in (target.parent, Path(keys).parent):  # keys are moved out of reach
         if not os.access(folder, os.W_OK):
             raise InvalidParameterError(f"The folder {folder} cannot be written to; name a file in another one.")

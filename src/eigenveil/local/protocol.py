@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one, quoted
-from ..files import parsed_json, read_bounded
+from ..files import given_path, parsed_json, read_bounded, whole_file
 from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.local.base import PARAMETERS, LocalMechanism
 from ..mechanisms.local.table import best_local_mechanism, local_mechanism_from
@@ -150,25 +150,19 @@ class LocalProtocol:
         return protocol
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the protocol to a JSON file."""
-        target = file_path(path)
-        target.write_text(self.to_json(), encoding="utf-8")
+        """Write the protocol to a JSON file, whole or not at all."""
+        target = given_path(path)
+        try:
+            with whole_file(target) as file:
+                file.write(self.to_json().encode())
+        except OSError as error:
+            raise InvalidParameterError(f"The protocol cannot be written to {target}: {error.strerror}.") from error
         return target
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a protocol from a JSON file."""
-        return cls.from_json(read_bounded(file_path(path), "The protocol file", InvalidParameterError))
-
-
-def file_path(path: object) -> Path:
-    """Return a path, or raise if it is none."""
-    if not isinstance(path, str | PathLike):
-        raise InvalidParameterError(f"path must be the path of a file, not {type(path).__name__}.")
-    try:
-        return Path(path)
-    except TypeError:  # a path of bytes
-        raise InvalidParameterError("path must be text or a pathlib.Path.") from None
+        return cls.from_json(read_bounded(given_path(path), "The protocol file", InvalidParameterError))
 
 
 def check_protocol(protocol: object) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, truth_value
-from ..files import open_regular
+from ..files import given_path, open_regular
 from ..mechanisms.local.base import Totals
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
-from .protocol import LocalProtocol, check_protocol, file_path, mechanism_of, row_rule_of
+from .protocol import LocalProtocol, check_protocol, mechanism_of, row_rule_of
 from .store import CollectionError, Store
 from .wire import Refusal, read_lines, unpack
 
@@ -47,7 +47,7 @@ class Aggregator:
     ----------
     protocol : LocalProtocol
     path : path, optional
-        Where the collection is kept (SQLite); made if it is not there, resumed if it is. Without one the
+        The folder where the collection is kept; made if it is not there, resumed if it is. Without one the
         collection lives in a temporary file and ends with the object.
     refuse_seeded : bool
         Whether reports that say they were drawn from a seed are refused. They are not private, and one of them marks
@@ -76,10 +76,10 @@ class Aggregator:
 
     @classmethod
     def open(cls, path: str | PathLike[str], *, refuse_seeded: bool = False) -> Self:
-        """Return the collection kept in a file, with the protocol it was started for."""
+        """Return the collection kept in a folder, with the protocol it was started for."""
         aggregator = cls.__new__(cls)
         aggregator.refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
-        aggregator._store = Store(file_path(path), None)
+        aggregator._store = Store(given_path(path), None)
         aggregator.protocol = aggregator._store.protocol
         return aggregator
 
@@ -110,7 +110,7 @@ class Aggregator:
     def add_file(self, path: str | PathLike[str], on_batch: Callable[[int, int], None] | None = None) -> Tally:
         """Add the reports of a regular file, one line of base64 each."""
         try:
-            with open_regular(file_path(path)) as stream:
+            with open_regular(given_path(path)) as stream:
                 return self.add_stream(stream, on_batch)
         except OSError as error:
             raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error

@@ -1,4 +1,4 @@
-"""The file of a collection: its tables, and the seal over what stands in them.
+"""The database of a collection, in a folder as that of a ledger: its tables, and the seal over what stands in them.
 
 The seal is the SHA-256 over the protocol, the totals, the counts of refused reports, and the sum of all identifiers.
 Their number is that of the reports. It finds damage; whoever may write the file can also write a seal.
@@ -23,11 +23,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import EigenveilError
-from ..files import linked_into_place, sync_folder
+from ..files import folder_in_place, given_path, sole_name, sync_folder
 from ..mechanisms.local.base import Totals
-from .protocol import LocalProtocol, file_path, mechanism_of
+from .protocol import LocalProtocol, mechanism_of
 from .wire import ID_BYTES
 
+DATABASE = "collection.sqlite"
+"""The file in the folder of a collection."""
 FORMAT = 2
 APPLICATION_ID = 0x65766C63  # "evlc": tells a collection from any other SQLite file
 WAIT_SECONDS = 60.0
@@ -49,7 +51,7 @@ _DURABLE = "PRAGMA synchronous = EXTRA"
 
 
 class CollectionError(EigenveilError):
-    """A collection file cannot be used, or two collections cannot be merged."""
+    """A collection cannot be used, or two collections cannot be merged."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +98,15 @@ def connected(file: Path | None, mode: str = "rw") -> sqlite3.Connection:
     return connection
 
 
-def make(file: Path, protocol: LocalProtocol) -> None:
-    """Make the file of an empty collection, unless somebody else has just made one."""
+def make(folder: Path, protocol: LocalProtocol) -> None:
+    """Make the folder of an empty collection, unless somebody else has just made one."""
     try:
-        with linked_into_place(file) as draft, closing(connected(draft, "rwc")) as connection:
+        with folder_in_place(folder) as draft, closing(connected(draft / DATABASE, "rwc")) as connection:
             fill(connection, protocol)
     except FileExistsError:
         pass
     except (OSError, sqlite3.Error) as error:
-        raise CollectionError(f"The collection {file} cannot be made; name a folder that can be written.") from error
+        raise CollectionError(f"The collection {folder} cannot be made; name a folder that can be written.") from error
 
 
 def fill(connection: sqlite3.Connection, protocol: LocalProtocol) -> None:
@@ -160,28 +162,29 @@ def summed_ids(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 class Store:
-    """One collection's file; without a path, a temporary one that SQLite deletes by itself.
+    """One collection's database; without a path, a temporary one that SQLite deletes by itself.
 
-    Any thread may use it, one after the other; another process opens the file for itself.
+    Any thread may use it, one after the other; another process opens it for itself.
 
     Parameters
     ----------
     path : path, optional
     protocol : LocalProtocol, optional
-        Needed for a new file; for one that is there it must agree.
+        Needed for a new collection; for one that is there it must agree.
     """
 
     def __init__(self, path: str | PathLike[str] | None, protocol: LocalProtocol | None) -> None:
-        self.path = None if path is None else file_path(path)
-        self._file = None if self.path is None else self.path.resolve()  # the same wherever the process goes
+        self.path = None if path is None else given_path(path)
+        # The same wherever the process goes.
+        self._file = None if self.path is None else self.path.resolve() / DATABASE
         self._lock, self._process = threading.RLock(), os.getpid()
         self._nonce, self._least, self._ids = "", 0, 0
         self._place: tuple[int, int] | None = None
         self._size = 0
-        if self._file is not None and not self._file.exists():
+        if self._file is not None and not os.path.lexists(self._file.parent):
             if protocol is None:
                 raise CollectionError(f"There is no collection at {self.path}; give a protocol to start one.")
-            make(self._file, protocol)
+            make(self._file.parent, protocol)
         self._check_place()
         try:
             self.connection = connected(self._file)
@@ -200,9 +203,7 @@ class Store:
                 fill(self.connection, protocol)
             # Looked at before anything is written: another program's database stays as it is.
             if rows(self.connection, "PRAGMA application_id") != [(APPLICATION_ID,)]:
-                raise CollectionError(f"The file {self.path} is not a collection of eigenveil.")
-            if self._file is not None:  # which earlier versions kept in a write-ahead log
-                rows(self.connection, "PRAGMA journal_mode = DELETE")
+                raise CollectionError(f"The database in {self.path} is not a collection of eigenveil.")
         except UNREADABLE as error:
             raise self._unopened() from error
         found = self._read_protocol()
@@ -257,7 +258,7 @@ class Store:
                 self.connection.execute("BEGIN")
                 yield
             except UNREADABLE as error:
-                raise self._damaged() from error
+                raise self._unread(error) from error
             finally:
                 self._roll_back()
 
@@ -284,9 +285,11 @@ class Store:
         if self._file is None:
             return
         try:
-            found = self._file.stat()
+            found = sole_name(self._file)
+        except NotADirectoryError as error:
+            raise CollectionError(f"{self.path} is a file, and a collection is a folder; name another.") from error
         except OSError as error:
-            raise CollectionError(f"The collection {self.path} cannot be read: {error.strerror}.") from error
+            raise CollectionError(f"The collection {self.path} cannot be used: {error.strerror}.") from error
         if found.st_size == 0:
             raise CollectionError(f"The collection {self.path} has been emptied; restore it from a backup.")
         place = found.st_dev, found.st_ino
@@ -379,11 +382,16 @@ class Store:
     def _unopened(self) -> CollectionError:
         return CollectionError(f"The collection {self.path} cannot be opened.")
 
+    def _unread(self, error: Exception) -> CollectionError:
+        if "out of memory" in str(error):  # as SQLite says it
+            return CollectionError(f"There is not enough memory to read the collection {self.path}; try again.")
+        return self._damaged()
+
     def _damaged(self) -> CollectionError:
         return CollectionError(f"The collection {self.path} is damaged; restore it from a backup.")
 
     def _replaced(self) -> CollectionError:
         return CollectionError(
-            f"The file {self.path} is not the collection that was opened, or was set back to an earlier state; restore "
+            f"{self.path} is not the collection that was opened, or was set back to an earlier state; restore "
             "it from a backup."
         )

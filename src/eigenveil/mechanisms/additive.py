@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..guarantee import Adjacency, Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, public_shift, rounded_sum
+from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Values
 
 if TYPE_CHECKING:
@@ -281,6 +281,8 @@ class AdditiveMechanism(CentralMechanism):
             raise TypeError(
                 f"{self.name} draws real noise, which leaves by certified rounding alone; see RealNoiseMechanism."
             )
+        if gram.dtype == object:
+            return {"matrix": cut_off(noise + gram), **self.draw_count(n_rows, grid, generator)}
         for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
             part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
             # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.

@@ -271,7 +271,7 @@ class CentralMechanism(Mechanism):
 
         Parameters
         ----------
-        gram : ndarray of shape (d, d), int64
+        gram : ndarray of shape (d, d), int64 or Python's integers
             The sum of what units add, each positive semidefinite and of trace at most `grid`: C times `grid`. A row
             adds q q', a person the sum over their rows.
         grid : int

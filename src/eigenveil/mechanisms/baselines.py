@@ -6,6 +6,7 @@ import numpy as np
 
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
+from ..sampling.matrices import cut_off
 from .base import CentralMechanism, Integers, Values, integer_directions, orthonormal
 
 
@@ -77,7 +78,7 @@ class NoPrivacy(CentralMechanism):
         """Return the sums themselves, and the number of rows."""
         del grid, generator
         count = {"count": np.array(n_rows)} if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else {}
-        return {"matrix": gram.copy(), **count}
+        return {"matrix": cut_off(gram), **count}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Return the second moment."""

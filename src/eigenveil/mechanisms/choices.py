@@ -71,6 +71,8 @@ AUTO = "auto"
 KINDS = ("laplace", "gaussian")
 # Gaussian noise is drawn in units of this many to the count, where the discrete one is as good as the real one.
 _FINE = 2**30
+# A cell of more units counts so many, which are the most that fit. One unit still moves it by at most 1.
+_MOST_COUNTED = FARTHEST // _FINE
 # Scales of Laplace noise that the sampler draws in int64.
 _SCALES = 2.0**-20, 2.0**40
 
@@ -156,14 +158,15 @@ class CountMechanism:
         return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, unit=unit)
 
     def check(self, n_cells: int, most: int) -> None:
-        """Refuse, before anything is spent, counts up to `most` that do not fit."""
+        """Refuse, before anything is spent, noise, or `most` units, that do not fit; give 0 where these are private."""
         if self._gaussian:
             self._portion.check(n_cells, counts_squared(self.adjacency) * _FINE**2, most * _FINE)
 
     def draw(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
         """Return integers plus noise, each with its own."""
         if self._gaussian:
-            return self._portion.measured(counts * _FINE, counts_squared(self.adjacency) * _FINE**2, generator)
+            numbers = np.minimum(counts, _MOST_COUNTED) * _FINE
+            return self._portion.measured(numbers, counts_squared(self.adjacency) * _FINE**2, generator)
         noise = discrete_laplace(self.scale, counts.size, generator).reshape(counts.shape)
         # Cut off together with what it hides, or the cut would show it.
         np.clip(noise, -FARTHEST - counts, FARTHEST - counts, out=noise)

@@ -18,6 +18,7 @@ from ..sampling.bingham import bingham
 from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
 from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
+from ..sampling.matrices import cut_off
 from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _LEAST_SHARE = 1e-6
@@ -113,17 +114,20 @@ class EigenvectorSampling(SamplingMechanism):
         directions, values = self._sampled(gram.astype(np.float64) / grid, generator)
         return {
             "directions": integer_directions(directions),
-            "quotients": np.rint(values * grid).astype(np.int64),
+            "quotients": cut_off(np.rint(values * grid)),
             **self.draw_count(n_rows, grid, generator),
         }
 
     def _draw_exactly(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
         matrix, shift = ExactMatrix(gram), 48 + self.shifts(grid)["quotients"]
         directions = exact_directions(matrix, self._exact_strength(grid) / grid, self.n_components, generator)
-        values = np.array([value >> shift for value in variances_along(matrix, directions)])
+        values = np.array([value >> shift for value in variances_along(matrix, directions)], dtype=object)
         sensitivity = variances_sensitivity(directions, grid, int(diagonal_l1(self.adjacency)), shift)
         scale = float_above(sensitivity / self._eigenvalue_epsilon)
-        return {"directions": directions, "quotients": values + discrete_laplace(scale, values.size, generator)}
+        return {
+            "directions": directions,
+            "quotients": cut_off(values + discrete_laplace(scale, values.size, generator)),
+        }
 
     def _order(self, values: FloatArray, count: int) -> NDArray[np.intp]:
         return np.argsort(-values[:count], kind="stable")

@@ -70,7 +70,10 @@ class FederatedMechanism(AdditiveMechanism):
         return (*self.beside, UNITS) if self.adjacency is Adjacency.REPLACE_ONE else self.beside
 
     def site_capacity(self, grid: int) -> int:
-        """Return how many units a site may have, so that the sum over all sites stays below 2^62."""
+        """Return how many units a site may have, so that the sum over all sites stays below 2^62.
+
+        Beyond, the sum is taken modulo 2^64, which keeps it private and of no use.
+        """
         return int((2**62 - 1) // (grid * self.n_sites))
 
     def site_draw(self, gram: IntArray, grid: int, n_rows: int, place: int, generator: np.random.Generator) -> Integers:
@@ -80,6 +83,8 @@ class FederatedMechanism(AdditiveMechanism):
         adjacency makes it public: it has no noise, and no neighbour has another one.
         """
         units = {UNITS: np.array(n_rows)} if UNITS in self.numbers else {}
+        if gram.dtype == object:
+            gram = (gram & (2**64 - 1)).astype(np.uint64).view(np.int64)
         return {**self._site_draw(gram, grid, n_rows, place, generator), **units}
 
     @abstractmethod

@@ -19,8 +19,6 @@ from .row_rule import RowRule
 from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
 
 EXACT_INTEGER_BITS = 53  # below 2^53 every integer is a float64, see `one_pass.EXACT_LIMIT`
-# Up to this exponent a power of two is a normal float64, and so is its inverse.
-_ONE_FACTOR = 1000
 NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
     "missing= of open_table, or by a RowBound of on_invalid='zero'."
@@ -103,11 +101,13 @@ def quantize_values(
     grid = np.empty(rows.shape) if out is None else out
     every = bound.statistic == "normalized"  # rows of any length become directions
     squared = integers(rows, shift, factor, None if every else bits, grid)
+    if rows.shape[0] == 0:
+        return grid
     long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
-    if long_rows.size:
-        directions = _rescaled(bound, rows, factor, shift, n_features, long_rows)
-        clip(directions, squared_norms(directions), np.ones(long_rows.size, dtype=bool), bits)
-        grid[long_rows] = directions
+    # The first row once more, for nothing: so the time does not tell whether any row is long.
+    directions = _rescaled(bound, rows, factor, shift, n_features, np.append(long_rows, 0))
+    clip(directions, squared_norms(directions), np.ones(len(directions), dtype=bool), bits)
+    grid[long_rows] = directions[:-1]
     return grid
 
 
@@ -141,13 +141,11 @@ def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], Float
     target = target_exponent(rows.shape[1])
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     exponents = np.where(largest > 0, np.frexp(largest)[1].astype(np.int64) - target, 0)
-    # Two powers of two where one may be beyond the range of float64. What the first makes subnormal, and so inexact,
-    # is far below 1 after the second, so the integers are the same either way.
-    far = np.abs(exponents).max(initial=0) > _ONE_FACTOR
-    half = -exponents // 2 if far else -exponents
+    # Two powers of two, since one may be beyond the range of float64. What the first makes subnormal, and so inexact,
+    # is far below 1 after the second.
+    half = -exponents // 2
     integers = rows * np.ldexp(1.0, half)[:, None]
-    if far:
-        integers *= np.ldexp(1.0, -exponents - half)[:, None]
+    integers *= np.ldexp(1.0, -exponents - half)[:, None]
     np.trunc(integers, out=integers)
     return integers, exponents, squared_norms(integers)
 

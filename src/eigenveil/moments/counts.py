@@ -164,8 +164,9 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
     margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
 
     def exactly(near: NDArray[np.intp]) -> IntArray:
-        asked = np.isin(np.arange(starts.size), near).repeat(sizes)
-        return np.asarray(_exact_steps_together(rows[asked], sizes[near], average))
+        many = sizes[near]
+        asked = np.arange(many.sum()) + np.repeat(starts[near] - np.cumsum(many) + many, many)
+        return np.asarray(_exact_steps_together(rows[asked], many, average))
 
     return _candidates(squared, margin, exactly)
 
@@ -173,9 +174,10 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
 def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
     """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
     candidates = norm_table(margin, np.empty((0, 0))).of(squared)
-    near = np.flatnonzero(candidates < 0)
-    if near.size:
-        candidates[near] = _candidates_of_steps(exactly(near))
+    if candidates.size:
+        # The first one once more, for nothing: so the time does not tell whether any is near a rung.
+        near = np.append(np.flatnonzero(candidates < 0), 0)
+        candidates[near[:-1]] = _candidates_of_steps(exactly(near))[:-1]
     return np.asarray(candidates[:, None])
 
 
@@ -429,7 +431,7 @@ class ScoreCounts(InBatches):
         integers, places = self._integers(rows), self._groups(rows)
         if starts is not None:
             sizes = np.diff(starts, append=len(rows))
-            integers = np.trunc(np.add.reduceat(integers, starts) / sizes[:, None])
+            integers = np.trunc(np.add.reduceat(integers.astype(np.int64), starts) / sizes[:, None])
             lowest, highest = (ends.reduceat(places, starts) for ends in (np.minimum, np.maximum))
             places = np.where(lowest == highest, lowest, -1)
         x, y = self._bins(integers)

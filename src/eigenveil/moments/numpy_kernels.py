@@ -4,10 +4,10 @@ The squared norms that decide are sums of integers, the same in any order, batch
 function of them. That a shortened row, or a person's, keeps the bound is a fact about integers.
 
 **Rows of a person, together.** Let q_1, ..., q_m be integer rows, S the sum of their squared norms, and L <= 2^49 the
-limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself, the
-quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^1.5 times |q| sqrt(L / S) before
-truncation takes from it. The squares of the results add up to at most L (1 + 9.1 u) < L + 1. They are integers, so to L
-at most. docs/explanation/persons.md tells the rest.
+limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself (twice at
+most), the quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^2 times |q| sqrt(L / S) before
+truncation takes from it. The squares of the results add up to at most L (1 + 10.1 u) < L + 1. They are integers, so to
+L at most. docs/explanation/persons.md tells the rest.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from ..numerics import FloatArray, IntArray
 
 SINGLE_BITS = 26
 """A row among others of its person is first held to norm 2^26, so that its squared norm is exact in float64."""
-_LIMB_BITS = 32
+_LIMB_BITS = 27
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
@@ -39,13 +39,11 @@ def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits
     """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
     # The zero row (from on_invalid="zero") divides by one instead of zero.
     factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)
-    which = _multiply(grid, factors)
-    part = grid[which]
-    too_long = np.flatnonzero(squared_norms(part) > 4**bits)
+    _multiply(grid, factors)
+    too_long = np.flatnonzero(clipped & (squared_norms(grid) > 4**bits))
     # Three roundings of 2^-53 lengthen a row too little for an integer above 4^bits while bits <= 24. Checked all the
     # same, since every sensitivity rests on it; one unit off every entry takes at least sqrt(N) from N.
-    part[too_long] -= np.sign(part[too_long])
-    grid[which] = part
+    grid[too_long] -= np.sign(grid[too_long])
 
 
 def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int, average: bool) -> FloatArray:
@@ -97,10 +95,11 @@ def weigh(grid: FloatArray, roots: FloatArray, constant: int) -> FloatArray:
 
 
 def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
-    """Return the sums over persons of integers below 2^53, rounded once.
+    """Return the sums over persons of integers below 2^53, rounded once, and once more from 2^80 on.
 
-    In two limbs of int64, since float64 would round on the way and one limb might overflow. A sum below 2^53 is exact,
-    and one that is not stays at or above it, so comparisons with a limit below it are exact too.
+    In two limbs of int64, since float64 would round on the way and one limb might overflow; two do not below 2^36 rows.
+    A sum below 2^53 is exact, and one that is not stays at or above it, so comparisons with a limit below it are exact
+    too.
     """
     whole, limb = squared.astype(np.int64), 2**_LIMB_BITS - 1
     high = np.add.reduceat(whole >> _LIMB_BITS, starts)
@@ -108,17 +107,10 @@ def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray((high + (low >> _LIMB_BITS)) * 2.0**_LIMB_BITS + (low & limb))
 
 
-def _multiply(grid: FloatArray, factors: FloatArray) -> slice | NDArray[np.intp]:
-    """Multiply integer rows by factors, and truncate; return where rows may have changed."""
-    changed = factors != 1
-    # Where many rows are shortened all are multiplied, the others by one: that is in place, and memory for copies costs
-    # more than the arithmetic.
-    which = slice(None) if 4 * np.count_nonzero(changed) > changed.size else np.flatnonzero(changed)
-    part = grid[which]
-    part *= factors[which, None]
-    np.trunc(part, out=part)
-    grid[which] = part
-    return which
+def _multiply(grid: FloatArray, factors: FloatArray) -> None:
+    """Multiply integer rows by factors, and truncate: all of them, also by 1, so that none takes longer than others."""
+    grid *= factors[:, None]
+    np.trunc(grid, out=grid)
 
 
 EXACT_LIMIT = 2.0**53
@@ -178,9 +170,7 @@ def integers(
             np.trunc(tile, out=tile)
             norms[:] = squared_norms(tile)
             if bits is not None:
-                longer = (norms > 4**bits) & (norms < EXACT_LIMIT)
-                if longer.any():
-                    clip(tile, norms, longer, bits)
+                clip(tile, norms, (norms > 4**bits) & (norms < EXACT_LIMIT), bits)
     return squared
 
 

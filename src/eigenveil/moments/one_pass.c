@@ -46,14 +46,25 @@ INLINE double change_row(const double *row, size_t d, const double *shift, const
     return sum;
 }
 
-/* Bring a row of integers to norm `reach`, whose square is `limit`, or just below, as `shortening.clip` does. */
+/* Bring a row of integers that is longer to norm `reach`, whose square is `limit`, or just below, as
+   `numpy_kernels.clip` does. Every row is multiplied, others by 1, so that the time does not tell which are longer. */
 INLINE void shorten_row(double *row, size_t d, double squared, double limit, double reach)
 {
-    double factor = reach / sqrt(squared), sum = 0.0;
-    for (size_t j = 0; j < d; j++) row[j] = trunc(row[j] * factor);
-    for (size_t j = 0; j < d; j++) sum += row[j] * row[j];
-    if (sum > limit)
-        for (size_t j = 0; j < d; j++) row[j] -= (row[j] > 0.0) - (row[j] < 0.0);
+    int longer = squared > limit && squared < EXACT_LIMIT;
+    double factor = longer ? reach / sqrt(squared) : 1.0, sums[LANES] = {0.0}, sum = 0.0;
+    size_t j = 0;
+    for (; j + LANES <= d; j += LANES)
+        for (size_t k = 0; k < LANES; k++) {
+            row[j + k] = trunc(row[j + k] * factor);
+            sums[k] += row[j + k] * row[j + k];
+        }
+    for (; j < d; j++) {
+        row[j] = trunc(row[j] * factor);
+        sum += row[j] * row[j];
+    }
+    sum += ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    if (longer && sum > limit) /* which is not known to happen */
+        for (j = 0; j < d; j++) row[j] -= (row[j] > 0.0) - (row[j] < 0.0);
 }
 
 /* Put one row of integers into `out`, as long as `reach` at most, and return its squared norm before it was shortened.
@@ -62,7 +73,7 @@ INLINE double integer_row(const double *row, size_t d, const double *shift, cons
                           double reach, double *out)
 {
     double sum = change_row(row, d, shift, factor, out, 1, 1);
-    if (sum > limit && sum < EXACT_LIMIT) shorten_row(out, d, sum, limit, reach);
+    shorten_row(out, d, sum, limit, reach);
     return sum;
 }
 

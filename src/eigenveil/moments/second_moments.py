@@ -13,7 +13,7 @@ from ..errors import CapacityError, InvalidDataError, InvalidParameterError, int
 from ..numerics import IntArray
 from .bound import NOT_FINITE, RowBound
 from .counts import KeySet
-from .sums import added_products, exact_units, missing_corner, sparse_products
+from .sums import added_products, exact_units, missing_corner, sparse_products, widened
 from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, units_of
 
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
@@ -28,8 +28,10 @@ class SecondMoments:
     """The number of units n and the sum of q q' over the integer rows q, exact. A unit is a row, or a person.
 
     The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
-    float64, where every partial sum is an integer below 2^53, and add in int64. A unit's squares add up to the limit of
-    its rule at most, and so do the sizes of its products in any entry: it is units that are counted for both.
+    float64, where every partial sum is an integer below 2^53, and add in int64, or in Python's integers from so many
+    units on that int64 might not hold their sum. A unit's squares add up to the limit of its rule at most, and so do
+    the sizes of its products in any entry: it is units that are counted for both. No number of units is refused, none
+    included, since it may be private; under replace-one adjacency `eigenveil.release` refuses too few and too many.
 
     All rows of a person come in one batch. A person who comes again, in another batch or in moments that are added,
     would count for two, and is refused; 8 bytes a person are kept for that.
@@ -99,7 +101,7 @@ class SecondMoments:
 
     @property
     def gram(self) -> IntArray:
-        """The sum of q q', symmetric int64 (a read-only view)."""
+        """The sum of q q', symmetric (a read-only view): int64, or Python's integers where it might not hold them."""
         self.check_whole()
         view = self._gram.view()
         view.flags.writeable = False
@@ -112,8 +114,8 @@ class SecondMoments:
         Where the bound is one of persons, their rows come as `eigenveil.moments.units.Blocks`. Broken off midway, by an
         interrupt, the moments refuse all further use.
         """
+        self.check_whole()
         units = self._checked(X)
-        self.check_capacity(units.n_units)
         wide = self.n_features > _WIDEST_THREADED
         if wide:
             self._check_finite(units.rows)
@@ -121,11 +123,12 @@ class SecondMoments:
             added = added_products(self.bound, self.n_features, [units])
         self._meet(X)
         with self._adding():
+            self._count(units)
+            self._gram = widened(self._gram, self.bound, self.n_rows)
             if wide:
                 self._add_wide(units)
             else:
                 self._gram += added
-            self._count(units)
         return self
 
     @own_words
@@ -137,7 +140,10 @@ class SecondMoments:
         """
         with self._adding():
             if self.n_features <= _WIDEST_THREADED:
-                self._gram += added_products(self.bound, self.n_features, map(self._counted, batches))
+                self.check_whole()
+                added = added_products(self.bound, self.n_features, map(self._counted, batches))
+                self._gram = widened(self._gram, self.bound, self.n_rows)
+                self._gram += added
             else:
                 for batch in batches:
                     self.update(batch)
@@ -146,7 +152,6 @@ class SecondMoments:
     def _counted(self, batch: Any) -> Units:
         """Return the units of a batch, which count from now on."""
         units = self._checked(batch)
-        self.check_capacity(units.n_units)
         self._meet(batch)
         self._count(units)
         return units
@@ -169,15 +174,15 @@ class SecondMoments:
         names = {self.feature_names, other.feature_names} - {None}
         if len(names) > 1:
             raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
+        self.check_whole()
         other.check_whole()
-        self.check_capacity(other.n_rows)
         seen = self._seen.joined(other._seen)
         if seen is None:
             raise InvalidDataError(TWICE)
         total = type(self)(self.bound, self.n_features, names.pop() if names else None)
         total.n_rows = self.n_rows + other.n_rows
         total._weight_units, total._seen = self._weight_units + other._weight_units, seen
-        total._gram = self._gram + other._gram
+        total._gram = widened(self._gram, self.bound, total.n_rows) + other._gram
         return total
 
     def __eq__(self, other: object) -> bool:
@@ -205,14 +210,6 @@ class SecondMoments:
             self._broken_off = True
             raise
 
-    def check_capacity(self, more_rows: int) -> None:
-        """Raise where so many more rows, or persons, would not fit int64."""
-        self.check_whole()
-        # Half of int64: the other half is room for noise, so that a release cannot overflow either.
-        if (self.n_rows + more_rows) * self.bound.row_limit_squared >= 2**62:
-            many = f"More {self.bound.unit}s than int64 can hold exactly at bits={self.bound.bits}"
-            raise CapacityError(f"{many}; use fewer bits in the RowBound.")
-
     def _checked(self, X: Any) -> Units:
         if self.bound.most_weight is None:
             units = units_of(self.bound.takes_units, X)
@@ -239,8 +236,6 @@ class SecondMoments:
             raise InvalidDataError(f"The data must be a table of rows, but have {rows.ndim} dimension(s).")
         if rows.shape[1] != self.n_features:
             raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
-        if rows.shape[0] == 0:
-            raise InvalidDataError("The data have no rows; give at least one.")
         if scipy.sparse.issparse(rows):
             rows.sum_duplicates()
         return rows

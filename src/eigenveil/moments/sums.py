@@ -1,8 +1,9 @@
 """Exact sums over integer rows: `ProductSum` of q q', `SumsByNorm` of q by their norms.
 
 Rows multiply in float64, where every partial sum is an integer below 2^53 as long as there are no more units than
-`exact_units`, and what is more goes on in int64. So the sum does not depend on order, blocks or threads, nor on whether
-BLAS multiplies or, for narrow rows, one_pass.c.
+`exact_units`, and what is more goes on in int64, or in Python's integers where there may be too many units for it. So
+the sum is exact for every number of units, which may be private: none is refused. It does not depend on order, blocks
+or threads, nor on whether BLAS multiplies or, for narrow rows, one_pass.c.
 """
 
 import functools
@@ -30,6 +31,10 @@ from .units import Units, side_by_side, units_of
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
 _SMALLEST_PART = 2**19
+MOST_SUM = 2**62
+"""Sums that may reach it are no longer kept in int64, whose other half is room for noise."""
+# So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
+_BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
 _NARROW = 64
 
@@ -55,10 +60,12 @@ class ProductSum:
     def __init__(self, bound: RowBound, n_features: int) -> None:
         self._bound, self._d = bound, n_features
         width = n_features + (bound.constant is not None)
+        self.n_units = 0
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
         self._upper = kernels.room_for_products(width) if bound.by_one_factor else None
         self._units = 0
+        self._left: list[FloatArray] = []
         self._buffer: FloatArray = np.empty((0, n_features))
 
     def add(self, units: Units) -> None:
@@ -80,12 +87,16 @@ class ProductSum:
 
     def total(self) -> IntArray:
         """Return the whole sum."""
+        self._add_left()
         integers = self._pending.astype(np.int64)
         if self._upper is not None:
             upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
             integers += upper
             integers += np.triu(upper, 1).T
-        return integers if self._whole is None else np.add(self._whole, integers, out=integers)
+        if self._whole is not None:
+            integers = widened(integers, self._bound, self.n_units)
+            integers += self._whole
+        return integers
 
     def _make_room(self, n_units: int) -> None:
         if self._units + n_units > exact_units(self._bound):
@@ -95,15 +106,19 @@ class ProductSum:
             if self._upper is not None:
                 self._upper.fill(0.0)
         self._units += n_units
+        self.n_units += n_units
 
     def _add_units(self, part: Units) -> None:
-        part = self._not_multiplied(part)
-        d, n_rows = self._d, part.rows.shape[0]
-        if n_rows == 0:
+        if self._multiplied(part):
             return
+        n_rows = part.rows.shape[0]
         if n_rows > self._buffer.shape[0]:
-            self._buffer = np.empty((n_rows, d))
+            self._buffer = np.empty((n_rows, self._d))
         quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
+        self._add_quantized(part, quantized, constants)
+
+    def _add_quantized(self, part: Units, quantized: FloatArray, constants: FloatArray) -> None:
+        d = self._d
         self._pending[:d, :d] += quantized.T @ quantized
         if self._bound.constant is not None:
             # A column that need not be multiplied out.
@@ -112,15 +127,30 @@ class ProductSum:
             self._pending[:d, d] += column
             self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
 
-    def _not_multiplied(self, part: Units) -> Units:
-        """Add the products of rows that one_pass.c multiplies, and return the others."""
+    def _multiplied(self, part: Units) -> bool:
+        """Add the products of rows by one_pass.c, and keep those that it leaves; tell whether it did."""
         bound = self._bound
         if self._upper is None or part.shares is not None:
-            return part
+            return False
         shift = None if bound.shift is None else np.asarray(bound.shift)
         factor, constant = bound.grid_factor, float(bound.constant_units)
         squared = kernels.add_products(part.rows, shift, factor, bound.bits, constant, self._upper)
-        return part if squared is None else Units(part.rows[~(squared < kernels.EXACT_LIMIT)])
+        if squared is None:
+            return False
+        self._left.append(part.rows[~(squared < kernels.EXACT_LIMIT)])
+        if len(self._left) == _BLOCKS_TOGETHER:
+            self._add_left()
+        return True
+
+    def _add_left(self) -> None:
+        """Add the rows that one_pass.c left, and a row of zeros: so this is as much work where it left none."""
+        if not self._left:
+            return
+        rows = np.concatenate([np.zeros((1, self._d)), *self._left])
+        self._left = []
+        quantized, constants = self._bound.quantize_units(Units(rows))
+        quantized[0], constants[0] = 0.0, 0.0  # whatever the shift and the constant have made of it
+        self._add_quantized(Units(rows[1:]), quantized, constants)
 
 
 def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
@@ -147,7 +177,13 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
     for _ in side_by_side(work, batches, alone):
         pass
     totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
+    totals[0] = widened(totals[0], bound, sum(sums.n_units for sums in idle))
     return functools.reduce(operator.iadd, totals)
+
+
+def widened(integers: IntArray, bound: RowBound, n_units: int) -> IntArray:
+    """Return integers that can hold the sum over so many units: as they are, or Python's, in an array of objects."""
+    return integers if n_units * bound.row_limit_squared < MOST_SUM else integers.astype(object)
 
 
 def exact_units(bound: RowBound) -> int:
@@ -168,7 +204,7 @@ def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float
 
 def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[tuple[int, Any]]:
     """Quantize the stored entries of CSR rows, padded to a rectangle; yield units and their product, in COO form."""
-    longest = max(1, int(np.diff(units.rows.indptr).max()))
+    longest = int(np.diff(units.rows.indptr).max(initial=1))
     factor = bound.grid_factor
     for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
         rows = part.rows
@@ -228,10 +264,12 @@ class SumsByNorm(RowSizes):
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor
-        if asked:
+        if asked and left.n_units:
             scale = np.asarray(1.0 if self._scale is None else self._scale)
             rows = left.rows
-            left = Units(rows[add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)])
+            places = add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)
+            # The first row once more, for nothing: so the time does not tell whether any was left.
+            left = Units(rows[np.append(places, 0)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
             candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
@@ -239,7 +277,8 @@ class SumsByNorm(RowSizes):
             factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)
             if asked:  # so few that to touch all totals, as a product does, takes longer
-                np.add.at(sums.totals, candidates, integers)
+                candidates = candidates[:-1]
+                np.add.at(sums.totals, candidates, integers[:-1])
             else:
                 add_by_group(integers, candidates, sums.totals)
             sums.counts[:] += np.bincount(candidates, minlength=sums.counts.size)
@@ -289,9 +328,9 @@ def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatAr
     integers = quantize_values(bound, units.rows, factor, shift, units.rows.shape[1])
     if units.starts is None:
         return integers
-    # Rows of norm 2^26 at most, and no more than 2^26 of a person: their sum is exact in float64, and their average
-    # is no longer than the longest of them, so that its square is exact too.
+    # Rows of norm 2^26 at most: int64 holds the sum of all that fit into any memory, and a truncated average is no
+    # longer than the longest of them, so that its square is exact too.
     sizes = np.diff(units.starts, append=integers.shape[0])
-    averages = np.trunc(np.add.reduceat(integers, units.starts, axis=0) / sizes[:, None])
+    averages = np.trunc(np.add.reduceat(integers.astype(np.int64), units.starts, axis=0) / sizes[:, None])
     to_the_bound(averages, squared_norms(averages), bound.bits)
     return np.asarray(averages)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import numerics
-from ..errors import CapacityError, InvalidDataError
+from ..errors import InvalidDataError
 from ..numerics import IntArray
 
 NOT_WHOLE_UNITS = (
@@ -131,8 +131,6 @@ TWICE = (
     "A person's rows lie in two batches, where they would count for two persons; bring all rows of a person together "
     "before they are read."
 )
-# Sums over the rows of a person, integers of 26 bits each, stay exact in float64.
-_MOST_ROWS = 2**26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,14 +166,10 @@ class Blocks:
 
     def checked(self) -> Self:
         """Return these blocks, or raise where they are none."""
-        starts, n_rows = self.starts, self.rows.shape[0]
+        starts = self.starts
         whole = starts.ndim == 1 and starts.dtype.kind == "i" and starts.size and starts[0] == 0
         if not whole or self.sizes.min() < 1 or self.keys.shape != (starts.size, 2):
             raise InvalidDataError("Blocks need ascending starts from 0, each of at least one row, and two keys each.")
-        if n_rows > _MOST_ROWS and self.sizes.max() > _MOST_ROWS:
-            raise CapacityError(
-                "A person has more rows than can be added exactly; give batches of fewer rows a person."
-            )
         return self
 
 

@@ -209,8 +209,11 @@ class Origin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_dict, (self.to_dict(),)
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(type(self).from_dict(state)))
 
     @property
     def centred(self) -> bool:

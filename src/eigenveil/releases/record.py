@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..display import notebook_table
 from ..errors import InvalidParameterError, ReleaseFileError, integer_between
-from ..files import whole_file
+from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.base import Mechanism
 from ..numerics import FloatArray, IntArray
@@ -69,12 +69,19 @@ class Release:
         object.__setattr__(self, "integers", MappingProxyType(integers))
         object.__setattr__(self, "unit", MappingProxyType({name: float(one) for name, one in self.unit.items()}))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Release, (dict(self.integers), dict(self.unit), self.guarantee, self.origin)
+    # What `pickle` and `skops` keep: plain values, and nothing that was computed from them.
+
+    def __getstate__(self) -> dict[str, Any]:
+        told = {"guarantee": self.guarantee.to_dict(), "origin": self.origin.to_dict()}
+        return {"integers": dict(self.integers), "unit": dict(self.unit), **told}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        guarantee, origin = Guarantee.from_dict(state["guarantee"]), Origin.from_dict(state["origin"])
+        Release.__init__(self, state["integers"], state["unit"], guarantee, origin)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the release to one file, whole or not at all; see `load_release`."""
-        target = Path(path)
+        target = given_path(path)
         try:
             with whole_file(target) as file:
                 file.write(release_bytes(self.integers, self.unit, self.guarantee, self.origin))
@@ -280,7 +287,7 @@ def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Re
     max_bytes : int
         A larger file is refused before it is read. What is read takes a few times its size in memory.
     """
-    release = Release(*read_release(Path(path), integer_between("max_bytes", max_bytes, 1)))
+    release = Release(*read_release(given_path(path), integer_between("max_bytes", max_bytes, 1)))
     if not _makes_sense(release):
         raise ReleaseFileError(f"The release file {path} does not follow the format.")
     return release

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..display import notebook_table
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..files import whole_file
+from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.choices import CountMechanism
 from ..numerics import FloatArray
@@ -251,7 +251,7 @@ class ScoreMap:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the map to one file, whole or not at all; see `load_score_map`."""
-        target = Path(path)
+        target = given_path(path)
         mechanism = {"epsilon": self.mechanism.epsilon, "delta": self.mechanism.delta, "kind": self.mechanism.kind}
         header = {
             "format": FORMAT,
@@ -294,7 +294,7 @@ class ScoreMap:
 
 def load_score_map(path: str | PathLike[str]) -> ScoreMap:
     """Read the file of a score map, or raise `ReleaseFileError` if a single bit of it changed."""
-    return read_archive(Path(path), _read, MAX_BYTES)
+    return read_archive(given_path(path), _read, MAX_BYTES)
 
 
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> ScoreMap:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..accounting.ledger import PrivacyLedger
+from ..accounting.ledger import DATABASE, PrivacyLedger
 from ..errors import InvalidParameterError, ReleaseFileError
-from ..files import whole_file
+from ..files import given_path, whole_file
 from ..numerics import FloatArray
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
@@ -52,9 +52,9 @@ def write_report(
     max_bytes : int
         As of `load_release`.
     """
-    target = Path(path)
+    target = given_path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
-    read_from += [] if ledger is None else [ledger.path]
+    read_from += [] if ledger is None else [ledger.path, ledger.path / DATABASE]
     read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
     if target.resolve() in [source.resolve() for source in read_from]:
         raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")

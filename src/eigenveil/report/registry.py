@@ -11,7 +11,7 @@ from typing import Any
 
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
-from ..files import whole_file
+from ..files import given_path, whole_file
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
@@ -97,7 +97,7 @@ def write_registry(
 
     made = release if isinstance(release, Release) else load_release(release, max_bytes=max_bytes)
     text = yaml.safe_dump(registry_record(made, ledger), sort_keys=False, allow_unicode=True, width=100)
-    target = Path(path)
+    target = given_path(path)
     try:
         with whole_file(target) as file:
             file.write((_HEAD + text).encode("utf-8"))

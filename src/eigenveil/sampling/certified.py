@@ -277,8 +277,8 @@ class ExactMatrix:
 
     Parameters
     ----------
-    whole : ndarray of int64
-        Entries below 2⁶² in size.
+    whole : ndarray of int64 or of Python's integers
+        Of int64, entries below 2⁶² in size.
     fraction : ndarray of int64, optional
         From 0 to 2²⁰ − 1.
 
@@ -303,7 +303,7 @@ class ExactMatrix:
         """The entries as floats, each within a relative 2.01·2⁻⁵³."""
         if self.fraction is None:
             return self.whole.astype(np.float64)
-        return self.whole + self.fraction * 2.0**-LIMB
+        return np.asarray(self.whole + self.fraction * 2.0**-LIMB, dtype=np.float64)
 
     @cached_property
     def objects(self) -> NDArray[Any]:
@@ -319,9 +319,14 @@ class ExactMatrix:
         size = np.where(negative, -self.whole - (fraction > 0), self.whole)
         part = np.where(negative, -fraction & _MASK, fraction)
         sign = np.where(negative, -1.0, 1.0)
-        cut = [part, *((size >> shift) & _MASK for shift in (0, LIMB, 2 * LIMB, 3 * LIMB))]
-        powers = range(-LIMB, 4 * LIMB, LIMB)
-        return [(power, limb * sign) for power, limb in zip(powers, cut, strict=True) if limb.any()]
+        shifts = range(0, max(4 * LIMB, int(size.max()).bit_length()), LIMB)
+        cut = [part, *((size >> shift) & _MASK for shift in shifts)]
+        powers = (-LIMB, *shifts)
+        return [
+            (power, np.asarray(limb * sign, dtype=np.float64))
+            for power, limb in zip(powers, cut, strict=True)
+            if limb.any()
+        ]
 
     def times(self, integers: IntArray) -> Pair:
         """Return the product with a matrix of integers below 2⁵⁴, within `PAIR_ERROR` of |M||A|."""
@@ -361,7 +366,7 @@ class ExactMatrix:
             round(Fraction((2 * square * y - 2 * form * x) << 40, square * square))
             for x, y in zip(v, image, strict=True)
         ]
-        carry = np.zeros_like(self.whole)
+        carry = np.zeros(self.whole.shape, dtype=np.int64)
         limbs = _vector_limbs(p)
         outer = [np.multiply.outer(vector, limb) for limb in limbs]
         terms: list[IntArray] = [product + product.T for product in outer]
@@ -370,7 +375,8 @@ class ExactMatrix:
         last = (0 if self.fraction is None else self.fraction) - (terms[2] + carry)
         whole = self.whole + (last >> LIMB)
         for place, term in enumerate(terms[3:]):
-            whole = whole - (term << (LIMB * place))  # modulo 2^64, and the result is below 2^63
+            # Modulo 2^64 where these are int64, and the result is below 2^63.
+            whole = whole - (term.astype(whole.dtype, copy=False) << (LIMB * place))
         return type(self)(whole, last & _MASK)
 
     def without_first(self) -> Self:

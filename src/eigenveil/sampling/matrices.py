@@ -123,13 +123,24 @@ def public_shift(sd: float) -> int:
     return max(0, math.frexp(sd)[1] - 1 - COARSEST)
 
 
+def cut_off(numbers: NDArray[Any]) -> IntArray:
+    """Return integers of any size as int64, those beyond `FARTHEST` as that: a function of what they are.
+
+    Examples
+    --------
+    >>> cut_off(np.array([-(2**70), 5], dtype=object)).tolist() == [-(2**62), 5]
+    True
+    """
+    return np.asarray(np.clip(numbers, -FARTHEST, FARTHEST), dtype=np.int64)
+
+
 def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool = False) -> IntArray:
     """Return round(integers/2^shift + noise) without any error: where floats leave a doubt, the noise is refined.
 
     Parameters
     ----------
-    integers : ndarray of int64
-        Symmetric, each below 2^62.
+    integers : ndarray of int64 or of Python's integers
+        Symmetric, of int64 each below 2^62.
     shift : int
         At most 52.
     noise : LazyMatrix
@@ -139,14 +150,15 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
         Whether numbers beyond int64 are taken modulo 2^64, where more is still to be added, and not cut off.
     """
     d = integers.shape[0]
-    result = noise.value.view(np.int64)
+    beyond = integers.dtype == object
+    result = np.empty((d, d), dtype=object) if beyond else noise.value.view(np.int64)
     margin = 0.5 - noise.error - 2.0**-50  # the last number: one rounding of the sum below, of a number below 1
 
     def fill(low: int) -> list[tuple[int, int]]:
         """Round some rows, and return the places that are in doubt."""
         high = min(low + _ROWS_AT_ONCE, d)
         x, whole = noise.value[low:high, low:], integers[low:high, low:]
-        x += (whole & (2**shift - 1)) * 2.0**-shift
+        x += np.asarray(whole & (2**shift - 1), dtype=np.float64) * 2.0**-shift
         nearest = np.rint(x)
         x -= nearest
         np.abs(x, out=x)
@@ -168,10 +180,10 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
     for i, j in doubtful:
         # Cut off together with what it hides, or the cut would show it.
         whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
-        cut = max(-FARTHEST, min(FARTHEST, whole_sum))
+        cut = whole_sum if beyond else max(-FARTHEST, min(FARTHEST, whole_sum))
         result[i, j] = (whole_sum + 2**63) % 2**64 - 2**63 if wraps else cut
     mirror_upper(result)
-    return result
+    return cut_off(result) if beyond else result
 
 
 def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int) -> int:

@@ -337,6 +337,4 @@ def second_moments(
     source = open_table(data, columns, privacy_unit=privacy_unit, memory=memory)
     make = partial(SecondMoments, bound, source.n_features, source.feature_names)
     moments: SecondMoments = collect(source, make, progress)
-    if moments.n_rows == 0:
-        raise InvalidDataError("The data have no rows; give at least one.")
     return moments

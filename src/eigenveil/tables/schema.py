@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InvalidParameterError, quoted, truth_value
-from ..files import read_bounded, whole_file
+from ..files import given_path, read_bounded, whole_file
 
 KINDS = ("number", "category", "boolean", "date", "ignored", "privacy_unit")
 DATE_UNITS = {
@@ -683,14 +683,15 @@ class Schema:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read the YAML file of a schema; every error is one sentence that names the file."""
+        source = given_path(path)
         try:
-            return cls.from_dict(read_yaml(Path(path)))
+            return cls.from_dict(read_yaml(source))
         except InvalidParameterError as error:
             raise InvalidParameterError(f"{path}: {error}") from None
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the schema as YAML, whole or not at all; a file that is there is refused unless told otherwise."""
-        target = Path(path)
+        target = given_path(path)
         if target.exists() and not overwrite:
             raise InvalidParameterError(f"{target} is already there; name another file, or say to overwrite it.")
         try:
