@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
 
-
 HARDLY_PROTECTS_ABOVE = 10.0
 """Above this epsilon odds may change by a factor of more than 22,000, which rules out nothing that matters."""
 

@@ -58,7 +58,7 @@ def test_a_target_of_the_name_of_a_feature_gets_another():
 
 
 def test_a_plan_for_bounds_by_name_is_that_of_the_table():
-    model = PrivatePCA(1, bounds={name: (0, 1) for name in FRAME})
+    model = PrivatePCA(1, bounds=dict.fromkeys(FRAME, (0, 1)))
     plan = model.plan(3)
     assert str(plan) == str(model.plan(open_table(FRAME)))
     assert model.fit(FRAME, plan=plan).n_features_in_ == 3
@@ -145,7 +145,7 @@ def test_an_identifier_by_its_name_is_told_where_nobody_chose_it(name, kind, tmp
     assert heard(lambda: PrivatePCA(1, norm_bound=2.0).partial_fit(data).partial_fit(data)) == [sentence]
     # Chosen by the caller, in any way.
     assert heard(lambda: PrivatePCA(1).fit(open_table(data, list(X.columns)))) == []
-    assert heard(lambda: PrivatePCA(1, bounds={one: (0, 1) for one in X}).fit(data)) == []
+    assert heard(lambda: PrivatePCA(1, bounds=dict.fromkeys(X, (0, 1))).fit(data)) == []
     assert heard(lambda: PrivatePCA(1, privacy_unit=name).fit(X.assign(**{name: range(4000)}))) == []
 
 

@@ -140,9 +140,7 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _show(
-    plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]
-) -> None:
+def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]) -> None:
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
         table.add_row(heading, text)

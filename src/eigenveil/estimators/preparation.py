@@ -284,7 +284,6 @@ class Features:
                 raise InvalidParameterError(f"bounds has nothing for the feature {feature}; name every feature.")
         return [given.get(name, (-1.0, 1.0)) for name in names]
 
-
     def identifiers_in_words(self, bounds: object) -> str | None:
         """Return a sentence about features that are identifiers by their names, where nobody chose them; or None.
 
@@ -292,9 +291,7 @@ class Features:
         """
         if self.names is None or self.columns_listed or isinstance(bounds, Mapping):
             return None
-        found = [
-            column_in_words(name, at, self.names_public) for at, name in enumerate(self.names) if identifies(name)
-        ]
+        found = [column_in_words(name, at, self.names_public) for at, name in enumerate(self.names) if identifies(name)]
         if not found:
             return None
         return (

@@ -33,8 +33,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     target : str or int, optional
         The column to predict, where `fit` gets a table and no `y`.
     norm_bound, bounds, schema
-        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. Bounds by
-        name call a `y` beside a frame by its own name, or "y". A schema needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
+        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. Bounds
+        by name call a `y` beside a frame by its own name, or "y". A schema needs `target`. With none of them, ranges
+        are found privately, or refused where rows are too few.
     center : bool
         Fit an intercept.
     epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
