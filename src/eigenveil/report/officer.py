@@ -359,10 +359,11 @@ def _spent(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | Non
         f"Spent so far: {known_total(ledger, beside)}. The ledger of the data set {ledger.data_set} allows "
         f"{budget(ledger.epsilon, ledger.delta)} in all ({ledger.composition} composition), on {ledger.unit.in_words}. "
     )
+    text += "By its entries alone: " if beside else ""
     text += f"One more release may have {left}." if rho is None else f"Left of it: rho = {rho:.6g}, which is {left}."
     rows = [
         (
-            e.entry,
+            str(e.entry),
             date_in_words(e.spent_at),
             e.what + (f" ({told[line]})" if line in told else ""),
             f"{e.guarantee.epsilon:.6g}",
