@@ -45,8 +45,19 @@ def one_command_line():
 
 
 @pytest.fixture
-def campaign(record_property):
-    """Try to break a promise many times, and count: `python tools/promises.py` adds up what tests tried and lost."""
+def noted(record_property):
+    """Note how often a test tried to break a promise: `python tools/promises.py` adds up what was tried and lost."""
+
+    def note(promise, tries, lost=0):
+        for name, value in {"promise": promise, "tries": tries, "lost": lost}.items():
+            record_property(name, value)
+
+    return note
+
+
+@pytest.fixture
+def campaign(noted):
+    """Try to break a promise many times, and count."""
 
     def run(promise, attempt, tries):
         found, lost = [], []
@@ -55,8 +66,7 @@ def campaign(record_property):
                 found.append(attempt(one))
             except Exception as error:
                 lost.append((one, error))
-        for name, value in {"promise": promise, "tries": len(found) + len(lost), "lost": len(lost)}.items():
-            record_property(name, value)
+        noted(promise, len(found) + len(lost), len(lost))
         if lost:
             raise AssertionError(f"{promise}: {len(lost)} lost, the first is {lost[0][0]!r}") from lost[0][1]
         return found

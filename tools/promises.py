@@ -4,10 +4,11 @@ python tools/promises.py            run the long tests of the promises and print
 python tools/promises.py --write    and put it into the page
 python tools/promises.py --short    the short tests instead, which `pytest` runs
 
-A test counts where it uses the fixture `campaign` of tests/conftest.py.
+A test counts where it uses one of the fixtures `campaign` and `noted` of tests/conftest.py.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from marked_part import with_part
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "promises.md"
 BEGIN, END = "<!-- tries: begin; made by tools/promises.py, do not edit by hand -->", "<!-- tries: end -->"
+USES = re.compile(r"\b(campaign|noted)\(")
 
 
 def counted(report: Path) -> tuple[Counter[str], Counter[str]]:
@@ -47,9 +49,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"update {PAGE.relative_to(ROOT)}")
     parser.add_argument("--short", action="store_true", help="the short tests, not the long ones")
     given = parser.parse_args()
-    users = [
-        str(file) for file in sorted((ROOT / "tests").rglob("test_*.py")) if "campaign(" in file.read_text("utf-8")
-    ]
+    users = [str(file) for file in sorted((ROOT / "tests").rglob("test_*.py")) if USES.search(file.read_text("utf-8"))]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         marked = "not heavy" if given.short else "heavy"

@@ -365,6 +365,7 @@ def release_scores(
     *,
     generator: np.random.Generator | None = None,
     ledger: LedgerOrPath | None = None,
+    assumptions: tuple[str, ...] = (),
 ) -> ScoreMap:
     """Draw one map of scores; every call spends the full budget of the mechanism again.
 
@@ -377,6 +378,8 @@ def release_scores(
         The secure generator by default. Any other marks the map as reproducible and not private.
     ledger : PrivacyLedger or path, optional
         Records the spend, durably, before anything is drawn.
+    assumptions : tuple of str
+        What the guarantee assumes of the table.
     """
     generator = secure_generator() if generator is None else generator
     book = opened_ledger(ledger)
@@ -385,7 +388,8 @@ def release_scores(
     if public and counts.n_units == 0:
         raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
     mechanism.check(counts.in_cells.size, counts.n_units if public else 0)
-    promise, entry = _charged(mechanism.guarantee(unit), generator, book, "score map")
+    promise = mechanism.guarantee(unit).with_assumption(*assumptions)
+    promise, entry = _charged(promise, generator, book, "score map")
     return ScoreMap(
         mechanism.draw(counts.in_cells, generator),
         counts.grid,

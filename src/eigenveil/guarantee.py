@@ -75,6 +75,11 @@ IDENTIFIER_ASSUMPTION = (
 ONLY_IF = "Holds only if "
 """How an assumption begins without which nothing is guaranteed, and which nobody has checked."""
 
+TYPES_ASSUMPTION = (
+    "Assumes that the columns of the table and their types are public, that is, that they do not depend on the rows."
+)
+"""What holds of tables whose columns have types: whoever made the table may have read these off the rows."""
+
 
 def sites_assumption(n_sites: int, n_colluding: int) -> str:
     """Return whom the noise of several sites holds against."""
@@ -279,9 +284,9 @@ most 10, and 1 or less where you can.
         """Return the promise about another unit, parts and all: for statistics that one of them moves no further."""
         return replace(self, unit=unit, parts=tuple(part.for_unit(unit) for part in self.parts))
 
-    def with_assumption(self, sentence: str) -> Self:
-        """Return the same promise with one more assumption."""
-        return replace(self, assumptions=(*self.assumptions, sentence))
+    def with_assumption(self, *sentences: str) -> Self:
+        """Return the same promise with these assumptions too."""
+        return replace(self, assumptions=(*self.assumptions, *sentences))
 
     def of_compared_units(self) -> Self:
         """Return the same promise with what holds where units are compared with one another."""

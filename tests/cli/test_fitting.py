@@ -1,8 +1,10 @@
 """`eigenveil pca`, `covariance` and `ridge`: from files to a release, and what they ask before."""
 
 import json
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -10,7 +12,9 @@ from eigenveil import PrivacyLedger, Schema, load_release
 from eigenveil.cli import app, spending
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
+from eigenveil.estimators.preparation import CHOICES
 from eigenveil.estimators.split import NORM_SHARE
+from eigenveil.tables.base import tracked_batches
 from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
@@ -49,12 +53,71 @@ def test_pca_writes_a_release_and_says_what_it_is(folder):
     assert np.abs(load_release("correlation.npz").components[0]).min() > 0.3
 
 
-@pytest.mark.parametrize(("words", "statistic"), [(("--no-center",), "normalized"), (("--standardize",), "kendall")])
-def test_what_few_rows_get_in_place_of_a_bound_is_told_before_the_spend(folder, words, statistic):
-    pca = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 5, *words, "--dry-run")
-    routes = json.loads(invoke(*pca, "--json").stdout)["routes"]
-    assert (routes[0]["statistic"], routes[-1]["statistic"]) == (statistic, "clipped")
-    assert f"from {routes[-1]['from_rows']:,} rows on" in invoke(*pca).stderr
+@pytest.mark.parametrize(
+    ("words", "statistic"),
+    [
+        (("--epsilon", 0.02, "--no-center"), "normalized"),
+        (("--epsilon", 1, "--no-center"), "clipped"),
+        (("--epsilon", 1, "--standardize"), "kendall"),
+        (("--epsilon", 5, "--standardize"), "clipped"),
+        (("--epsilon", 0.5), "spatial_sign"),
+        (("--epsilon", 5), "clipped"),
+        (("--epsilon", 5, "--delta", 1e-7), "clipped"),
+        (("--epsilon", 1, "--delta", 1e-7, "--bounds", "age=20:60", "--bounds", "income=0:70000"), "clipped"),
+        (("--epsilon", 0.01, "--delta", 1e-7, "--bounds", "age=20:60", "--bounds", "income=0:70000"), "clipped"),
+    ],
+)
+@pytest.mark.parametrize("table", ["people.csv", "people.parquet"])
+def test_the_route_that_is_shown_is_the_one_that_runs(folder, table, words, statistic):
+    """What was printed before the spend, read off the text, is what the release has on record."""
+    if table.endswith("parquet"):
+        pd.read_csv("people.csv").to_parquet(table)
+    pca = ("pca", table, "-k", 1, "--columns", "age,income", *words)
+    planned = json.loads(invoke(*pca, "--dry-run", "--json").stdout)
+    shown = " ".join(re.sub("[│┌┐└┘─┬┴]", " ", invoke(*pca).stderr).split())
+    release = load_release("release.npz")
+    origin = release.origin
+    assert origin.row_rule.statistic == statistic
+    assert (f"{ROWS:,} rows" in shown) == (planned["n_rows"] == ROWS)
+    assert "rows on" not in shown
+    (route,) = planned["routes"]
+    assert (route["statistic"], route["mechanism"]) == (statistic, origin.mechanism)
+    assert f"; {origin.mechanism} " in shown
+    # Epsilon of the release, and of what is found privately.
+    chosen = {
+        name: float(found[1])
+        for name, what in CHOICES.items()
+        if (found := re.search(f"epsilon ([-.e0-9]+) to choose {what} privately", shown)) is not None
+    }
+    assert tuple(sorted(chosen)) == origin.chosen_privately
+    assert chosen == route["choices"]
+    drawn = re.search("epsilon ([-.e0-9]+) for the release", shown)
+    assert (drawn is not None) == bool(chosen)
+    epsilon = release.guarantee.epsilon if drawn is None else float(drawn[1])
+    assert epsilon == pytest.approx(origin.parameters["epsilon"], rel=1e-5)
+    assert epsilon + sum(chosen.values()) == pytest.approx(release.guarantee.epsilon, rel=1e-5)
+    # Shares of the Gaussian budget: the matrix has what they leave, and more where they were not all needed.
+    parts = re.findall("([.0-9]+) of its mu squared for", shown)
+    share = origin.parameters.get("share", 1.0)
+    assert bool(parts) == (share < 1 or "mean" in release.integers)
+    assert 1 - sum(map(float, parts)) <= share * (1 + 2e-3)  # as near as weights of averages come
+    assert ("no transform" in shown) == (statistic == "kendall") == (not route["can_transform"])
+
+
+def test_rows_are_counted_before_the_question_only_where_the_route_depends_on_them(folder, monkeypatch):
+    counted = []
+    monkeypatch.setattr(
+        "eigenveil.tables.open.tracked_batches", lambda *words: counted.append(words[-1]) or tracked_batches(*words)
+    )
+    invoke("pca", "people.csv", "-k", 1, *NUMBERS, "--dry-run")
+    assert counted == []
+    few = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 1)
+    invoke(*few, "--dry-run")
+    assert counted == ["counting rows"]
+    # A private number of rows is not counted, and decides nothing.
+    private = ("--adjacency", "add_or_remove_one")
+    assert json.loads(invoke(*few, *private, "--dry-run", "--json").stdout)["n_rows"] is None
+    assert counted == ["counting rows"]
 
 
 def test_a_delta_of_one_over_the_rows_is_told_before_the_spend(folder):

@@ -78,7 +78,7 @@ def test_choices_are_those_of_python():
     invoke("pca", *FIT, "-k", 1, "--adjacency", "swap", code=2)
 
 
-@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:Components? [0-9]:eigenveil.errors.NoiseWarning")
 @pytest.mark.parametrize(("k", "found"), [("2", {2}), ("0.9", {1}), ("above-noise", {1, 2, 3})])
 def test_components_are_a_number_a_share_or_above_noise(folder, k, found):
     told = json.loads(invoke("pca", *FIT, "-k", k, "--json").stdout)
@@ -152,7 +152,7 @@ def test_mechanisms_fit_into_seventy_columns():
     assert "matrix_laplace" in lines
 
 
-@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:Components? [0-9]:eigenveil.errors.NoiseWarning")
 def test_show_says_what_the_release_says(folder):
     invoke("pca", *FIT, "-k", 2)
     shown = invoke("show", "release.npz").stdout
@@ -250,7 +250,7 @@ def test_one_bar_says_what_is_being_done(monkeypatch):
     assert "drawing the release" in screen.getvalue()
 
 
-@pytest.mark.filterwarnings("ignore:The noise may be all:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:Components? [0-9]:eigenveil.errors.NoiseWarning")
 def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
     class Announced(TableSource):
         def __init__(self, rows):

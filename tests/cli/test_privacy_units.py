@@ -123,11 +123,12 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
         "--dry-run",
     )
     assert "differences" not in told.stderr  # pooled rows are not compared, however few the persons are
-    assert "persons on" in told.stderr
+    assert f"{PATIENTS} persons" in told.stderr
     planned = json.loads(
         invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
     )
-    assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign", "spatial_sign", "clipped"]
+    assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign"]
+    assert planned["n_rows"] == PATIENTS
     with pytest.raises(InvalidDataError, match="times the persons"):
         PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
 

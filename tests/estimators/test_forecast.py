@@ -231,6 +231,9 @@ def test_noise_beyond_the_integers_is_left_out_with_its_reason():
     answer = plan(n_rows=100, n_features=4, n_components=1, epsilon=1e-7, repeats=4)
     assert "int64" in answer.left_out["matrix_laplace"]
     assert answer.recommended in ("ppca", "eigenvector_sampling")
+    # The fit that was asked about is refused, so none is said to be taken.
+    assert answer.auto is None
+    assert f"The fit is refused unless it names {answer.recommended}." in str(answer)
 
 
 # Inverse questions.
@@ -338,7 +341,13 @@ def test_the_command_prints_a_table_and_writes_a_plot(tmp_path):
     picture = tmp_path / "plan.svg"
     output = invoke("-k", "above-noise", "--plot", picture)
     assert "2,000 rows of 5 features, components above the noise, epsilon 1, delta 0, replace" in output
-    for words in ("Recommended: ", "Rows: directions between rows", "in fits", "together", "reported together"):
+    for words in (
+        "Recommended: ",
+        "Route: directions of differences between rows",
+        "in fits",
+        "together",
+        "reported together",
+    ):
         assert words in output
     for value in ("0.1 ", "10 ", "200 ", "20,000 "):  # other epsilons, and other numbers of rows
         assert any(line.startswith(value) for line in output.splitlines())
@@ -368,8 +377,8 @@ def test_the_command_prepares_rows_as_a_fit_would():
     prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
     how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
     for name, words in {
-        "nothing": "directions between rows",
-        "public": "a public bound with a constant",
+        "nothing": "directions of differences between rows",
+        "public": "a public bound, with a constant",
         "kendall": "signs of differences",
         "normalized": "length 1",
         "private": "found privately",

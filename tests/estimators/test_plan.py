@@ -112,6 +112,29 @@ def test_routes_are_a_table_by_the_number_of_rows(model):
     assert [one["from_rows"] for one in plan.to_dict()["routes"]] == starts
 
 
+@pytest.mark.parametrize("model", [*MODELS, PrivatePCA(1, delta=1e-6, center=False)], ids=repr)
+@pytest.mark.parametrize("n_rows", [300, 3_000, 60_000, 10**7])
+def test_a_plan_for_a_number_of_rows_shows_the_route_that_runs(model, n_rows):
+    running = model.plan(5).route(n_rows)
+    plan = model.plan(5, n_rows)
+    ((_, route),) = plan.routes
+    assert route.to_dict() == running.to_dict()
+    assert plan.guarantee == running.guarantee
+    assert plan.can_transform == running.can_transform
+    guarantee, *lines = str(plan).splitlines()
+    assert guarantee.split(maxsplit=1) == ["guarantee", str(running.guarantee)]
+    assert lines[0].startswith(f"{n_rows:,} rows  ")
+    assert [line.removeprefix(f"{n_rows:,} rows").strip() for line in lines] == running.in_words()
+    assert "; ".join(running.in_words()).replace("'", "&#x27;") in plan._repr_html_()
+
+
+def test_a_plan_for_a_number_of_rows_refuses_what_the_fit_refuses():
+    model = PrivatePCA(1, epsilon=1e-7, norm_bound=1.0, center=False)
+    for attempt in (lambda: model.plan(5, 300), lambda: model.fit(ROWS)):
+        with pytest.raises(CapacityError, match="int64"):
+            attempt()
+
+
 @pytest.mark.parametrize(
     ("model", "statistic"),
     [

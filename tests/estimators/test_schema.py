@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, Schema, load_release
 from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.report import render_report
 from eigenveil.tables.open import open_table, second_moments
 from eigenveil.tables.schema import Column
@@ -142,7 +143,7 @@ def test_a_fit_by_schema_is_a_fit_of_the_encoded_rows_by_its_bounds(tmp_path):
     by_schema = PrivatePCA(2, epsilon=1.0, schema=SCHEMA, **options).fit(RAW)
     by_hand = PrivatePCA(2, epsilon=1.0, bounds=SCHEMA.bounds, **options).fit(EXPECTED)
     assert np.array_equal(by_schema.release_.integers["matrix"], by_hand.release_.integers["matrix"])
-    assert by_schema.guarantee_ == by_hand.guarantee_
+    assert by_schema.guarantee_ == by_hand.guarantee_.with_assumption(TYPES_ASSUMPTION)
     assert by_schema.release_.origin.chosen_privately == ()
     assert tuple(by_schema.feature_names_in_) == NAMES
     for kind, table in tables(tmp_path).items():
@@ -292,8 +293,6 @@ def test_what_contradicts_a_schema_is_refused_before_anything_is_spent():
         (["secret", "b"], Column("a")),
         ([1.0, 2.0], Column("a", "date")),
         ([[1.0], [2.0]], Column("a", "boolean")),
-        (["2020-01-01", "secret"], Column("a", "date")),
-        (["2020-01-01", "2020-13-77"], Column("a", "date")),
     ],
 )
 def test_a_column_of_another_type_is_refused(values, rule):

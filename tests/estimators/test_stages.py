@@ -356,8 +356,8 @@ def test_the_report_and_the_command_tell_the_stages(releases):
     assert "measured first" in render_report(releases["both"])
     assert "mean was not subtracted" not in render_report(releases["both"])
     split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
-    assert f"{float(split.mean + split.residual_norm):.2g} of its mu squared for the mean" in split.in_words()
-    assert f"{float(split.pilot):.2g} of its mu squared for a pilot estimate" in split.in_words()
+    assert f"{float(split.mean + split.residual_norm):.4g} of its mu squared for the mean" in split.in_words()
+    assert f"{float(split.pilot):.4g} of its mu squared for a pilot estimate" in split.in_words()
 
 
 # The forecast.

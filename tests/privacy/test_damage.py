@@ -105,36 +105,40 @@ def believed_collections(path, contents, whole, sent):
 
 
 @pytest.mark.parametrize("composition", ["basic", "zcdp"])
-def test_a_changed_bit_or_page_never_lets_more_be_spent(path, composition):
+def test_a_changed_bit_or_page_never_lets_more_be_spent(path, composition, noted):
     whole = ledger_bytes(path, composition)
     places = np.random.default_rng().choice(8 * len(whole), 150, replace=False)
     assert believed_ledgers(path, bits(whole, places.tolist()), whole) > 0
     assert believed_ledgers(path, lost_pages(whole), whole) > 0
+    noted("changed bits of ledgers", places.size)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("composition", ["basic", "zcdp"])
-def test_no_changed_bit_of_a_ledger_lets_more_be_spent(path, composition):
+def test_no_changed_bit_of_a_ledger_lets_more_be_spent(path, composition, noted):
     whole = ledger_bytes(path, composition)
     # Every bit of the head of the file, and of all that is not zero.
     used = [place for place in range(8 * len(whole)) if place < 800 or whole[place // 8]]
     assert believed_ledgers(path, bits(whole, used), whole) > len(used) / 2
+    noted("changed bits of ledgers", len(used))
 
 
-def test_a_changed_bit_or_page_of_a_collection_counts_nothing_again(path):
+def test_a_changed_bit_or_page_of_a_collection_counts_nothing_again(path, noted):
     sent = reports(300)  # identifiers on several pages
     whole = collection_bytes(path, sent)
     places = np.random.default_rng().choice(8 * len(whole), 150, replace=False)
     assert believed_collections(path, bits(whole, places.tolist()), whole, sent) > 0
     assert believed_collections(path, lost_pages(whole), whole, sent) > 0
+    noted("changed bits of collections", places.size)
 
 
 @pytest.mark.heavy
-def test_no_changed_bit_of_a_collection_counts_anything_again(path):
+def test_no_changed_bit_of_a_collection_counts_anything_again(path, noted):
     sent = reports(20)
     whole = collection_bytes(path, sent)
     used = [place for place in range(8 * len(whole)) if place < 800 or whole[place // 8]]
     assert believed_collections(path, bits(whole, used), whole, sent) > len(used) / 2
+    noted("changed bits of collections", len(used))
 
 
 def test_control_a_collection_without_its_seal_is_believed(path):
@@ -343,10 +347,12 @@ def mutate_many(times):
     assert {"malformed", "foreign"} <= kinds
 
 
-def test_mutated_reports_are_counted_by_reason():
+def test_mutated_reports_are_counted_by_reason(noted):
     mutate_many(1000)
+    noted("changed reports", 1000)
 
 
 @pytest.mark.heavy
-def test_many_mutated_reports_are_counted_by_reason():
-    mutate_many(25_000)
+def test_many_mutated_reports_are_counted_by_reason(noted):
+    mutate_many(250_000)
+    noted("changed reports", 250_000)

@@ -301,7 +301,7 @@ def test_a_blank_line_of_one_column_is_a_missing_value_on_dask_too(tmp_path):
         second_moments(open_with_engine([path], "dask"), RowBound(1.0))
     path.write_text(HEADERLESS["text"])
     with pytest.raises(InvalidDataError) as refusal:
-        open_with_engine([path], "dask")
+        second_moments(open_with_engine([path], "dask"), RowBound(1.0))
     searched(refusal.value)
 
 

@@ -66,6 +66,9 @@ def wrong_with_fits(folder, told):
     return found
 
 
+CUTS = "disks after a power cut"
+
+
 def reports():
     return encode_many(LocalProtocol(2, 1.0), [[1.0, 0.0]] * 4)
 
@@ -103,8 +106,9 @@ def cut_everywhere(tmp_path, code, wrong, every=1):
     return disks, found
 
 
-def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path):
+def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path, noted):
     disks, found = cut_everywhere(tmp_path, FITS.format(times=2), wrong_with_fits)
+    noted(CUTS, disks, sum(map(len, found.values())))
     assert found == {"posix": [], "ext4": []}
     assert disks > 200
 
@@ -118,8 +122,9 @@ def test_no_cut_loses_an_acknowledged_report(tmp_path):
 
 
 @pytest.mark.heavy
-def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path):
+def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path, noted):
     disks, found = cut_everywhere(tmp_path, FITS.format(times=8), wrong_with_fits)
+    noted(CUTS, disks, sum(map(len, found.values())))
     assert found == {"posix": [], "ext4": []}
     assert disks > 720
 

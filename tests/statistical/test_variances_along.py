@@ -175,9 +175,9 @@ def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(mechanis
     draws = np.stack([release.matrix.noise_draw(rng) for _ in range(1500)])
     traces, tops = np.trace(draws, axis1=1, axis2=2), np.linalg.eigvalsh(draws)[:, -1]
     assert release.spectrum._total_sd == pytest.approx(traces.std(), rel=0.2)
-    edge = release.spectrum.noise_test.edges[0]  # of 199 draws: what it passes has a mean of 5 % and an sd of 1.5 %
-    assert np.mean(tops > edge) <= 0.11
-    assert np.mean(tops > edge / 2) > 0.11  # the control
+    edge = release.spectrum.noise_test.edges[0]  # of 99 draws: what passes it has a mean of 5 % and an sd of 2.2 %
+    assert np.mean(tops > edge) <= 0.14
+    assert np.mean(tops > edge / 2) > 0.14  # the control
 
 
 # Estimates and intervals.

@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, numerics
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, Schema, numerics
 from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
+from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.moments import RowBound, units
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.engines import raise_failure
-from eigenveil.tables.open import open_source, open_with_engine, second_moments
+from eigenveil.tables.open import open_source, open_table, open_with_engine, second_moments
+from eigenveil.tables.schema import Column
 from helpers import assert_one_sentence, refused
 
 dask = pytest.importorskip("dask", reason="needs eigenveil[dask]")
@@ -242,6 +244,91 @@ def test_a_fraction_after_whole_numbers_is_read(tmp_path):
     assert second_moments(frame, BOUND) == second_moments([[1, 2], [3, 4], [5, 6], [7, 0.5]], BOUND)
 
 
+def written(path, column):
+    path.write_text("x,c\n" + "".join(f"{place}.5,{cell}\n" for place, cell in enumerate(column)))
+    return path
+
+
+def rows_of(data, **options):
+    source = open_table(data, **options)
+    names = [f"f{place}" for place in range(source.n_features)]
+    return np.asarray(source.mapped(lambda rows: np.asarray(rows, dtype=float), names).compute())
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "options"),
+    [
+        (["True", "False"], "unknown", {"categories": {"c": ["true", "false"]}}),
+        (["True", "False"], "", {"categories": {"c": ["true", "false"]}}),
+        (["01", "02"], "x", {"categories": {"c": ["01", "02"]}}),
+        (["0", "1"], "yes", {"schema": Schema((Column("x"), Column("c", "boolean")))}),
+        (["2024-01-01", "2024-01-02"], "2024-01-01T10:00:00Z", {"schema": Schema((Column("x"), Column("c", "date")))}),
+        (["9007199254740993", "7"], "1.5", {}),
+    ],
+)
+def test_one_cell_of_a_csv_file_changes_one_row(tmp_path, column, cell, options):
+    """Types are declared, and never read off the cells."""
+    cells = column * 10
+    paths = written(tmp_path / "0.csv", cells), written(tmp_path / "1.csv", [cell, *cells[1:]])
+    first, second = (rows_of(open_with_engine([path], "dask"), **options) for path in paths)
+    np.testing.assert_array_equal(first[1:], second[1:])
+    np.testing.assert_array_equal(first, np.vstack(list(open_table(paths[0], **options).batches())))
+    assert not open_table(open_with_engine([paths[0]], "dask"), **options).typed
+
+
+@pytest.mark.parametrize("row", ["0.5,1,", "0.5", "0.5,1,2", '0.5,"1'])
+@pytest.mark.parametrize("place", [0, 5])
+def test_a_row_of_another_length_is_refused(tmp_path, row, place):
+    """pandas takes the first column for an index, and fills what is short."""
+    lines = [f"{number}.5,{number}" for number in range(10)]
+    lines[place] = row
+    (tmp_path / "a.csv").write_text("x,c\n" + "\n".join(lines) + "\n")
+    with refused(InvalidDataError):
+        second_moments(open_with_engine([tmp_path / "a.csv"], "dask"), BOUND)
+
+
+@dask_reads_parquet
+def test_missing_truth_values_of_a_parquet_file_change_no_type(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = pa.schema([("x", pa.float64()), ("c", pa.bool_())])
+    cells = [True, False] * 10
+    frames = []
+    for number, column in enumerate((cells, [None, *cells[1:]])):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"x": [1.5] * 20, "c": column}, schema=types), path)
+        frames += [(open_with_engine([path], "dask"), dd.read_parquet([path]))]
+    for options in ({"categories": {"c": ["true", "false"]}}, {"missing": 0.5}):
+        for first, second in zip(*frames, strict=True):
+            np.testing.assert_array_equal(rows_of(first, **options)[1:], rows_of(second, **options)[1:])
+    assert open_table(frames[0][0]).typed
+
+
+def test_a_partition_of_another_type_is_refused():
+    meta = pd.DataFrame({"a": [1.0]})
+    for later in (pd.to_datetime(["2020-01-01"]), pd.Categorical([5]), ["5"]):
+        frame = dd.from_map(lambda part: part, [meta, pd.DataFrame({"a": later})], meta=meta[:0])
+        with refused(InvalidDataError):
+            second_moments(frame, BOUND)
+    array = da.from_array(ROWS, chunks=(300, 5)).map_blocks(lambda part: part.astype("M8[s]"), meta=ROWS[:0])
+    with refused(InvalidDataError):
+        second_moments(array, BOUND)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_what_the_guarantee_assumes_of_a_collection():
+    model = PrivatePCA(1, norm_bound=5.0).fit(dd.from_pandas(FRAME, npartitions=2))
+    assert model.guarantee_.assumptions == (TYPES_ASSUMPTION,)
+    array = da.from_array(ROWS, chunks=(100, 5))
+    assert PrivatePCA(1, norm_bound=5.0).fit(array).guarantee_.assumptions == ()
+    with refused(InvalidParameterError):
+        open_table(dd.from_pandas(FRAME, npartitions=2), public_order=True)
+    with refused(InvalidDataError) as caught:
+        model.release_.transform(dd.from_pandas(FRAME, npartitions=2))
+    assert "from_release" in str(caught.value)
+
+
 def test_files_that_engines_do_not_read(tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
     (tmp_path / "b.parquet").write_text(f"no parquet {SENTINEL}")
@@ -253,7 +340,9 @@ def test_files_that_engines_do_not_read(tmp_path):
         [tmp_path / "b.parquet"],
     ):
         with refused(InvalidDataError, SENTINEL):
-            open_with_engine(paths, "dask")
+            open_source(open_with_engine(paths, "dask"))
+    with refused(InvalidDataError):
+        open_source(open_with_engine(["s3://bucket/a.csv"], "dask"))
     with refused(InvalidParameterError):
         open_with_engine([tmp_path / "a.csv"], "ray")
 
@@ -262,7 +351,7 @@ def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("a\n1\n")
     monkeypatch.setitem(sys.modules, "dask.dataframe", None)
     with refused(EngineError) as caught:
-        open_with_engine([tmp_path / "a.csv"], "dask")
+        open_source(open_with_engine([tmp_path / "a.csv"], "dask"))
     assert "eigenveil[dask]" in str(caught.value)
     assert_one_sentence(caught.value)
 
@@ -319,7 +408,7 @@ def test_a_row_of_numbers_is_no_header(tmp_path):
     """It would be published as the names of the features."""
     (tmp_path / "a.csv").write_text(f"{SENTINEL},0.5\n1.5,2.5\n")
     with refused(InvalidDataError, SENTINEL):
-        open_with_engine([tmp_path / "a.csv"], "dask")
+        open_source(open_with_engine([tmp_path / "a.csv"], "dask"))
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

@@ -62,6 +62,6 @@ def test_identifiers_beside_a_collection_are_refused():
 
 def test_a_csv_file_keeps_identifiers_as_they_stand(tmp_path):
     (tmp_path / "a.csv").write_text("a,id\n1.5,007\n2.5,7\n3.5,007\n")
-    collection = open_with_engine([tmp_path / "a.csv"], "dask", ["a", "id"], privacy_unit="id")
+    collection = open_with_engine([tmp_path / "a.csv"], "dask")
     found = collect(open_table(collection, privacy_unit="id"), PrivacyUnits).found
     assert found == by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])

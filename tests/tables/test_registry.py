@@ -74,7 +74,7 @@ def open_pile(data, declared):
     return PileSource(data, declared.columns) if isinstance(data, Pile) else None
 
 
-def read_pile(places):
+def read_pile(places, declared):
     return Pile([np.loadtxt(place, delimiter=",", skiprows=1, ndmin=2) for place in places])
 
 
@@ -187,19 +187,19 @@ def test_a_further_engine_is_an_option_of_commands(pile, tmp_path):
     [(ImportError(SENTINEL), EngineError, "eigenveil[pile]"), (ValueError(SENTINEL), InvalidDataError, "Pile cannot")],
 )
 def test_what_a_further_engine_raises_is_one_sentence(monkeypatch, tmp_path, error, kind, told):
-    def failing(places):
+    def failing(places, declared):
         raise error
 
     monkeypatch.setitem(ENGINES, "pile", Engine("pile", open_pile, {".csv": failing}))
     with refused(kind, SENTINEL) as caught:
-        open_with_engine([write_csv(tmp_path / "a.csv", ROWS)], "pile")
+        open_source(open_with_engine([write_csv(tmp_path / "a.csv", ROWS)], "pile"))
     assert told in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
 
 
 def test_no_engine_takes_a_row_of_numbers_for_a_header(monkeypatch, tmp_path):
-    read = {".csv": lambda places: Pile([ROWS], (SENTINEL, "0.5", "1.5"))}
+    read = {".csv": lambda places, declared: Pile([ROWS], (SENTINEL, "0.5", "1.5"))}
     monkeypatch.setitem(ENGINES, "pile", Engine("pile", open_pile, read))
     with refused(InvalidDataError, SENTINEL):
-        open_with_engine([write_csv(tmp_path / "a.csv", ROWS, f"{SENTINEL},0.5,1.5")], "pile")
+        open_source(open_with_engine([write_csv(tmp_path / "a.csv", ROWS, f"{SENTINEL},0.5,1.5")], "pile"))

@@ -16,7 +16,8 @@ import pytest
 
 import units_by_hand
 from eigenveil import PrivacyLedger, PrivatePCA
-from eigenveil.errors import EngineError, InvalidDataError
+from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
+from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.engines import raise_failure
@@ -162,8 +163,9 @@ def test_vectors_and_arrays_beside_plain_columns(spark):
     ]
     table = [(vector, row.tolist(), float(row[0])) for vector, row in zip(vectors, rows, strict=True)]
     frame = spark.createDataFrame(table, ["v", "list", "plain"]).repartition(3).cache()
-    assert second_moments(frame.select("v"), BOUND) == second_moments(rows, BOUND)
-    together = second_moments(frame, BOUND)
+    entries = [f"{name}[{place}]" for name in ("v", "list") for place in range(5)]
+    assert second_moments(frame.select("v"), BOUND, columns=entries[:5]) == second_moments(rows, BOUND)
+    together = second_moments(frame, BOUND, columns=[*entries, "plain"])
     assert together == second_moments(np.hstack([rows, rows, rows[:, :1]]), BOUND)
     assert together.feature_names[4:6] == ("v[4]", "list[0]")
     assert together.feature_names[-1] == "plain"
@@ -233,9 +235,9 @@ def test_what_the_frame_raises_is_not_quoted(spark):
 
 def test_the_schema_is_checked_before_rows_are_read(spark, frame):
     text = spark.createDataFrame([(1.0, "x")], "a double, t string")
-    empty = spark.createDataFrame([], "v array<double>")
+    arrays = spark.createDataFrame([([1.0],)], "v array<double>")
     twice = frame.toDF("a", "a", "c", "d", "e")
-    for data, match in ((text, "'t'"), (empty, "no vectors"), (twice, "several")):
+    for data, match in ((text, "'t'"), (arrays, "not declared"), (twice, "several")):
         with refused(InvalidDataError) as caught:
             open_source(data)
         assert match in str(caught.value)
@@ -244,7 +246,7 @@ def test_the_schema_is_checked_before_rows_are_read(spark, frame):
 def test_vectors_of_two_lengths_and_no_rows_are_refused(spark, frame):
     uneven = spark.createDataFrame([([1.0, 2.0],), ([1.0, 2.0, SENTINEL],)], "v array<double>")
     with refused(InvalidDataError, SENTINEL):
-        second_moments(uneven, BOUND)
+        second_moments(uneven, BOUND, columns=["v[0]", "v[1]"])
     with refused(InvalidDataError):
         second_moments(frame.limit(0), BOUND)
 
@@ -326,7 +328,7 @@ def test_persons_are_whole_wherever_their_rows_lie(spark):
     ids = [f"{identifier}" + "\t" * (place % 2) for place, identifier in enumerate(units_by_hand.IDS)]
     cells = [(one, float(row[0]), row[1:].tolist()) for one, row in zip(ids, rows, strict=True)]
     frame = spark.createDataFrame(cells, "`the.id` string, age double, others array<double>").repartition(5)
-    source = open_table(frame, privacy_unit="the.id")
+    source = open_table(frame, ["age", "others[0]", "others[1]"], privacy_unit="the.id")
     assert source.by_unit
     assert source.feature_names == ("age", "others[0]", "others[1]")
     assert collect(source, units_by_hand.PrivacyUnits).found == units_by_hand.REFERENCE
@@ -341,7 +343,7 @@ def test_a_missing_identifier_is_one_sentence(frame):
 
 def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
     (tmp_path / "a.csv").write_text("a,the`id\n1.5,007\n2.5,7\n3.5,007\n")
-    collection = open_with_engine([tmp_path / "a.csv"], "spark", ["a", "the`id"], privacy_unit="the`id")
+    collection = open_with_engine([tmp_path / "a.csv"], "spark")
     found = collect(open_table(collection, ["a"], privacy_unit="the`id"), units_by_hand.PrivacyUnits).found
     assert found == units_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
 
@@ -370,6 +372,71 @@ def test_files_read_by_spark_give_the_bits_of_the_array(spark, tmp_path, kind):
     assert moments.feature_names == tuple("abcde")
 
 
+def written(path, column):
+    path.write_text("x,c\n" + "".join(f"{place}.5,{cell}\n" for place, cell in enumerate(column)))
+    return open_with_engine([path], "spark")
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "options"),
+    [
+        (["True", "False"], "unknown", {"categories": {"c": ["true", "false"]}}),
+        (["01", "02"], "x", {"categories": {"c": ["01", "02"]}}),
+        (['"a ""b"", c"', "d"], '"x"', {"categories": {"c": ['a "b", c', "d"]}}),
+        (["0", "1"], "yes", {"schema": Schema((Column("x"), Column("c", "boolean")))}),
+        (["2024-01-01", "2024-01-02"], "2024-01-01 10:00:00", {"schema": Schema((Column("x"), Column("c", "date")))}),
+    ],
+)
+def test_one_cell_of_a_csv_file_changes_one_row(spark, tmp_path, column, cell, options):
+    """Types are declared, and never read off the cells; nor does a date depend on the time zone of the session."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        made = []
+        for number, cells in enumerate((column * 5, [cell, *(column * 5)[1:]])):
+            source = open_table(written(tmp_path / f"{number}.csv", cells), **options)
+            names = [f"f{place}" for place in range(source.n_features)]
+            rows = source.mapped(lambda rows: np.asarray(rows, dtype=float), names).collect()
+            made.append(np.array([list(row) for row in rows]))
+        np.testing.assert_array_equal(made[0][1:], made[1][1:])
+        held = open_table(tmp_path / "0.csv", **options)
+        np.testing.assert_array_equal(made[0], np.vstack(list(held.batches())))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+@pytest.mark.parametrize("row", ["0.5,1,", "0.5", "0.5,1,2", "x,1"])
+def test_a_row_that_is_none_of_the_table_is_refused(spark, tmp_path, row):
+    (tmp_path / "a.csv").write_text(f"x,c\n{row}\n1.5,2\n")
+    with refused((EngineError, InvalidDataError)):
+        second_moments(open_table(open_with_engine([tmp_path / "a.csv"], "spark"), ["x"]), BOUND)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_the_width_of_arrays_is_declared(spark):
+    frame = spark.createDataFrame([([1.0, 2.0], 3.0), (None, 4.0)], "v array<double>, a double")
+    source = open_table(frame, ["a", "v[0]", "v[1]"])
+    assert source.feature_names == ("a", "v[0]", "v[1]")
+    for columns in (["v[1]", "v[0]"], ["v[0]", "a", "v[1]"], ["v[1]"], ["v[0]", "v[0]"]):
+        with refused(InvalidParameterError):
+            open_table(frame, columns)
+    with refused(InvalidDataError):
+        second_moments(open_table(frame, ["v[0]"]), ZERO)
+    model = PrivatePCA(1, norm_bound=2.0, random_state=0).fit(open_table(frame.dropna(), ["a", "v[0]", "v[1]"]))
+    assert model.transform(frame.dropna()).count() == 1  # by the names of the features
+    assert second_moments(open_table(frame, ["v[0]", "v[1]"]), ZERO) == second_moments([[1.0, 2.0], [0.0, 0.0]], ZERO)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_what_the_guarantee_assumes_of_a_frame(frame):
+    model = PrivatePCA(1, norm_bound=5.0).fit(frame)
+    assert model.guarantee_.assumptions == (TYPES_ASSUMPTION,)
+    with refused(InvalidDataError) as caught:
+        model.release_.transform(frame)
+    assert "from_release" in str(caught.value)
+    assert PrivatePCA.from_release(model.release_).transform(frame).count() == 300
+
+
 def test_csv_files_with_columns_in_another_order_are_no_parts_of_one_table(spark, tmp_path):
     (tmp_path / "0.csv").write_text("a,b\n1,2\n")
     (tmp_path / "1.csv").write_text(f"b,a\n1,{SENTINEL}\n")
@@ -379,8 +446,10 @@ def test_csv_files_with_columns_in_another_order_are_no_parts_of_one_table(spark
 
 def test_missing_java_is_one_sentence(tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
+    path = str(tmp_path / "a.csv")
     code = (
-        f"from eigenveil.tables.open import open_with_engine; open_with_engine([{str(tmp_path / 'a.csv')!r}], 'spark')"
+        "from eigenveil.tables.open import open_source, open_with_engine; "
+        f"open_source(open_with_engine([{path!r}], 'spark'))"
     )
     (tmp_path / "no_java").mkdir()
     environment = {**os.environ, "JAVA_HOME": str(tmp_path / "no_java")}
@@ -396,7 +465,7 @@ def test_missing_packages_are_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("a\n1\n")
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with refused(EngineError) as caught:
-        open_with_engine([tmp_path / "a.csv"], "spark")
+        open_source(open_with_engine([tmp_path / "a.csv"], "spark"))
     assert "eigenveil[spark]" in str(caught.value)
     with refused(EngineError, SENTINEL) as caught:
         raise_failure("Spark", RuntimeError(f"{SENTINEL} ModuleNotFoundError: No module named 'eigenveil'"))

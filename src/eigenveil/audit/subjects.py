@@ -298,11 +298,11 @@ class EstimatorSubject:
 
     def _seen(self, rows: FloatArray, whose: dict[str, Any], generator: np.random.Generator) -> dict[str, Any]:
         # No clone: fits of made-up rows do not count with those of the user's own.
-        estimator: Any = type(self.estimator)(**self.estimator.get_params())
-        estimator.random_state = generator
+        fresh: Any = type(self.estimator)(**self.estimator.get_params())
+        fresh.random_state = generator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose
-            fitted = estimator.fit(rows, **whose)
+            fitted = fresh.fit(rows, **whose)
         seen = dict(fitted.release_.integers)
         for name in ("norm_bound_", "scale_", "mean_", "location_", "n_samples_"):
             value = getattr(fitted, name, None)

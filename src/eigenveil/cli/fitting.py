@@ -26,7 +26,7 @@ from .options import (
     regression_fields,
     with_options,
 )
-from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger
+from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
 from .tables import Table, open_data, public_bounds
 from .terminal import in_own_options, one_bar
 
@@ -170,7 +170,7 @@ def fit_and_save(
     from ..estimators.preparation import Features
     from .charging import signals_of
 
-    plan, ledger = model.plan(table.source), opened_ledger(model.ledger)
+    plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
     identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
     shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:

@@ -79,6 +79,7 @@ def scores(
     quiet: Quiet = False,
 ) -> None:
     """Release a private map of scores: how many rows lie in each cell of two released components."""
+    from ..estimators.preparation import Features
     from ..estimators.score_map import opened_rows, plan_scores, score_map
     from .charging import signals_of
     from .tables import expand, read_from, text_format
@@ -102,7 +103,8 @@ def scores(
         "adjacency": adjacency,
         "mechanism": mechanism,
     }
-    plan = plan_scores(loaded, by_unit=bool(getattr(source, "by_unit", False)), **given)
+    features = Features.of(source)
+    plan = plan_scores(loaded, by_unit=features.by_unit, assumptions=features.assumptions, **given)
     if book is not None:
         book.check(plan.guarantee)
     planned = {

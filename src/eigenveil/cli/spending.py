@@ -1,6 +1,7 @@
 """What a command that fits will spend: shown, confirmed, and charged to the ledger that was named."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from .terminal import in_own_options
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
+    from ..estimators.base import PrivateEstimator
     from ..estimators.plan import Plan
     from .charging import ChargedLedger
 
@@ -64,6 +66,18 @@ def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]
     return {name: n if name == f"n_{guarantee.unit.counted}" else None for name in ("n_rows", "n_persons")}
 
 
+def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
+    """Return the plan that runs: where the route depends on the public number of rows, they are counted first."""
+    from ..moments.counts import ColumnCounts
+    from ..tables.open import collect
+
+    plan = model.plan(source)
+    if len(plan.routes) == 1 or getattr(source, "reads_once", False):
+        return plan
+    counted = collect(source, partial(ColumnCounts, (), ()), False if quiet else None, f"counting {plan.unit.counted}")
+    return model.plan(source, counted.n_rows)
+
+
 def confirm_spend(
     plan: "Plan",
     ledger: "PrivacyLedger | None",
@@ -73,8 +87,8 @@ def confirm_spend(
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    `about_rows` is how many the table seems to have, `identifiers` a sentence about columns that may identify persons.
-    Returns the plan for JSON. Nothing has been read but the schema.
+    `about_rows` is how many the table seems to have, where they were not counted, and `identifiers` a sentence about
+    columns that may identify persons. Returns the plan for JSON.
     """
     from ..estimators.inputs import delta_of_a_unit
 
@@ -88,7 +102,7 @@ def confirm_spend(
     asks = not (options.yes or options.dry_run) and somebody_answers()
     # --json --dry-run prints the plan as its result.
     if asks or not (options.quiet or (options.dry_run and options.as_json)):
-        _show(plan, options, accounts, (delta_of_a_unit(plan.guarantee, about_rows or 0), identifiers))
+        _show(plan, options, accounts, (delta_of_a_unit(plan.guarantee, plan.n_rows or about_rows or 0), identifiers))
     if asks:
         ask()
     return {
@@ -96,6 +110,7 @@ def confirm_spend(
         "mechanisms": list(guarantees),
         "routes": plan.to_dict()["routes"],
         "n_features": plan.n_features,
+        "n_rows": plan.n_rows,
         "ledger": accounts,
     }
 
@@ -143,7 +158,7 @@ def budget(numbers: Any) -> str:
 def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]) -> None:
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
-        table.add_row(heading, text)
+        table.add_row(heading, in_own_options(text))
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
     for warning in (plan.guarantee.weakness, *warnings):

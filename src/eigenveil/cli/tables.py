@@ -38,13 +38,9 @@ def open_declared(
     paths: list[str], declared: dict[str, Any], written: dict[str, Any], engine: str | None, quiet: bool
 ) -> Table:
     """Open files, here or on an engine, of which this was declared, and which are written so."""
-    from ..tables.encoder import Declared
     from ..tables.open import open_table, open_with_engine
 
-    files: Any = read_from(paths, quiet) if engine is None else None
-    if engine is not None:
-        meant = Declared(**declared)
-        files = open_with_engine(paths, engine, meant.named, meant.unit_column)
+    files: Any = read_from(paths, quiet) if engine is None else open_with_engine(paths, engine)
     return Table(paths, open_table(files, **declared, **written))
 
 

@@ -247,6 +247,7 @@ class PrivateEstimator(BaseEstimator):
         self._forget_collected()
         context = fit_context(self)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
+        needs = replace(needs, units=needs.units or context.in_union)
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
         request = self._request(source.n_features, source.feature_names or ())
@@ -298,8 +299,12 @@ class PrivateEstimator(BaseEstimator):
             _warn_of_identifiers(features, self.bounds)
         # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
         whole = added if collected is None else collected + added
+        assumptions = tuple(dict.fromkeys((*self.__dict__.get("_collected_assumptions", ()), *features.assumptions)))
         self.__dict__.update(
-            _collected=whole, _differences_buffer=differences_buffer, _collected_schema=features.schema
+            _collected=whole,
+            _differences_buffer=differences_buffer,
+            _collected_schema=features.schema,
+            _collected_assumptions=assumptions,
         )
         return self
 
@@ -315,7 +320,8 @@ class PrivateEstimator(BaseEstimator):
         n_rows, rule = moments.n_samples, moments.bound.rule
         request = self._request(moments.n_features, moments.feature_names or ())
         # How the rows were made is a fact about the moments, which no parameter can change any more.
-        route = route_of_moments(parameters, needs, rule, moments.n_features, n_rows)
+        assumptions = self.__dict__.get("_collected_assumptions", ()) if collected else ()
+        route = route_of_moments(parameters, needs, rule, moments.n_features, n_rows, assumptions)
         generator = generator_from(self.random_state)
         gate.check(route.mechanism, moments)
         route.check(needs, n_rows)
@@ -342,7 +348,7 @@ class PrivateEstimator(BaseEstimator):
         return self._fitted_by(release)
 
     def _forget_collected(self) -> None:
-        for name in ("_differences_buffer", "_collected", "_collected_schema"):
+        for name in ("_differences_buffer", "_collected", "_collected_schema", "_collected_assumptions"):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> Any:

@@ -176,8 +176,11 @@ class Fit:
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
         self._refuse_empty(n_rows)
-        self.n_rows, self.route = n_rows, self.plan.route(n_rows)
+        # A plan may have been made without the table.
+        self.n_rows, self.route = n_rows, replace(self.plan.route(n_rows), assumptions=self.features.assumptions)
         self.route.check(self.needs, n_rows)
+        if self.needs.units:
+            self.plan.check_transform(n_rows, self.request)
         assert self.route.preparation is not None
         return self.route.preparation
 

@@ -93,8 +93,8 @@ def forecast(
     --------
     >>> from eigenveil import PrivatePCA
     >>> answer = forecast(PrivatePCA(2, epsilon=1.0), n_features=6, n_rows=300, repeats=4)
-    >>> answer.auto, answer["matrix_laplace"].preparation[:23]
-    ('matrix_laplace', 'directions between rows')
+    >>> answer.auto, answer["matrix_laplace"].preparation
+    ('matrix_laplace', 'directions of differences between rows; matrix_laplace')
     >>> answer["matrix_laplace"].mean > 0.01
     True
     """
@@ -107,7 +107,7 @@ def forecast(
     values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
     k, seed = _number_wanted(estimator), integer_between("seed", seed, 0)
     fits = MadeUpFits(estimator, values, k, integer_between("repeats", repeats, 2), seed)
-    auto = estimator.plan(d, n).route(n).mechanism.name  # which refuses what the fit would refuse
+    auto = _taken(estimator, d, n)
     adjacency = Adjacency.parse(estimator.adjacency)
     scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
     forecasts, left_out = [], {}
@@ -164,10 +164,10 @@ class MadeUpFits:
         """Return what to expect of one mechanism."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         route = plan.route(n_rows)
-        mechanism, guarantee, how = route.mechanism, route.guarantee, _in_words(route)
+        mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
         as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
         if _bounded_publicly(route):
-            how += f", whose square is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
+            how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
         numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _READ)
         note = "; ".join(filter(None, (note, approximation)))
         return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
@@ -263,6 +263,14 @@ def _outcome(model: PrivatePCA, release: Release, rows: FloatArray, read: bool) 
     return Outcome.of(release.components, true, reported)
 
 
+def _taken(estimator: PrivatePCA, n_features: int, n_rows: int) -> str | None:
+    """Return the mechanism that the fit takes, or refuse what it would refuse whatever the mechanism."""
+    try:
+        return estimator.plan(n_features, n_rows).route(n_rows).mechanism.name
+    except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
+        return None
+
+
 def _epsilon_factor(mechanism: CentralMechanism, times: float) -> float:
     """Return the factor of epsilon that brings so many times less noise."""
     factor = times
@@ -299,20 +307,3 @@ def _usual_energy(estimator: PrivatePCA) -> float:
 def _bounded_publicly(route: Route) -> bool:
     """Return whether rows are clipped to a public norm, so that it matters how long they are beside it."""
     return route.rule.keeps_lengths and not route.choices
-
-
-def _in_words(route: Route) -> str:
-    """Return how rows are prepared."""
-    rule, split = route.rule, route.split
-    if rule.compares:
-        what = "signs of differences" if rule.statistic == "kendall" else "directions between rows"
-        return f"{what}, {rule.comparisons} comparisons a row; nothing about the rows need be public"
-    if not rule.keeps_lengths:
-        return "rows brought to length 1"
-    bound = "a public bound" if not route.choices else "a bound that is found privately"
-    if split.ranges:
-        bound = "ranges and a bound that are found privately"
-    centre = "" if rule.constant is None else " with a constant for the mean"
-    if split.mean:
-        centre = " with the mean measured first"
-    return f"rows clipped to {bound}{centre}{', with a pilot estimate for preconditioning' if split.pilot else ''}"

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, PrivacyWarning, own_words, warn_caller
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..numerics import FloatArray
-from ..tables.arrays import NO_MASKS, NOT_NUMBERS, WeightedTable
+from ..tables.arrays import NOT_NUMBERS, WeightedTable, check_masks
 from ..tables.base import Source
 from ..tables.engines import EngineSource
 from ..tables.open import is_source, on_engine, open_table
@@ -199,8 +199,7 @@ def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, **opt
 
 def _refuse_what_sklearn_takes(data: Any) -> None:
     """Refuse what the sources refuse and scikit-learn reads: what is under a mask, and dates as nanoseconds."""
-    if isinstance(data, np.ma.MaskedArray):
-        raise InvalidDataError(NO_MASKS)
+    check_masks(data)
     if isinstance(data, np.ndarray) and data.dtype.kind in "mM":
         raise NotNumbersError(NOT_NUMBERS)
 

@@ -92,8 +92,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         ``"spatial_sign"`` uses normalized differences of rows, which need no bound and no mean and resist outliers.
         Without lengths, explained variances are relative.
         ``"kendall"`` uses the signs of these differences alone, which need no scale either: the components are those of
-        the correlation matrix, as after scikit-learn's ``StandardScaler``. It releases neither means nor sizes, so
-        there is no `transform`.
+        the correlation matrix, as after scikit-learn's ``StandardScaler``. It releases neither means nor standard
+        deviations, so there is no `transform`, which `plan` says.
         Clipped rows may come in any order. Rows are compared by their places, so the place of a row must not depend on
         what is in it: shuffle a table that is sorted by a private column, by no fixed seed.
     norm_bound : float, optional
@@ -118,7 +118,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         row, up to the bound on all rows of a person together (docs/explanation/persons.md).
     standardize : bool
         Components of the correlation matrix, as after scikit-learn's ``StandardScaler``: nothing is spent on scales,
-        which are read off the release.
+        which are read off the release. To `transform` raw rows takes public ranges or a norm bound, or so many rows
+        that ranges are found privately; `fit_transform` and pipelines refuse before the spend where there are none.
     center : bool
         Components about the mean; False takes them about the origin, as the papers do. Where rows are clipped, the mean
         is part of the same release; with a delta above 0 and rows enough it is measured first and taken off.

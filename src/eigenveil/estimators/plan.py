@@ -4,11 +4,11 @@ docs/explanation/row_bound.md and docs/explanation/raw_tables.md derive from how
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import gate
 from ..accounting.calibration import decimal_below, exact
@@ -20,6 +20,8 @@ from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechani
 from ..mechanisms.base import made_once
 from ..mechanisms.choices import noise_scale
 from ..moments.row_rule import RowRule
+from ..releases.matrix import FOR_UNITS, without_units
+from ..releases.origin import Request
 from .preparation import (
     AUTO,
     CHOICES,
@@ -34,6 +36,7 @@ from .preparation import (
 )
 from .split import DividedByRows, MechanismsByRows, Split, check_read_once, divided_by_rows, undivided, with_room
 
+_Value = TypeVar("_Value")
 CLIPPED_PER_NOISE = 4
 """Rows to clip, in units of d times the noise of unit rows beside the diagonal: there bias and noise balance."""
 # In units of one over the epsilon of the choice: rows beyond the bound, so that the noise of the threshold does not
@@ -110,7 +113,6 @@ def check_enough(n: int, counted: str, epsilon: Fraction, takes: Fraction, what:
 # More rows than any table has: the last route of a plan holds from its number of rows on.
 _MANY_ROWS = 2**50
 _STATISTICS = {
-    "clipped": "rows clipped",
     "normalized": "rows brought to length 1",
     "spatial_sign": "directions of differences between rows",
     "kendall": "signs of differences between rows (Kendall's tau)",
@@ -133,6 +135,8 @@ class Route:
         The preparation, as a public record.
     choices : mapping of str to Guarantee
         What is found privately before the release, and what each of them costs.
+    assumptions : tuple of str
+        What the guarantee assumes of the table.
     """
 
     preparation: RowPreparation | None
@@ -140,12 +144,19 @@ class Route:
     split: Split
     rule: RowRule
     choices: Mapping[str, Guarantee]
+    assumptions: tuple[str, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
-        return _composed((*self.choices.values(), self.mechanism.guarantee()), self.rule.unit, compared)
+        parts = (*self.choices.values(), self.mechanism.guarantee())
+        return _composed(parts, self.rule.unit, compared, self.assumptions)
+
+    @property
+    def can_transform(self) -> bool:
+        """Whether rows in the units of the table can be transformed by the release."""
+        return self.rule.statistic != "kendall"
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
@@ -172,14 +183,23 @@ class Route:
             needs.check_rows(self.mechanism, self.rule, n_rows)
 
     def in_words(self) -> list[str]:
-        """Return the statistic and the mechanism, then the parts of the budget, a line each."""
-        lines = [f"{_STATISTICS[self.rule.statistic]}; {self.mechanism.name}"]
+        """Return the statistic and the mechanism, then the parts of the budget and what is not released, a line each.
+
+        Every surface that shows a route shows these lines.
+        """
+        bound = "a bound that is found privately" if self.choices else "a public bound"
+        mean = "" if self.rule.constant is None or self.split.mean else ", with a constant for the mean"
+        lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}{mean}')}; {self.mechanism.name}"]
         if self.choices:
-            lines.append(f"epsilon {self.mechanism.epsilon:.4g} for the release")
+            lines.append(f"epsilon {self.mechanism.epsilon:.6g} for the release")
         lines += [
-            f"epsilon {part.epsilon:.4g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
+            f"epsilon {part.epsilon:.6g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
         ]
-        return lines + ([self.split.in_words()] if self.split.divides_mechanism else [])
+        if self.split.divides_mechanism:
+            lines.append(self.split.in_words())
+        if not self.can_transform:
+            lines.append(f"no transform: neither means nor standard deviations are released (give {FOR_UNITS} for it)")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -189,6 +209,7 @@ class Route:
             "parameters": self.mechanism.parameters(),
             "choices": {name: part.epsilon for name, part in self.choices.items()},
             "split": self.split.to_dict(),
+            "can_transform": self.can_transform,
         }
 
 
@@ -206,6 +227,8 @@ class Plan:
         The route that is taken from this many rows on, in rising order, the first from 0 on.
     made_for : bytes
         The parameters of the estimator that made it.
+    n_rows : int, optional
+        The public number of rows, where it is known; the plan then has the one route that runs.
 
     Examples
     --------
@@ -220,6 +243,11 @@ class Plan:
     n_features: int
     routes: Routes
     made_for: bytes = field(default=b"", repr=False)
+    n_rows: int | None = None
+
+    def for_rows(self, n_rows: int) -> "Plan":
+        """Return the plan of a table with this public number of rows: the route that runs, alone."""
+        return replace(self, routes=((0, self.route(n_rows)),), n_rows=n_rows)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""
@@ -244,6 +272,11 @@ class Plan:
     def unit(self) -> Unit:
         """The privacy unit."""
         return self.most_rows.rule.unit
+
+    @property
+    def can_transform(self) -> bool:
+        """Whether rows in the units of the table can be transformed after a fit, whatever the number of rows."""
+        return all(route.can_transform for _, route in self.routes)
 
     @property
     def measures_mean(self) -> bool:
@@ -284,13 +317,28 @@ class Plan:
                 "or a schema with ranges, or a table or a file in place of the stream."
             )
 
+    def check_transform(self, n_rows: int, request: Request) -> None:
+        """Refuse, before anything is spent, rows that could not be transformed after the fit."""
+        if self.route(n_rows).can_transform:
+            return
+        enough = next((rows for rows, route in self.routes if route.can_transform), None)
+        more = "" if enough is None else f", or at least {enough:,} {self.unit.counted}"
+        raise InvalidParameterError(f"{without_units(request)}; give {FOR_UNITS}{more}.")
+
+    def routes_in_words(self) -> list[tuple[str, list[str]]]:
+        """Return the routes, each with the number of rows that it is for: what every surface shows of a plan."""
+        if self.n_rows is not None:
+            return [(f"{self.n_rows:,} {self.unit.counted}", self.most_rows.in_words())]
+        return [
+            (f"from {rows:,} {self.unit.counted} on" if rows else "plan", route.in_words())
+            for rows, route in self.routes
+        ]
+
     def in_words(self) -> list[tuple[str, str]]:
-        """Return what a fit will do, as lines with headings: what notebooks and the command line show."""
+        """Return what a fit will do, as lines with headings: what is printed and the command line shows."""
         lines = [("guarantee", str(self.guarantee))]
-        for rows, route in self.routes:
-            first, *others = route.in_words()
-            lines.append((f"from {rows:,} {self.unit.counted} on" if rows else "plan", first))
-            lines += [("", other) for other in others]
+        for heading, (first, *others) in self.routes_in_words():
+            lines += [(heading, first), *(("", other) for other in others)]
         return lines
 
     def __str__(self) -> str:
@@ -301,21 +349,21 @@ class Plan:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the routes, and the guarantee."""
         facts: dict[str, Any] = {"features": self.n_features}
-        for rows, route in self.routes:
-            facts[f"from {rows:,} {self.unit.counted} on" if rows else "plan"] = "; ".join(route.in_words())
+        facts |= {heading: "; ".join(lines) for heading, lines in self.routes_in_words()}
         return notebook_table("Plan of a fit", facts, more=self.guarantee._repr_html_())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         return {
             "n_features": self.n_features,
+            "n_rows": self.n_rows,
             "guarantee": self.guarantee.to_dict(),
             "routes": [{"from_rows": rows, **route.to_dict()} for rows, route in self.routes],
         }
 
 
-def _at(routes: Routes, n_rows: int) -> Route:
-    return next(route for rows, route in reversed(routes) if rows <= n_rows)
+def _at(by_rows: Sequence[tuple[int, _Value]], n_rows: int) -> _Value:
+    return next(one for rows, one in reversed(by_rows) if rows <= n_rows)
 
 
 def _joined(few: Routes, below: int, many: Routes) -> Routes:
@@ -328,20 +376,18 @@ def _joined(few: Routes, below: int, many: Routes) -> Routes:
 
 
 @lru_cache(maxsize=128)  # of public records, which are the same in the next fit
-def _composed(parts: tuple[Guarantee, ...], unit: Unit, compared: bool) -> Guarantee:
-    whole = compose(parts).for_unit(unit)
+def _composed(parts: tuple[Guarantee, ...], unit: Unit, compared: bool, assumptions: tuple[str, ...]) -> Guarantee:
+    whole = compose(parts).for_unit(unit).with_assumption(*assumptions)
     return whole.of_compared_units() if compared else whole
 
 
 def mechanisms_by_rows(
-    choose: Callable[[int], str], make: Callable[[str], CentralMechanism], n_rows: int | None
+    choose: Callable[[int], str], make: Callable[[str], CentralMechanism]
 ) -> tuple[tuple[int, CentralMechanism], ...]:
     """Return the mechanisms that a choice by the number of rows leads to, each with the rows from which on it holds.
 
     The choice changes once at most as the rows grow, and the place is found by bisection.
     """
-    if n_rows is not None:
-        return ((0, make(choose(integer_between("n_rows", n_rows, 0)))),)
     few, many = choose(0), choose(_MANY_ROWS)
     if few == many:
         return ((0, make(few)),)
@@ -372,8 +418,9 @@ def plan_fit(
     made_for : bytes
         What `Plan.check_made_for` compares.
     """
+    rows = None if n_rows is None else integer_between("n_rows", n_rows, 0)
     preparation = prepared(parameters, needs, features)
-    routes = _routes(parameters, needs, features, preparation, n_rows)
+    routes = _routes(parameters, needs, features, preparation)
     adjacency = parameters.adjacency
     pooled = preparation.unit_weight == "by_rows"
     if (
@@ -383,39 +430,46 @@ def plan_fit(
     ):
         # So few rows that a bound would clip more than half of them are brought to length 1.
         unit, epsilon = preparation.of_unit_rows(), routes[-1][1].cost("norm_bound")
-        few = _routes(parameters, needs, features, unit, n_rows)
+        few = _routes(parameters, needs, features, unit)
         below = _crossing(lambda n: n < too_few_to_clip(_at(few, n).mechanism, unit.bound, epsilon))
         routes = _joined(few, below, routes)
     with_ranges = prepared_with_ranges(parameters, needs, features)
     if with_ranges is not None:
-        many = _routes(parameters, needs, features, with_ranges, n_rows)
+        many = _routes(parameters, needs, features, with_ranges)
         # All features have noise, searched or not.
         takes = rows_for_ranges(many[-1][1].cost("bounds"), features.n_features)
         times = CORRELATIONS_FROM if parameters.standardize else COVARIANCE_FROM
+        if parameters.standardize and needs.units:  # which signs of differences tell nothing about
+            times = 1
         routes = _joined(routes, math.ceil(times * takes), many)
-    if n_rows is not None:
-        routes = ((0, _at(routes, n_rows)),)
-    routes[-1][1].check(needs, n_rows)
-    return Plan(features.n_features, routes, made_for)
+    plan = Plan(features.n_features, routes, made_for)
+    plan = plan if rows is None else plan.for_rows(rows)
+    plan.most_rows.check(needs, rows)
+    return plan
 
 
-def route_of_moments(parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, n_rows: int) -> Route:
-    """Return the route of rows that were collected before, by this rule."""
+def route_of_moments(
+    parameters: FitParameters,
+    needs: Needs,
+    rule: RowRule,
+    n_features: int,
+    n_rows: int,
+    assumptions: tuple[str, ...] = (),
+) -> Route:
+    """Return the route of rows that were collected before, by this rule, under these assumptions about their tables."""
     check_read_once(parameters.stages)
     needs.check_rule(rule, parameters.standardize)
     epsilon = decimal_below(exact(budget_epsilon(parameters.epsilon)))
-    mechanisms = _mechanisms(parameters, needs, n_features, epsilon, n_rows)
-    return Route(None, mechanisms(rule)[0][1], Split(), rule, {})
+    mechanisms = _mechanisms(parameters, needs, n_features, epsilon)
+    return Route(None, _at(mechanisms(rule), n_rows), Split(), rule, {}, assumptions)
 
 
-def _routes(
-    parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation, n_rows: int | None
-) -> Routes:
+def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
     """Return the routes of rows that are prepared in one way."""
     rule, whole = preparation.bound.rule, exact(budget_epsilon(parameters.epsilon))
     choices = preparation.split.choices(whole, parameters.adjacency)
     epsilon = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
-    mechanisms = _mechanisms(parameters, needs, features.n_features, epsilon, n_rows)
+    mechanisms = _mechanisms(parameters, needs, features.n_features, epsilon)
     needs.check_rule(rule, parameters.standardize)
     found: DividedByRows
     if features.reads_once:
@@ -427,14 +481,15 @@ def _routes(
         found = divided_by_rows(mechanisms, rule, preparation.norm, parameters.stages, preconditions)
         found = with_room(found, rule)
     private = preparation.split
+    shares = {"ranges": private.ranges, "norm": private.norm}
     return tuple(
-        (rows, Route(preparation, mechanism, replace(split, ranges=private.ranges, norm=private.norm), rule, choices))
+        (rows, Route(preparation, mechanism, replace(split, **shares), rule, choices, features.assumptions))
         for rows, mechanism, split in found
     )
 
 
 def _mechanisms(
-    parameters: FitParameters, needs: Needs, n_features: int, epsilon: float, n_rows: int | None
+    parameters: FitParameters, needs: Needs, n_features: int, epsilon: float
 ) -> Callable[..., MechanismsByRows]:
     """Return the function that tells the mechanisms for rows of a rule, by their number."""
     name, delta = one_of("mechanism", parameters.mechanism, (AUTO, *MECHANISMS)), budget_delta(parameters.delta)
@@ -460,6 +515,6 @@ def _mechanisms(
             gate.check_rule(mechanism, rule)
             return mechanism
 
-        return mechanisms_by_rows(choose, make, n_rows) if name == AUTO else ((0, make(name)),)
+        return mechanisms_by_rows(choose, make) if name == AUTO else ((0, make(name)),)
 
     return mechanisms_for

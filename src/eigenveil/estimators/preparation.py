@@ -21,14 +21,13 @@ from ..errors import (
     quoted,
     truth_value,
 )
-from ..guarantee import Adjacency
+from ..guarantee import TYPES_ASSUMPTION, Adjacency
 from ..mechanisms import MECHANISMS, CentralMechanism
 from ..moments import RowBound
 from ..moments.comparisons import COMPARISONS
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
-from ..releases.matrix import NO_UNITS
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies
 from .inputs import checked_schema, checked_unit_column
@@ -161,9 +160,7 @@ class Needs:
             )
 
     def check_rows(self, mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
-        """Refuse too few rows for a regression, and rows without units where they are to be transformed."""
-        if self.units and rule.statistic == "kendall":
-            raise InvalidParameterError(NO_UNITS)
+        """Refuse too few rows for a regression."""
         if not self.target or rule.constant is None or mechanism.adjacency is not Adjacency.REPLACE_ONE:
             return
         # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
@@ -203,6 +200,8 @@ class Features:
         The largest of the public weights of rows, where they have such.
     truths : tuple of bool
         Which of them are truth values, 0 or 1 each by itself; none by default.
+    typed : bool
+        Whether the columns have types of their own, as those of a data frame.
     names_public : bool
         Whether the names can be no row of data: see `column_in_words`.
     columns_listed : bool
@@ -219,6 +218,7 @@ class Features:
     by_unit: bool = False
     most_weight: float | None = None
     truths: tuple[bool, ...] = ()
+    typed: bool = False
     names_public: bool = True
     columns_listed: bool = True
 
@@ -252,9 +252,23 @@ class Features:
         schema, n_categorical = checked_schema(getattr(source, "schema", None)), getattr(source, "n_categorical", 0)
         if schema is not None:  # a source of somebody's own may carry a draft
             schema.check_confirmed()
-        optional = ("in_order", "reads_once", "by_unit", "most_weight", "truths", "names_public", "columns_listed")
+        optional = (
+            "in_order",
+            "reads_once",
+            "by_unit",
+            "most_weight",
+            "truths",
+            "typed",
+            "names_public",
+            "columns_listed",
+        )
         known = {name: getattr(source, name) for name in optional if hasattr(source, name)}
         return cls(source.n_features, source.feature_names, one_hot, n_categorical, schema, **known)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee about this table assumes of it."""
+        return (TYPES_ASSUMPTION,) if self.typed else ()
 
     def counted_as(self, parameters: FitParameters) -> dict[str, Any]:
         """Return what a row or a person counts, as the rule of rows takes it."""
@@ -588,6 +602,12 @@ def check_one_pass(parameters: FitParameters, needs: Needs) -> None:
 def prepared(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:
     """Return how declared parameters and the public facts of a table prepare its rows."""
     statistic = statistic_for(parameters, needs, features)
+    if statistic in COMPARED and not (features.in_order or features.by_unit):
+        raise InvalidDataError(
+            f"These rows come in no public order, so statistic='{statistic}' cannot compare them; use "
+            "statistic='clipped', give them as a file or an array, or open a query with public_order=True if its order "
+            "does not depend on values."
+        )
     finds_ranges = _may_find_ranges(parameters, features) and _uses_lengths(parameters, needs)
     return public_preparation(
         features.n_features,
@@ -653,10 +673,7 @@ def _bounds_of(parameters: FitParameters, features: Features, statistic: str) ->
         bounds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return {"norm_bound": norm, "bounds": bounds, "longest": features.longest}
     if statistic == "clipped" and _only_indicators(parameters, features):
-        if not any(features.truths):
-            return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
-        bounds = [-1.0 * fixed for fixed in features.one_hot], [1.0] * features.n_features
-        return {"norm_bound": None, "bounds": bounds, "longest": features.longest}
+        return {"norm_bound": math.sqrt(features.n_categorical), "bounds": None}
     return {"norm_bound": norm, "bounds": bounds}
 
 

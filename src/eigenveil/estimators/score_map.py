@@ -18,9 +18,10 @@ from ..releases.score_map import MOST_BINS, ScoreGrid, ScoreMap, adaptive_bins
 from ..sampling.randomness import generator_from
 from ..tables.base import Source
 from ..tables.files import is_place
-from ..tables.open import collect, is_source, open_table
+from ..tables.open import collect, is_source, on_engine, open_table
 from ..tables.schema import Schema
 from .inputs import check_delta
+from .preparation import Features
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0
@@ -101,7 +102,7 @@ def score_map(
             f"{type(release).__name__} in its place."
         )
     source = opened_rows(X, release, schema, privacy_unit)
-    by_unit = bool(getattr(source, "by_unit", False))
+    features = Features.of(source)
     plan = plan_scores(
         release,
         epsilon=epsilon,
@@ -112,12 +113,13 @@ def score_map(
         frame=frame,
         adjacency=adjacency,
         mechanism=mechanism,
-        by_unit=by_unit,
+        by_unit=features.by_unit,
+        assumptions=features.assumptions,
     )
     generator = generator_from(random_state)
-    counts = collect(source, partial(ScoreCounts, plan.grid, by_unit), purpose="counting scores")
+    counts = collect(source, partial(ScoreCounts, plan.grid, features.by_unit), purpose="counting scores")
     check_delta(plan.guarantee, counts.n_units)
-    return release_scores(plan.mechanism, counts, generator=generator, ledger=ledger)
+    return release_scores(plan.mechanism, counts, generator=generator, ledger=ledger, assumptions=features.assumptions)
 
 
 def plan_scores(
@@ -132,8 +134,9 @@ def plan_scores(
     adjacency: str | None = None,
     mechanism: str = AUTO,
     by_unit: bool = False,
+    assumptions: tuple[str, ...] = (),
 ) -> ScorePlan:
-    """Return what `score_map` will spend and show; nothing is read but the release."""
+    """Return what `score_map` will spend and show, under assumptions about a table; nothing is read but the release."""
     if len(axes) != 2 or axes[0] == axes[1]:
         raise InvalidParameterError("axes must be two different components, such as (0, 1).")
     chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)
@@ -157,7 +160,7 @@ def plan_scores(
         by,
     )
     unit = Unit.PERSON if by_unit else Unit.ROW
-    return ScorePlan(noise, grid, noise.guarantee(unit))
+    return ScorePlan(noise, grid, noise.guarantee(unit).with_assumption(*assumptions))
 
 
 def opened_rows(
@@ -172,7 +175,7 @@ def opened_rows(
     else:
         names = release.feature_names
         parts = X if isinstance(X, list | tuple) else [X]
-        named = any(is_place(part) or hasattr(part, "columns") for part in parts)
+        named = any(is_place(part) or hasattr(part, "columns") or on_engine(part) for part in parts)
         source = open_table(X, list(names) if named and names else None, privacy_unit=privacy_unit, **text)
     if source.n_features != release.n_features:
         raise InvalidDataError(f"X has {source.n_features} features, and the release {release.n_features}.")

@@ -130,12 +130,16 @@ class Split:
         return replace(self, pilot=_NONE, preconditioned_norm=_NONE)
 
     def in_words(self) -> str:
-        """Return what a mean and a pilot estimate take of the Gaussian budget; empty where there is neither."""
-        shares = {"the mean": self.mean + self.residual_norm, "a pilot estimate": self.pilot}
-        up_to = {"the mean": "up to "}  # the matrix takes what rounds that are not needed would have had
-        return " and ".join(
-            f"{up_to.get(name, '')}{float(share):.2g} of its mu squared for {name}"
-            for name, share in shares.items()
+        """Return what is measured at a share of the Gaussian budget before the matrix; empty where nothing is."""
+        # The matrix takes what rounds of the mean, and a bound, that are not needed would have had.
+        shares = {
+            "the mean": ("up to ", self.mean + self.residual_norm),
+            "a pilot estimate": ("", self.pilot),
+            "a bound for preconditioned rows": ("up to ", self.preconditioned_norm),
+        }
+        return ", ".join(
+            f"{up_to}{float(share):.4g} of its mu squared for {name}"
+            for name, (up_to, share) in shares.items()
             if share
         )
 

@@ -110,6 +110,8 @@ class FitContext:
         Whether the fit runs in a worker of joblib: what is around that is not seen.
     searched : bool
         Whether a search or cross-validation fits.
+    in_union : bool
+        Whether a FeatureUnion fits, all of whose output is what its parts transform.
     tracked : bool
         Whether a ledger adds up the fits.
     """
@@ -121,6 +123,7 @@ class FitContext:
     wrapper: tuple[str, FitCount] | None = None
     in_worker: bool = False
     searched: bool = False
+    in_union: bool = False
     tracked: bool = False
 
     def stated(self, guarantee: Guarantee, seeded: bool) -> Guarantee:
@@ -221,6 +224,7 @@ def steps_before(estimator: BaseEstimator) -> FitContext:
         wrapper=_counted_wrapper(wrapper),
         in_worker=_in_worker(estimator, calls),
         searched=any(map(_refits, calls)),
+        in_union=any(_is_of_sklearn(call.around, ("FeatureUnion",)) for call in calls),
     )
     seeded = estimator.random_state is not None
     if seeded and context.own.cloned_unseeded and (wrapper is not None or context.in_worker):

@@ -14,7 +14,7 @@ from .spectrum import largest_eigenvalue
 ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
-_DRAWS, _DRAWS_WIDE, _WIDE = 199, 39, 100
+_DRAWS, _DRAWS_WIDE, _WIDE = 99, 39, 100
 # Quantiles of the Tracy-Widom distribution of real symmetric matrices, by the probability to be above.
 _TRACY_WIDOM = {0.1: 0.4502, 0.05: 0.9793, 0.01: 2.0234, 0.001: 3.2724}
 
@@ -118,7 +118,6 @@ def edges_from_few_draws(
     rows: FloatArray,
     noises: Sequence[FloatArray],
     along_one: Callable[[FloatArray], float],
-    *,
     excess: float = 0.0,
 ) -> Iterator[float]:
     """Yield the edges of noise of any distribution, from few draws of it.

@@ -33,20 +33,28 @@ from ..postprocess.correlations import (
 from ..postprocess.shrinkage import Shrunk, project_psd, shrink
 from ..postprocess.spectrum import sorted_eigh
 from ..postprocess.thinning import SIZE, shrink_wide
-from .origin import Origin
+from .origin import Origin, Request
 
 # A number of rows that is read off the corner of the matrix is told from nothing if it is so many noise sds.
 _VISIBLE_SDS = 5.0
 # Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
 _MAPPED_WIDE = 1000
-NO_UNITS = (
-    "statistic='kendall' releases neither means nor sizes of the features, so raw rows cannot be projected; multiply "
-    "rows that are standardized already by the components."
-)
+FOR_UNITS = "bounds, norm_bound or a schema with ranges"
+"""What to give so that means and standard deviations are released, however few the rows are."""
 ABOUT_THE_MEAN = (
     "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
 )
 Columns: TypeAlias = int | str | Sequence[int | str]
+
+
+def without_units(request: Request) -> str:
+    """Return why rows in the units of a table cannot be used with Kendall's tau, in the words of who asked for it."""
+    asked = (
+        "standardize=True without public ranges releases, of so few rows,"
+        if request.correlation
+        else "statistic='kendall' releases"
+    )
+    return f"{asked} correlations alone, neither means nor standard deviations, so raw rows cannot be transformed"
 
 
 @own_words
@@ -210,7 +218,15 @@ class MatrixView:
             raise InvalidDataError(
                 "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
             )
-        return real_rows(X[list(names)].to_numpy(), self.n_features)
+        try:
+            rows = X[list(names)].to_numpy()
+        except Exception:  # of a frame that is not in memory, or of another kind than pandas' and Polars'
+            raise InvalidDataError(
+                f"A release projects arrays and frames in memory, and this is a {type(X).__name__} of "
+                f"{type(X).__module__.partition('.')[0]}; PrivatePCA.from_release(release).transform projects it where "
+                "it is."
+            ) from None
+        return real_rows(rows, self.n_features)
 
     def position(self, column: int | str) -> int:
         """Return the position of a feature: by position, or by name."""
@@ -374,7 +390,10 @@ class MatrixView:
     def check_units(self) -> None:
         """Refuse rows in the units of a table where the release tells none."""
         if self.of_signs:
-            raise InvalidParameterError(NO_UNITS)
+            raise InvalidParameterError(
+                f"{without_units(self.origin.request)}; give {FOR_UNITS}, or call fit_transform, which finds ranges "
+                "privately where there are rows enough."
+            )
 
     @cached_property
     def of_correlation(self) -> bool:

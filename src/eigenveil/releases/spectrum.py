@@ -5,8 +5,8 @@ eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the fo
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
     above_edges,
+    edge_quantile,
     edges_from_few_draws,
     isotropic_edges,
     simulated_edges,
+    typical_edge,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
@@ -55,14 +57,10 @@ _ESTIMATED_WHOLE, _MORE_VARIANCES = 100, 20
 _LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 # What 95 of 100 standard normals are within.
 Z = 1.96
-# From this size on the closed form loses hardly any power against a simulation.
-_CLOSED_FORM = 32
-# How often more components are said to be above the noise than there are, at most.
-_SAID_TOO_MANY = 0.05
-# So rare that no test at that level fails where this one passes.
+# So rare that what is above it is above the edge for one in 20 too.
 _UNNOTICED = 0.001
 # Draws that tell how far noise with another distribution in every basis reaches on average.
-_DRAWS_WIDE = 3
+_DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
@@ -433,14 +431,17 @@ class SpectrumView:
         correlated, where all eigenvalues are 1, and the edges are above 1.
         """
         matrix = self.matrix
-        if matrix.has_known_noise and not (self._alike and matrix.n_features >= _CLOSED_FORM):
-            if matrix.n_features <= _SIMULATED:
-                values, vectors = matrix.eigensystem
-                edges = simulated_edges(vectors, matrix.noise_draw, generator=self._own_simulation)
-                return self._tested(values, edges)
-            return self._tested_leading(self._edges_from_few_draws)
+        if self._alike:
+            facts = matrix.noise_facts
+            assert facts is not None
+            variance, excess = facts.off_variance * matrix.noise_unit**2, facts.excess
+            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, variance, excess))
+        if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
+            values, vectors = matrix.eigensystem
+            return self._tested(values, simulated_edges(vectors, matrix.noise_draw, generator=self._own_simulation))
         if matrix.has_known_noise:
-            return self._tested_leading(lambda rows: self._isotropic_edges(_SAID_TOO_MANY))
+            noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
+            return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
         if self.origin.model == "local" and matrix.noise_sd is not None:
             # Sums of many reports are close to Gaussian noise of the same size in every basis.
             variance = matrix.noise_sd**2
@@ -459,17 +460,6 @@ class SpectrumView:
             return found
         values, rows = self.matrix.eigensystem
         return self._tested(values, edges(rows))
-
-    def _isotropic_edges(self, alpha: float) -> Iterator[float]:
-        matrix = self.matrix
-        facts = matrix.noise_facts
-        assert facts is not None
-        return isotropic_edges(matrix.n_features, facts.off_variance * matrix.noise_unit**2, facts.excess, alpha)
-
-    def _edges_from_few_draws(self, rows: FloatArray) -> Iterator[float]:
-        generator = self._own_simulation
-        noises = [self.matrix.moment_draw(generator) for _ in range(_DRAWS_WIDE)]
-        return edges_from_few_draws(rows, noises, self._along_one, excess=self._excess)
 
     @property
     def n_above_noise(self) -> int:
@@ -505,8 +495,8 @@ class SpectrumView:
         test = self.noise_test
         return None if test is None else np.arange(len(self.components)) < test.count
 
-    def _along_one(self, without: FloatArray) -> float:
-        """Return what noise passes with probability 0.01 along its largest direction beside some rows.
+    def _along_one(self, alpha: float, without: FloatArray) -> float:
+        """Return what noise passes with probability alpha along its largest direction beside some rows.
 
         0 where it is as large along all.
         A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
@@ -518,7 +508,7 @@ class SpectrumView:
         facts = mechanism.noise_facts()
         most = 1.0 if products is None else largest_eigenvalue(products, without)
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * _TOO_MANY)[1]
+        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
 
     @cached_property
     def _noise_products(self) -> FloatArray | None:
@@ -550,17 +540,20 @@ class SpectrumView:
         matrix = self.matrix
         if matrix.of_correlation and matrix.n_features == 1:  # which is 1, whatever the noise
             return
-        if not matrix.has_known_noise or self._surely_above(values):
-            return
         request = self.origin.request
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
-        if self.n_above_noise >= len(values) or (self.n_above_noise and (matrix.of_correlation or not chosen)):
+        needed = values[:1] if matrix.of_correlation or not chosen else values
+        if not matrix.has_known_noise:
             return
-        if self.n_above_noise == 0:
+        least, most = (-np.inf, np.inf) if self._alike else self._rough_edge
+        count = 0 if values[0] <= least else len(needed) if needed.min() > most else self.n_above_noise
+        if count >= len(needed):
+            return
+        if count == 0:
             what = "No component is above the noise"
         else:
-            below = list(range(self.n_above_noise + 1, len(values) + 1))
+            below = list(range(count + 1, len(values) + 1))
             what = f"{listed('Component', below, below)} {'is' if len(below) == 1 else 'are'} not above the noise"
         names = features_in_words(matrix.feature_names, matrix.n_features) if self.drowned_features else []
         features = [names[position] for position in self.drowned_features]
@@ -572,9 +565,22 @@ class SpectrumView:
             NoiseWarning,
         )
 
-    def _surely_above(self, values: FloatArray) -> bool:
-        """Whether all are above what isotropic noise reaches once in 1,000 times: then no simulation says otherwise."""
-        return self._alike and bool(above_edges(values, self._isotropic_edges(_UNNOTICED)).count == len(values))
+    @property
+    def _rough_edge(self) -> tuple[float, float]:
+        """What is surely below the first edge of `noise_test`, and surely above it, from fewer draws.
+
+        They are the mean of the largest eigenvalue of the noise, and what it passes once in 1,000 times.
+        """
+        d, usual, none = self.matrix.n_features, self.matrix.without_signal, np.zeros((0, self.matrix.n_features))
+        tops = [largest_eigenvalue(noise, none) for noise in self._few_noises()]
+        mean = float(np.mean(tops))
+        rare = mean * edge_quantile(d, 1.0, self._excess, _UNNOTICED) / typical_edge(d, 1.0)
+        return usual + mean, usual + float(np.hypot(rare, self._along_one(_UNNOTICED, none)))
+
+    def _few_noises(self) -> list[FloatArray]:
+        generator = self._own_simulation
+        draws = _DRAWS if self.matrix.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
+        return [self.matrix.moment_draw(generator) for _ in range(draws)]
 
     # Shares of the components in the total, whose own noise counts too.
 

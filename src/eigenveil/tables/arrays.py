@@ -68,8 +68,7 @@ class ArrayReader(_MatrixReader):
     """
 
     def __init__(self, data: Any) -> None:
-        if isinstance(data, np.ma.MaskedArray):
-            raise InvalidDataError(NO_MASKS)
+        check_masks(data)
         super().__init__(_as_array(data))
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
@@ -131,6 +130,13 @@ class SparseReader(_MatrixReader):
 def take_columns(block: Any, columns: Sequence[int]) -> Any:
     """Return these columns of a matrix, which is the matrix itself where they are all."""
     return block if list(columns) == list(range(block.shape[1])) else block[:, list(columns)]
+
+
+def check_masks(data: Any) -> None:
+    """Refuse masked arrays, also in a list: NumPy would make an array of what is under the masks."""
+    rows = data if isinstance(data, list | tuple) else [data]
+    if any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        raise InvalidDataError(NO_MASKS)
 
 
 def _as_array(data: Any) -> NDArray[Any]:

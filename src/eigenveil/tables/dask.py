@@ -4,9 +4,11 @@ A partition is opened like any array or frame in memory, so every rule for those
 here too. Dask is not imported unless the data are Dask's.
 """
 
+import glob
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,10 +16,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import EigenveilError, InvalidDataError, quoted
-from .base import Accumulator
+from .base import Accumulator, batch_rows
 from .encoder import Declared
-from .engines import Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
-from .frames import TableSource, held
+from .engines import PARQUET, Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
+from .files import open_files
+from .frames import LaterPart, TableSource, held
 from .identifiers import keys_of
 from .privacy_units import RowKeys, UnitTable
 
@@ -32,34 +35,34 @@ class DaskSource(EngineSource):
 
     Parameters
     ----------
-    template : TableSource
-        An empty array or frame of the same schema, opened.
+    meta : array or frame
+        An empty one of the same schema.
     declared : Declared
         Which columns to read of each block, and how; a row is encoded by itself, so blocks leave no trace.
     blocks : callable
-        Makes the list of delayed blocks.
+        Makes the list of delayed blocks, of the types that the schema tells.
     told : str, optional
         What errors call the column that told persons apart; then blocks hold whole persons, and their keys.
     """
 
-    def __init__(
-        self, template: TableSource, declared: Declared, blocks: Callable[[], list[Any]], told: str | None = None
-    ) -> None:
+    def __init__(self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], told: str | None = None) -> None:
+        reader = held(meta)
+        template = TableSource([reader], declared)
         self.n_features = template.n_features
         self.feature_names = template.feature_names
-        self.one_hot, self.n_categorical = template.one_hot, template.n_categorical
-        self.schema, self._declared = declared.schema, declared
+        self.one_hot, self.n_categorical, self.truths = template.one_hot, template.n_categorical, template.truths
+        self.schema, self.typed = declared.schema, template.typed
         self.columns_listed = template.columns_listed
-        self._blocks, self._told, self.by_unit = blocks, told, told is not None
+        chosen = declared.resolve(reader.columns, reader.where)[0]
+        self._opened = _Blocks(declared, chosen, reader.types(chosen), told)
+        self._blocks, self.by_unit = blocks, told is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all blocks of what `make` makes, computed by the current scheduler of Dask."""
         import dask
 
         # Bound here, so that Dask does not search them for collections, for every block anew.
-        compute_part = dask.delayed(
-            partial(_block_part, declared=self._declared, make=make, told=self._told), pure=False, traverse=False
-        )
+        compute_part = dask.delayed(partial(_block_part, blocks=self._opened, make=make), pure=False, traverse=False)
         add = dask.delayed(merged, pure=False)
         try:
             outcomes = [compute_part(block) for block in self._blocks()]
@@ -68,7 +71,9 @@ class DaskSource(EngineSource):
             # Dask's threads share this process, and each multiplies; its worker processes have this limit already.
             with threadpool_limits(1, user_api="blas"):
                 (outcome,) = dask.compute(outcomes[0])
-        except (EigenveilError, MemoryError):
+        except EigenveilError as error:  # of a file of text
+            raise error.with_traceback(None) from None  # whose frames hold rows
+        except MemoryError:
             raise
         except Exception as error:
             raise_failure("Dask", error)
@@ -80,7 +85,7 @@ class DaskSource(EngineSource):
         import dask.array
 
         shape = (math.nan, len(names))
-        task = partial(_mapped_block, declared=self._declared, function=function, width=len(names))
+        task = partial(_mapped_block, blocks=self._opened, function=function, width=len(names))
         compute_block = dask.delayed(task, traverse=False)
         blocks = [dask.array.from_delayed(compute_block(block), shape, np.float64) for block in self._blocks()]
         return dask.array.concatenate(blocks, allow_unknown_chunksizes=True)
@@ -92,13 +97,12 @@ def _open(data: Any, declared: Declared) -> DaskSource | None:
     if arrays is not None and isinstance(data, arrays.Array):
         return _open_array(data, declared)
     if frames is not None and isinstance(data, frames.DataFrame):
-        template = TableSource([held(data._meta)], declared)
         # Chosen before reading: Parquet then reads no other columns.
         names, _ = declared.resolve(list(data.columns), "the frame")
         privacy_unit = declared.unit_in(list(data.columns), "the frame")
         if privacy_unit is not None:
-            return _by_unit(data, names, privacy_unit, template, declared)
-        return DaskSource(template, declared, lambda: data[names].to_delayed())
+            return _by_unit(data, names, privacy_unit, declared)
+        return DaskSource(data._meta[names], declared, lambda: data[names].to_delayed())
     if frames is not None and isinstance(data, frames.Series):
         raise InvalidDataError("The data must be a table of rows, but are one column; give a Dask data frame.")
     return None
@@ -107,19 +111,21 @@ def _open(data: Any, declared: Declared) -> DaskSource | None:
 def _open_array(data: Any, declared: Declared) -> DaskSource:
     if any(math.isnan(size) for size in data.shape[1:]):
         raise InvalidDataError("The width of the Dask array is not known; call compute_chunk_sizes() on it first.")
-    template = TableSource([held(np.empty((0, *data.shape[1:]), dtype=data.dtype))], declared)
-    positions = range(data.shape[1])
+    meta = np.empty((0, *data.shape[1:]), dtype=data.dtype)
+    positions = held(meta).columns  # or a refusal of what is no table of numbers
     privacy_unit = declared.unit_in(positions, "the array")
     if privacy_unit is not None:
         import dask.dataframe
 
         frame = dask.dataframe.from_dask_array(data.rechunk({1: -1}), columns=list(positions))
-        return _by_unit(frame, declared.resolve(positions, "the array")[0], privacy_unit, template, declared)
+        source = _by_unit(frame, declared.resolve(positions, "the array")[0], privacy_unit, declared)
+        source.typed = False  # the array has one type for all
+        return source
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
-    return DaskSource(template, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
+    return DaskSource(meta, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
 
 
-def _by_unit(data: Any, names: list[Any], privacy_unit: Any, template: TableSource, declared: Declared) -> DaskSource:
+def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared) -> DaskSource:
     """Return the source of a frame whose rows are brought together person by person, by Dask's own shuffle."""
 
     def blocks() -> list[Any]:
@@ -130,7 +136,10 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, template: TableSour
         return list(shuffled.to_delayed())
 
     return DaskSource(
-        template, declared.without_unit(names), blocks, f"The column {quoted(privacy_unit)} of the Dask collection"
+        data._meta[names],
+        declared.without_unit(names),
+        blocks,
+        f"The column {quoted(privacy_unit)} of the Dask collection",
     )
 
 
@@ -142,50 +151,71 @@ def _with_keys(frame: Any, names: list[Any], privacy_unit: Any) -> Any:
     return frame[names].assign(**dict(zip(_KEY_COLUMNS, keys[codes].T, strict=True)))
 
 
-def _block_part(block: Any, declared: Declared, make: Callable[[], Accumulator], told: str | None) -> Outcome:
-    return part_of(_block_batches(block, declared, told), make)
+@dataclass(frozen=True)
+class _Blocks:
+    """How blocks are opened: by what is declared, as parts of a table of these columns and types."""
+
+    declared: Declared
+    columns: list[Any]
+    types: Mapping[Any, Any] | None
+    told: str | None
+
+    def batches(self, block: Any) -> Iterator[Any]:
+        # Opened while the part is collected, where an error about the block is caught.
+        reader = LaterPart(held(block), self.types, self.columns)
+        if self.told is None:
+            yield from TableSource([reader], self.declared).batches()
+        else:
+            keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), self.told)
+            yield from UnitTable([reader], self.declared, keys).batches()
 
 
-def _block_batches(block: Any, declared: Declared, told: str | None) -> Iterator[Any]:
-    # Opened while the part is collected, where an error about the block is caught.
-    if told is None:
-        yield from TableSource([held(block)], declared).batches()
-    else:
-        keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), told)
-        yield from UnitTable([held(block)], declared, keys).batches()
+def _block_part(block: Any, blocks: _Blocks, make: Callable[[], Accumulator]) -> Outcome:
+    return part_of(blocks.batches(block), make)
 
 
-def _mapped_block(block: Any, declared: Declared, function: Callable[[Any], Any], width: int) -> Any:
-    made = [np.asarray(function(batch)).reshape(-1, width) for batch in _block_batches(block, declared, None)]
+def _mapped_block(block: Any, blocks: _Blocks, function: Callable[[Any], Any], width: int) -> Any:
+    made = [np.asarray(function(batch)).reshape(-1, width) for batch in blocks.batches(block)]
     return np.concatenate([np.empty((0, width)), *made])
 
 
-def _read_parquet(places: list[str], privacy_unit: str | None = None) -> Any:
-    del privacy_unit  # of the type that the file says
+def _read_parquet(places: list[str], declared: Declared) -> Any:
+    del declared  # the file says the types
     import dask.dataframe
 
-    return dask.dataframe.read_parquet(places)
+    # With Arrow's types: pandas' own depend on whether a value is missing.
+    return dask.dataframe.read_parquet(places, dtype_backend="pyarrow")
 
 
-def _read_csv(places: list[str], privacy_unit: str | None = None) -> Any:
+def _read_csv(places: list[str], declared: Declared) -> Any:
+    """Return the frame of CSV files, a partition each, which are read as without an engine."""
     import dask.dataframe
-    import pandas
 
-    options: dict[str, Any] = {}
-    # Correctly rounded, as everywhere else: the default of pandas before 3.1 is off by one bit now and then.
-    if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"
-    if any(place.endswith(".gz") for place in places):
-        options["blocksize"] = None
-    # The first rows do not tell whether a fraction comes later, so all numbers are read as float64.
-    first = dask.dataframe.read_csv(places, **options)
-    # In a file of one column a blank line is a missing value, and must not vanish.
-    options["skip_blank_lines"] = len(first.columns) > 1
-    whole = first.select_dtypes("integer").columns
-    types = dict.fromkeys(whole, "float64") | (
-        {privacy_unit: str} if privacy_unit in first.columns else {}
-    )  # "007" is not 7
-    return dask.dataframe.read_csv(places, dtype=types, **options)
+    # pandas, which Dask would read them with, fills short rows, and takes the first column for an index where the first
+    # row has a comma too many.
+    if any("://" in place for place in places):
+        raise InvalidDataError("Dask reads CSV files from local paths only; convert these to Parquet.")
+    paths = [path for place in places for path in sorted(glob.glob(place) or [place])]
+    readers = open_files(paths, declared) or []
+    TableSource(readers, declared)  # refuses what are no parts of one table
+    available, where = readers[0].columns, readers[0].where
+    names, privacy_unit = declared.resolve(available, where)[0], declared.unit_in(available, where)
+    columns = names if privacy_unit is None else [*names, privacy_unit]
+    types = readers[0].types(columns)
+    read = partial(_frame_of_file, declared=declared, types={} if types is None else dict(types))
+    return dask.dataframe.from_map(read, paths, meta=read(None))
 
 
-DASK = Engine("dask", _open, {".parquet": _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)
+def _frame_of_file(path: str | None, declared: Declared, types: dict[str, Any]) -> Any:
+    """Return the columns of a file of text as a pandas frame of these types; without a file, no rows."""
+    import narwhals as nw
+    import pandas as pd
+    import pyarrow as pa
+
+    tables = [nw.from_dict({}, schema=types, backend="pyarrow").to_arrow()]
+    for reader in open_files(path, declared) or []:
+        tables += reader.read(list(types), batch_rows(len(types)))
+    return pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+DASK = Engine("dask", _open, {PARQUET: _read_parquet, ".csv": _read_csv, ".csv.gz": _read_csv}, encodes=True)

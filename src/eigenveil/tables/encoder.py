@@ -3,7 +3,8 @@
 The names of columns and what is declared of them are public. Nothing is ever read off the data: which values occur is
 private. A value that is not among the declared categories, or a missing one, becomes a block of zeros and no error, so
 nothing is told about it. A row has at most one 1 for each categorical column: m of them add at most sqrt(m) to
-its norm. A row does not depend on the batch that it comes in.
+its norm. A row does not depend on the batch that it comes in, nor on the type that other rows gave its column: numbers,
+truth values and text are each read by one rule, `eigenveil.tables.values`, also where a column holds several of them.
 """
 
 from collections import Counter
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words, quoted
 from .base import Columns, choose_columns, need_arrow
 from .schema import DATE_UNITS, Column, Schema
+from .values import FALSE, MISSING, NO_LABEL, TRUE, Labels, number_of, truth_of
 
 Categories = Mapping[str, Sequence[Any]]
 NEED_NAMES = "Categories and dates need columns with names; give a data frame, or files of one."
 _NUMBER = Column("a number")  # the rule of a column of which nothing is declared
-_TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 
 
 class Encoder:
@@ -80,16 +81,14 @@ class Encoder:
         """How many columns are encoded one-hot."""
         return sum(rule.kind == "category" for rule in self._rules)
 
-    def truths(self, types: Sequence[Mapping[Any, Any] | None]) -> tuple[bool, ...]:
-        """Return which features are truth values, 0 or 1: by declaration, or by the type of the column in all parts."""
-        if None in types and not self._declared:
-            return (False,) * len(self.names)
-        found = []
-        for column, rule, one_hot in zip(self.columns, self._rules, self._fixed, strict=True):
-            typed = all(kinds is not None and _is_truth(kinds[column]) for kinds in types)
-            truth = rule.kind == "boolean" or (typed and rule.kind == "number")
-            found += [truth and not fixed for fixed in one_hot]
-        return tuple(found)
+    @property
+    def truths(self) -> tuple[bool, ...]:
+        """Which features are truth values, 0 or 1, by declaration: no type of a column says so, since a cell may."""
+        return tuple(
+            rule.kind == "boolean" and not fixed
+            for rule, one_hot in zip(self._rules, self._fixed, strict=True)
+            for fixed in one_hot
+        )
 
     def _told(self, column: Any) -> str:
         return column_in_words(column, self.columns.index(column), self._quote_names)
@@ -106,9 +105,6 @@ class Encoder:
             problem = _unfit(types[column], rule)
             if problem:
                 raise InvalidDataError(f"The column {self._told(column)} of {where} {problem}.")
-            # Two labels of one value, as 1 and 1.0, would give a row two ones.
-            if len({_value(types[column], label, rule.name) for label in rule.categories}) < len(rule.categories):
-                raise InvalidParameterError(f"Two categories of {quoted(column)} are the same value; leave out one.")
 
     def rows(self, batch: Any, where: str) -> Any:
         """Return the rows of a table as float64; a matrix, dense or sparse, is made of rows already."""
@@ -130,7 +126,7 @@ class Encoder:
         def values_at(position: int, rows: Any) -> Any:
             if position not in held:
                 values = frame.get_column(self.columns[position])
-                held[position] = _numbers(values) if self._rules[position].kind == "number" else values
+                held[position] = _as_numbers(values) if self._rules[position].kind == "number" else values
             return held[position][rows]
 
         def pick(rows: Any) -> NDArray[np.float64]:
@@ -171,15 +167,19 @@ class Encoder:
 
 def _features(values: Any, rule: Column) -> Iterator[Any]:
     """Yield the features of one column, the last of them the indicator of what is missing, where there is one."""
+    if rule.kind in _AS_TEXT and not isinstance(values, np.ndarray):
+        values = _plain(values)
     if rule.kind == "category":
-        yield from _one_hot(values, rule)
+        yield from _one_hot(_places(values, Labels(rule.categories)), rule)
         return
     if isinstance(values, np.ndarray):
         numbers = values
     elif rule.kind == "date":
-        numbers = _times(values, DATE_UNITS[rule.unit or "day"])
+        numbers = _as_dates(values, rule)
+    elif rule.kind == "boolean":
+        numbers = _as_truths(values)
     else:
-        numbers = _truths(values) if _is_text(values.dtype) and rule.kind == "boolean" else _numbers(values)
+        numbers = _as_numbers(values)
     if rule.fill is None:
         yield numbers
         return
@@ -189,71 +189,193 @@ def _features(values: Any, rule: Column) -> Iterator[Any]:
         yield holes
 
 
-def _one_hot(values: Any, rule: Column) -> Iterator[Any]:
+def _plain(values: Any) -> Any:
+    """Return the categories of Polars, which are text, as such."""
     import narwhals as nw
 
-    kind = values.dtype
-    if _is_number(kind):
-        numbers = _numbers(values).astype(np.float64)
-        missing = np.isnan(numbers)
-        hits = (numbers == _value(kind, label) for label in rule.categories)
-    else:
-        text = (values if kind == nw.String() else values.cast(nw.String())).str.strip_chars()
-        # An empty cell is what a missing value is in a file of text.
-        missing = _mask(values.is_null()) | _mask(text == "")
-        hits = (_mask(text == label) & ~missing for label in rule.categories)
-    for label, hit in zip(rule.categories, hits, strict=True):
+    categories = isinstance(values.dtype, nw.Categorical | nw.Enum) and values.implementation.is_polars()
+    return values.cast(nw.String()) if categories else values
+
+
+def _one_hot(places: NDArray[np.int64], rule: Column) -> Iterator[Any]:
+    missing = places == MISSING
+    for place, label in enumerate(rule.categories):
+        hit = places == place
         yield hit | missing if label == rule.missing else hit
     if rule.has_indicator:
         yield missing
+
+
+def _places(values: Any, labels: Labels) -> NDArray[np.int64]:
+    """Return which label every value matches, as `Labels.place` does, without a loop over rows of one kind."""
+    import narwhals as nw
+
+    kind = kind_of(values)
+    if not (_is_number(kind) or kind == nw.String()):
+        return _by_value(values, labels.place, MISSING)
+    places = np.full(len(values), NO_LABEL)
+    if _is_number(kind):
+        numbers = _numbers(values, kind).astype(np.float64)
+        for place, number in enumerate(labels.truths if kind == nw.Boolean() else labels.numbers):
+            if number is not None:
+                places[numbers == number] = place
+        places[np.isnan(numbers)] = MISSING
+        return places
+    text = values.str.strip_chars()
+    words = text.str.to_lowercase() if any(truth is not None for truth in labels.truths) else text
+    for place, (label, truth) in enumerate(zip(labels.texts, labels.truths, strict=True)):
+        places[_mask((text if truth is None else words) == label)] = place
+    # An empty cell is what a missing value is in a file of text.
+    places[_mask(values.is_null()) | _mask(text == "")] = MISSING
+    return places
 
 
 def _mask(values: Any) -> NDArray[np.bool_]:
     return np.asarray(values.fill_null(False).to_numpy(), dtype=np.bool_)
 
 
-def _numbers(values: Any) -> NDArray[Any]:
+def _as_numbers(values: Any) -> NDArray[Any]:
+    """Return numbers and truth values as numbers; anything else beside them is a missing one."""
     import narwhals as nw
 
-    # NumPy has no missing truth values, no decimals and no 128-bit integers.
-    no_numpy_type = isinstance(values.dtype, nw.Boolean | nw.Decimal | nw.Int128 | nw.UInt128)
-    return np.asarray((values.cast(nw.Float64()) if no_numpy_type else values).to_numpy())
+    kind = kind_of(values)
+    if isinstance(kind, nw.Object):
+        return _by_value(values, number_of, np.nan)
+    return _numbers(values, kind)
 
 
-def _truths(values: Any) -> NDArray[np.float64]:
-    """Return the truth values that words say; any other word is a missing one."""
+def _numbers(values: Any, kind: Any) -> NDArray[Any]:
     import narwhals as nw
 
-    text = values if values.dtype == nw.String() else values.cast(nw.String())
-    words = text.str.strip_chars().str.to_lowercase()
-    true, false = (_mask(words.is_in(said)) for said in (_TRUE, _FALSE))
+    if not _is_number(kind):  # a time has a number too, and that of another table may be in other units
+        raise TypeError
+    if isinstance(kind, nw.Decimal):  # by way of text: a cast to float is off by one bit here and there, by the scale
+        values = values.cast(nw.String()).cast(nw.Float64())
+    elif isinstance(kind, nw.Boolean | nw.Int128 | nw.UInt128):  # NumPy has no missing truth values, nor 128 bits
+        values = values.cast(nw.Float64())
+    return np.asarray(values.to_numpy())
+
+
+def _as_truths(values: Any) -> NDArray[Any]:
+    """Return truth values as numbers; a word that is none is a missing one."""
+    import narwhals as nw
+
+    kind = kind_of(values)
+    if _is_number(kind):
+        return _numbers(values, kind)
+    if kind != nw.String():
+        return _by_value(values, truth_of, np.nan)
+    words = values.str.strip_chars().str.to_lowercase()
+    true, false = (_mask(words.is_in(said)) for said in (TRUE, FALSE))
     return np.where(true, 1.0, np.where(false, 0.0, np.nan))
 
 
-def _times(values: Any, unit: int) -> NDArray[np.float64]:
-    """Return the time since 1970, of whole microseconds, in units of so many of them."""
+def _as_dates(values: Any, rule: Column) -> NDArray[np.float64]:
+    """Return the time since 1970 in the unit of the rule; what is no date is a missing one."""
+    import narwhals as nw
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    times = values.to_arrow()
-    times = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
-    if pa.types.is_dictionary(times.type):
-        times = times.dictionary_decode()
-    if pa.types.is_string(times.type) or pa.types.is_large_string(times.type) or pa.types.is_string_view(times.type):
-        times = pc.utf8_trim_whitespace(times.cast(pa.string()))
-        times = pc.if_else(pc.equal(times, ""), pa.scalar(None, pa.string()), times)
-    times = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    return np.asarray(times.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / unit
+    if not isinstance(kind_of(values), nw.Date | nw.Datetime):
+        return _by_value(values, rule.date_or_nan, np.nan)
+    times = _array(values).cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+    return np.asarray(times.to_numpy(zero_copy_only=False)) / DATE_UNITS[rule.unit or "day"]
+
+
+def _by_value(values: Any, of_value: Callable[[Any], float], missing: float) -> NDArray[Any]:
+    """Return what a function says of every value, asked once for each that is listed in a dictionary."""
+    codes, listed = _listed(values)
+    return np.asarray(np.array([*map(of_value, listed), missing])[codes])
+
+
+def _listed(values: Any) -> tuple[Any, list[Any]]:
+    """Return values, and the position of that of every row among them; -1 where it is missing."""
+    import narwhals as nw
+
+    kind, native = kind_of(values), values.to_native()
+    if isinstance(kind, nw.Object):
+        return np.arange(len(values)), values.to_list()
+    if hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas, whose categories may be of any kind
+        return native.cat.codes.to_numpy(), list(native.cat.categories)
+    if not _is_text(kind):
+        raise TypeError
+    need_arrow("Dates as text, and dictionaries,")
+    import pyarrow as pa
+
+    listed = _array(values).dictionary_encode()
+    codes = listed.indices.cast(pa.int64()).fill_null(-1)  # some are of a type without a sign
+    return codes.to_numpy(zero_copy_only=False), listed.dictionary.to_pylist()
+
+
+def _array(values: Any) -> Any:
+    import pyarrow as pa
+
+    made = values.to_arrow()
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def kind_of(values: Any) -> Any:
+    """Return the narwhals type of a column: for pandas' columns of objects never what their first values suggest."""
+    return _kind(getattr(values.to_native(), "dtype", None)) or values.dtype
+
+
+def kinds_of(frame: Any) -> dict[Any, Any]:
+    """Return the narwhals type of every column of a frame, as `kind_of` does."""
+    import narwhals as nw
+
+    types = dict(frame.collect_schema())
+    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
+        native = frame.to_native()
+        types |= {
+            name: kind for name, kind in zip(native.columns, map(_kind, native.dtypes), strict=True) if kind is not None
+        }
+    return types
+
+
+def _kind(dtype: Any) -> Any:
+    """Return the narwhals type of what NumPy has a type for and narwhals guesses or does not know; or None."""
+    import narwhals as nw
+
+    if not isinstance(dtype, np.dtype):
+        return None
+    if dtype.kind == "O":
+        return nw.Object()
+    # Of any byte order and length.
+    return nw.Float64() if dtype.kind in "fiu" and (not dtype.isnative or dtype.itemsize > 8) else None
+
+
+def same_kind(one: Any, other: Any) -> bool:
+    """Tell whether columns of these types are read in the same way; pandas has missing truth values as objects only."""
+    return bool(_class_of(one) == _class_of(other))
+
+
+def _class_of(kind: Any) -> Any:
+    import narwhals as nw
+
+    classes = (
+        (nw.Boolean, nw.Object),
+        (nw.String, nw.Categorical, nw.Enum),
+        (nw.Date, nw.Datetime),
+    )
+    number = "number" if kind.is_numeric() else kind
+    return next((known for known in classes if isinstance(kind, known)), number)
 
 
 def _unfit(kind: Any, rule: Column) -> str:
     """Say what is wrong about a type for a rule, or nothing."""
     import narwhals as nw
 
+    date = isinstance(kind, nw.Date | nw.Datetime)
     if rule.kind == "date":
-        fits = isinstance(kind, nw.Date | nw.Datetime) or _is_text(kind)
-        return "" if fits else "does not hold dates; declare it a number, or ignored"
-    if rule.kind == "category" or _is_number(kind) or (rule.kind == "boolean" and _is_text(kind)):
+        return "" if date or _is_text(kind) else "does not hold dates; declare it a number, or ignored"
+    if _is_number(kind) or (_is_text(kind) and rule.kind in ("category", "boolean")):
+        return ""
+    if rule.kind == "category":
+        return (
+            "holds dates or times, and these are no categories; declare it a date, or make it text in one format first"
+            if kind.is_temporal()
+            else "does not hold text, numbers or truth values, so it has no categories; declare it ignored"
+        )
+    if isinstance(kind, nw.Object) and rule.name != _NUMBER.name:  # declared by a schema, and read value by value
         return ""
     return (
         "does not hold numbers; encode it, or leave it out, as names and identifiers should be, by choosing other "
@@ -262,32 +384,15 @@ def _unfit(kind: Any, rule: Column) -> str:
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(kind.is_numeric() or _is_truth(kind))
-
-
-def _is_truth(kind: Any) -> bool:
     import narwhals as nw
 
-    return bool(kind == nw.Boolean())
+    return bool(kind.is_numeric() or kind == nw.Boolean())
 
 
 def _is_text(kind: Any) -> bool:
     import narwhals as nw
 
     return isinstance(kind, nw.String | nw.Categorical | nw.Enum | nw.Object)
-
-
-def _value(kind: Any, label: str, column: str = "") -> float | str:
-    """Return what a label is in a column of this kind: a number, or text as it stands."""
-    if not _is_number(kind):
-        return label
-    try:
-        return {"true": 1.0, "false": 0.0}[label.lower()] if _is_truth(kind) else float(label)
-    except (KeyError, ValueError):
-        kinds = "truth values" if _is_truth(kind) else "numbers"
-        raise InvalidParameterError(
-            f"The column {quoted(column)} holds {kinds}, so {quoted(label)} cannot be one of its categories."
-        ) from None
 
 
 _AS_TEXT = ("category", "boolean", "date")

@@ -13,9 +13,12 @@ from typing import Any, NoReturn
 from ..errors import EigenveilError, EngineError, InvalidDataError
 from ..moments.units import Blocks
 from .base import Accumulator
+from .delimited import check_header
 from .encoder import Declared
 
 Outcome = Accumulator | EigenveilError
+PARQUET = ".parquet"
+"""The suffix of files whose columns have types; those of the others are declared."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,8 @@ class Engine:
         Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
         for anything else. It imports nothing that such a collection has not imported.
     reads : mapping
-        By the suffix of files, the function that takes paths and returns one collection of all of them; after the paths
-        it is given the column that tells persons apart, where there is one, to be read as it stands.
+        By the suffix of files, the function that takes paths and what is declared of their columns, and returns one
+        collection of all of them.
     encodes : bool
         Whether its sources encode categories, dates and missing values by the rules that are declared.
     package : str, optional
@@ -40,7 +43,7 @@ class Engine:
 
     name: str
     open: Callable[[Any, Declared], "EngineSource | None"]
-    reads: Mapping[str, Callable[..., Any]]
+    reads: Mapping[str, Callable[[list[str], Declared], Any]]
     encodes: bool = False
     package: str = ""
 
@@ -48,6 +51,49 @@ class Engine:
     def title(self) -> str:
         """What errors call it."""
         return self.name.capitalize()
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """Files that an engine will read once it is declared what is in them: a file of text has no other types.
+
+    Attributes
+    ----------
+    engine : Engine
+        Who reads them.
+    places : tuple of str
+        Paths, patterns or addresses.
+    suffix : str
+        The end of their names.
+    """
+
+    engine: Engine
+    places: tuple[str, ...]
+    suffix: str
+
+    @property
+    def typed(self) -> bool:
+        """Whether their columns have types of their own."""
+        return self.suffix == PARQUET
+
+    def read(self, declared: Declared) -> Any:
+        """Return the collection of their rows."""
+        engine = self.engine
+        try:
+            collection = engine.reads[self.suffix](list(self.places), declared)
+        except (EigenveilError, MemoryError):
+            raise
+        except ImportError:
+            raise EngineError(
+                f"The engine {engine.title} is not installed; run pip install 'eigenveil[{engine.name}]'."
+            ) from None
+        except Exception:  # whatever a reader says may quote a cell
+            raise InvalidDataError(
+                f"{engine.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
+            ) from None
+        if not self.typed:
+            check_header(list(collection.columns), self.places[0], declared.named)
+        return collection
 
 
 class EngineSource:
@@ -58,6 +104,7 @@ class EngineSource:
     n_rows_hint: int | None = None
     by_unit = False
     in_order = False  # where a row stands may depend on what is in it
+    typed = True  # whether columns have types of their own
 
     def collect(self, make: Callable[[], Any]) -> Any:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""

@@ -10,7 +10,7 @@ import scipy.sparse
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from .arrays import ArrayReader, SparseReader
 from .base import Reader, batch_rows, choose_columns, need_arrow
-from .encoder import Declared, Encoder
+from .encoder import Declared, Encoder, kinds_of, same_kind
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -34,13 +34,13 @@ class FrameReader:
 
         self._frame = frame
         lazy = isinstance(frame, nw.LazyFrame)
-        self.holds_rows = not lazy
+        self.holds_rows = self.in_order = not lazy  # a query may sort by what is private
         if lazy and not hasattr(frame.to_native(), "collect_batches"):
             raise InvalidDataError(
                 "This lazy frame cannot be read in batches; collect it first, or save it as Parquet and give the path."
             )
         try:
-            self._types: Mapping[Any, Any] = frame.collect_schema()
+            self._types: Mapping[Any, Any] = kinds_of(frame)
         except nw.exceptions.DuplicateError:
             raise _same_name() from None
         except Exception:
@@ -114,8 +114,8 @@ class ArrowStreamReader:
     ----------
     data : object
         With the method ``__arrow_c_stream__`` of Arrow's interface. One that also gives its batches one by one, as a
-        record-batch reader does, can be read once; others hand out a new stream each time. What is no table or reader
-        of Arrow's own is taken for a query, such as a relation of DuckDB, whose rows come in no public order.
+        record-batch reader does, can be read once; others hand out a new stream each time. Whatever is no table is
+        taken for a query, such as a relation of DuckDB, whose rows come in no public order.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class ArrowStreamReader:
     >>> table = pa.table({"age": [30, 40], "mass": [60.5, 70.5]})
     >>> reader = ArrowStreamReader(table.to_reader())
     >>> reader.columns, reader.reads_once, reader.in_order
-    (['age', 'mass'], True, True)
+    (['age', 'mass'], True, False)
     """
 
     where, n_rows_hint = "the stream", None
@@ -134,7 +134,7 @@ class ArrowStreamReader:
 
         self._data = data
         # A query may sort by what is private, or give its rows as its threads come to them.
-        self.in_order = isinstance(data, pa.RecordBatchReader | pa.Table | pa.RecordBatch)
+        self.in_order = isinstance(data, pa.Table | pa.RecordBatch)
         self.reads_once = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
         # What can be read once is opened once: to ask a reader for its schema may use it up. Of a query nothing is kept
         # open, since that would block its connection for everything else.
@@ -210,7 +210,7 @@ class ChunksReader:
         self.in_order = getattr(self._first, "in_order", True)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
-        """Return the types of the first chunk; a chunk that cannot be encoded by them is refused when it comes."""
+        """Return the types of the first chunk; a later one of other types is refused when it comes."""
         types: Mapping[Any, Any] | None = self._first.types(columns)
         return types
 
@@ -222,7 +222,43 @@ class ChunksReader:
         for reader in chain([self._first], map(self._held, chunks)):
             if list(reader.columns) != list(self.columns):
                 raise InvalidDataError("The chunks are not parts of one table: their columns differ.")
-            yield from reader.read(columns, step)
+            yield from LaterPart(reader, self.types(columns), columns).read(columns, step)
+
+
+class LaterPart:
+    """A part of a table whose types were told before by another; a part of other types is refused.
+
+    Parameters
+    ----------
+    reader : Reader
+        Of the part.
+    types : mapping, optional
+        The narwhals types of the columns as the first part has them; None for numbers in a matrix.
+    columns : list
+        Those to look at.
+    """
+
+    def __init__(self, reader: Reader, types: Mapping[Any, Any] | None, columns: Sequence[Any]) -> None:
+        own = reader.types(columns)
+        same = own is types is None or (
+            own is not None and types is not None and all(same_kind(own[name], types[name]) for name in columns)
+        )
+        if not same:
+            raise InvalidDataError(
+                "A later part of the table has a column of another type than the first part; give all parts the same "
+                "types, as by dtype= of pandas.read_csv."
+            )
+        self._reader, self._types = reader, types
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
+        """Return the types that were told before."""
+        del columns
+        return self._types
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._reader, name)
 
 
 def stream_reader(data: Any, held: Any) -> Reader | None:
@@ -239,7 +275,13 @@ def _stream_of(data: Any) -> Any:
 
     if isinstance(data, pa.RecordBatchReader):
         return data
-    return pa.RecordBatchReader.from_stream(data)
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except Exception:  # whatever the engine says may quote a cell
+        raise InvalidDataError(
+            "The query cannot be run: it fails, or its connection still has an unfinished result; finish that first, "
+            "or run the query on connection.cursor()."
+        ) from None
 
 
 class TableSource:
@@ -251,6 +293,8 @@ class TableSource:
         At least one.
     declared : Declared, optional
         Which columns to read, and the rules of the `Encoder`; by default all columns, which hold numbers.
+    public_order : bool
+        Whether the rows come in an order that does not depend on their values, whatever they come from.
 
     Examples
     --------
@@ -261,7 +305,9 @@ class TableSource:
 
     by_unit = False  # whether batches are `Blocks`, of whole persons
 
-    def __init__(self, parts: Sequence[Reader], declared: Declared | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Reader], declared: Declared | None = None, *, public_order: bool = False
+    ) -> None:
         declared = Declared() if declared is None else declared
         chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
         for part in parts[1:]:
@@ -273,9 +319,15 @@ class TableSource:
         self.names_public = all(getattr(part, "names_public", True) for part in parts)
         self.columns_listed = declared.listed is not None
         self._encoder = Encoder(chosen, rules, quote_names=self.names_public)
-        for part in parts:
-            self._encoder.check(part.types(chosen), part.where)
-        self.truths = self._encoder.truths([part.types(chosen) for part in parts])
+        types = [part.types(chosen) for part in parts]
+        for part, kinds in zip(parts, types, strict=True):
+            self._encoder.check(kinds, part.where)
+        self.truths = self._encoder.truths
+        # Text has no types but those that are declared, and a matrix has one for all.
+        self.typed = any(
+            kinds is not None and not getattr(part, "takes_text_format", False)
+            for part, kinds in zip(parts, types, strict=True)
+        )
         names = self._encoder.names
         self.n_features = len(names)
         # pandas numbers the columns that nobody named: those numbers are positions, not names.
@@ -283,7 +335,7 @@ class TableSource:
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
         self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
-        self.in_order = all(getattr(part, "in_order", True) for part in parts)
+        self.in_order = public_order or all(getattr(part, "in_order", True) for part in parts)
         self.schema = declared.schema
         self.one_hot = self._encoder.one_hot
         self.n_categorical = self._encoder.n_categorical

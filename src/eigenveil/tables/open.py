@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,14 +10,13 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
+from ..errors import InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
 from .base import Columns, Source, choose_columns, text_format, tracked_batches, with_names
 from .dask import DASK
-from .delimited import check_header
 from .encoder import Categories, Declared
-from .engines import Engine, EngineSource
+from .engines import PARQUET, Engine, EngineFiles, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held
 from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
@@ -27,16 +26,21 @@ from .spark import SPARK
 # A further engine is one more name here.
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK)}
 
-_DIRECTORY = ".parquet"  # what is in a directory whose name does not tell
-
 
 def on_engine(data: Any) -> bool:
     """Tell whether data belong to an engine, by where their type is from."""
+    if isinstance(data, EngineFiles):
+        return True
     return type(data).__module__.partition(".")[0] in {engine.package or engine.name for engine in ENGINES.values()}
 
 
 def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
-    """Return the source of a collection of an engine, or None for anything else."""
+    """Return the source of a collection of an engine, or of files for one; None for anything else."""
+    if isinstance(data, EngineFiles):
+        source = open_on_engine(data.read(declared), declared)
+        assert source is not None
+        source.typed = data.typed
+        return source
     for engine in () if isinstance(data, np.ndarray) else ENGINES.values():
         source = engine.open(data, declared)
         if source is not None:
@@ -49,60 +53,30 @@ def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
 
 
 @own_words
-def open_with_engine(
-    paths: Sequence[str | os.PathLike[str]], engine: str, named: Collection[Any] = (), privacy_unit: str | None = None
-) -> Any:
-    """Return an engine's collection of the rows of files, for `fit` and `second_moments`.
+def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> EngineFiles:
+    """Return files that an engine will read, for `fit`, `open_table` and `second_moments`.
+
+    Nothing is read before these know what is declared of the columns: in a file of text, categories, truth values,
+    dates and what tells persons apart are text, and everything else is a number.
 
     Parameters
     ----------
     paths : list of paths
-        Files of one kind, or directories of such files; patterns with ``*`` and addresses such as ``s3://...`` go to
+        Files of one kind, or directories of Parquet files; patterns with ``*`` and addresses such as ``s3://...`` go to
         the engine as they are.
     engine : str
         A name in `ENGINES`. Dask computes on the current client, or on threads without one. Spark takes the active
         session, or starts one in local mode.
-    named : collection of str
-        The columns that will be read, where they are known: a CSV file that has them all has a header.
-    privacy_unit : str, optional
-        The column that tells persons apart, which is read as text from files of text.
     """
     chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
-    places = [os.fspath(path) for path in paths]
+    places = tuple(os.fspath(path) for path in paths)
     suffixes = {_suffix(place, chosen.reads) for place in places}
-    readers = {chosen.reads[suffix] for suffix in suffixes}
-    if len(readers) != 1:
+    if len({chosen.reads[suffix] for suffix in suffixes}) != 1:
         raise InvalidDataError(
             "An engine needs at least one file, and files of one kind; their names must end in "
             f"{', '.join(chosen.reads)}."
         )
-    try:
-        collection = readers.pop()(places, *([] if privacy_unit is None else [privacy_unit]))
-    except (EigenveilError, MemoryError):
-        raise
-    except ImportError:
-        raise EngineError(
-            f"The engine {chosen.title} is not installed; run pip install 'eigenveil[{chosen.name}]'."
-        ) from None
-    except Exception:  # whatever a reader says may quote a cell
-        raise InvalidDataError(
-            f"{chosen.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
-        ) from None
-    if any(suffix.startswith(".csv") for suffix in suffixes):
-        check_header(list(collection.columns), places[0], named)
-        if not named:
-            _check_numbers(collection, places[0])
-    return collection
-
-
-def _check_numbers(collection: Any, place: str) -> None:
-    try:
-        open_on_engine(collection, Declared())
-    except InvalidDataError:  # which names a column by what may be somebody's cell
-        raise InvalidDataError(
-            f"A column of {place} has no name, the name of another or no numbers; choose the columns to use with "
-            "columns=."
-        ) from None
+    return EngineFiles(chosen, places, suffixes.pop())
 
 
 def _suffix(place: str, suffixes: Iterable[str]) -> str:
@@ -114,7 +88,7 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
         )
     if local and not (Path(place).exists() or glob.glob(place)):
         raise InvalidDataError(f"There is no file {place}.")
-    return suffix or _DIRECTORY
+    return suffix or PARQUET  # what is in a directory whose name does not tell
 
 
 @own_words
@@ -193,6 +167,7 @@ def open_table(
     missing: float | None = None,
     schema: Schema | None = None,
     privacy_unit: Any = None,
+    public_order: bool = False,
     memory: int = MEMORY,
     **text: Any,
 ) -> Source:
@@ -205,8 +180,8 @@ def open_table(
     data, columns
         As in `open_source`; `columns` lists categorical ones too.
     categories : mapping of str to list, optional
-        The public categories of each column to encode one-hot. Text is compared without the blanks around it, numbers
-        as numbers, truth values as ``true`` and ``false``; in a file of text everything is text.
+        The public categories of each column to encode one-hot, compared value by value: text without the blanks around
+        it, numbers as numbers, truth values as ``true`` and ``false``. In a file of text everything is text.
     missing : float, optional
         A public number to put where a number is missing. Without it, such rows are what `RowBound` makes of them.
     schema : Schema, optional
@@ -217,6 +192,9 @@ def open_table(
         person of the schema. It is never a feature. Batches are then of whole persons,
         `eigenveil.moments.units.Blocks`. Identifiers are compared as text: `eigenveil.tables.identifiers`. False reads
         rows without persons.
+    public_order : bool
+        Whether the rows of a query or a stream come in an order that does not depend on their values; only then are
+        they compared with one another.
     memory : int
         Bytes that rows may take while they are sorted by person, beside one batch; what is more goes to a temporary
         file without a name.
@@ -244,10 +222,11 @@ def open_table(
     declared = Declared(columns, categories or {}, missing, schema, column)
     format_of_text = text_format(text)
     if is_source(data):
-        if declared.encodes or columns is not None or declared.unit_column is not None or ids is not None:
+        given = any(one is not None for one in (columns, declared.unit_column, ids))
+        if given or declared.encodes or public_order:
             raise InvalidParameterError(
-                "The columns, categories, missing, schema and person of a source were given when it was opened; leave "
-                "them out."
+                "The columns, categories, missing, schema, persons and order of a source were given when it was "
+                "opened; leave them out."
             )
         opened: Source = data
         return opened
@@ -258,10 +237,12 @@ def open_table(
     if on_engine is not None:
         if ids is not None:
             raise InvalidParameterError(IDS_NEED_MEMORY)
+        if public_order:
+            raise InvalidParameterError("Rows on an engine have no public order; leave out public_order.")
         return on_engine
     parts = parts or [held(data)]
     if ids is None and declared.unit_column is None:
-        return TableSource(parts, declared)
+        return TableSource(parts, declared, public_order=public_order)
     return UnitTable(parts, declared, ids, memory)
 
 

@@ -217,6 +217,13 @@ class Column:
         microseconds = (_instant(text) - _EPOCH) // timedelta(microseconds=1)
         return microseconds / DATE_UNITS[self.unit or "day"]
 
+    def date_or_nan(self, value: Any) -> float:
+        """Return a date, a time or ISO text in its unit since 1970, and NaN for anything else."""
+        try:
+            return self.date_number(value.strip() if isinstance(value, str) else value)
+        except Exception:  # whatever the methods of an unknown object raise
+            return math.nan
+
     def _wrong(self, what: str) -> InvalidParameterError:
         return InvalidParameterError(f"The column {quoted(self.name)} {what}.")
 
@@ -230,6 +237,9 @@ class Column:
                     f"lists the category {quoted(label)} more than once" if label else "has a category without a name"
                 )
                 raise self._wrong(f"{told}; leave it out")
+        texts, numbers = map(label_text, labels), [number for number in map(label_number, labels) if number is not None]
+        if len(set(texts)) < len(labels) or len(set(numbers)) < len(numbers):  # which would give a row two ones
+            raise self._wrong("has two categories that are the same value, such as 1 and 1.0; leave out one")
         return labels
 
     def _unit(self) -> str | None:
@@ -310,6 +320,29 @@ def nearest(word: str, known: Any) -> str:
     """
     near = get_close_matches(word, list(known), 1, 0.5)
     return f", did you mean {near[0]}" if near else f", known are {', '.join(known)}"
+
+
+def label_text(text: str) -> str:
+    """Return the text that a category matches: without the blanks around it, and true and false in small letters.
+
+    >>> label_text(" A "), label_text("True")
+    ('A', 'true')
+    """
+    text = text.strip()
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def label_number(label: str) -> float | None:
+    """Return the finite number that a category is, or None; what is a number to Python alone, as 1_000, is none.
+
+    >>> label_number("1.50"), label_number("A"), label_number("nan")
+    (1.5, None, None)
+    """
+    try:
+        number = math.nan if "_" in label or not label.isascii() else float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _label(value: Any) -> str:

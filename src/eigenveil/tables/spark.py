@@ -2,47 +2,50 @@
 
 import os
 import pickle
+import re
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, EngineError, InvalidDataError, quoted
+from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, quoted
 from ..moments.units import Blocks
 from .base import Accumulator
 from .encoder import Declared, Encoder
-from .engines import Engine, EngineSource, merged, part_of, raise_failure, settled
+from .engines import PARQUET, Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
 from .privacy_units import MEMORY, UnitOrder, clustered_blocks
 from .schema import Column
 
 
-def read_parquet(places: list[str], privacy_unit: str | None = None) -> Any:
+def read_parquet(places: list[str], declared: Declared) -> Any:
     """Return the Spark data frame of Parquet files."""
-    del privacy_unit  # of the type that the file says
+    del declared  # the file says the types
     return spark_session().read.parquet(*places)
 
 
-def read_csv(places: list[str], privacy_unit: str | None = None) -> Any:
-    """Return the Spark data frame of CSV files with headers."""
-    # Fail rather than guess: by default a malformed row becomes NULLs, and headers of later files are not looked at.
-    reader = spark_session().read.options(header=True, enforceSchema=False, mode="FAILFAST")
-    frame = reader.csv(places, inferSchema=True)
-    if privacy_unit in frame.columns:  # "007" must not become 7
-        kinds = {field.name: field.dataType.simpleString() for field in frame.schema} | {privacy_unit: "string"}
-        frame = reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in kinds))
-    if len(frame.columns) == 1:
+def read_csv(places: list[str], declared: Declared) -> Any:
+    """Return the Spark data frame of CSV files with headers: text where it is declared so, else numbers."""
+    # Fail rather than guess: by default a malformed row becomes NULLs, one whose columns are not all read goes
+    # unnoticed, and headers of later files are not looked at.
+    options = {"header": True, "enforceSchema": False, "mode": "FAILFAST", "columnPruning": False, "escape": '"'}
+    reader = spark_session().read.options(**options)
+    names = reader.csv(places).columns  # the first line
+    if len(names) == 1:
         raise InvalidDataError(
             "Spark skips blank lines, which are missing values in a CSV file of one column; give such a table as "
             "Parquet."
         )
-    return frame
+    numbers = set(declared.resolve(names, places[0])[0]) - set(declared.text)
+    kinds = {name: "double" if name in numbers else "string" for name in names}
+    return reader.csv(places, schema=", ".join(f"`{name.replace('`', '``')}` {kinds[name]}" for name in names))
 
 
 def spark_session() -> Any:
@@ -140,15 +143,21 @@ def _keys(batch: Any, told: str) -> Keys:
 
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
+_ENTRY = re.compile(r"(.*)\[(0|[1-9]\d*)\]", re.DOTALL)
 _WRONG_WIDTH = "The vectors of a Spark column have different lengths; give all rows the same number of features."
 
 
 class SparkSource(EngineSource):
-    """The rows of a Spark data frame; a column of vectors or arrays is as many features as these are long."""
+    """The rows of a Spark data frame; a column of vectors or arrays is as many features as its declared length.
+
+    The length of the vectors of a column ``v`` is what the metadata of the column say, or how many of ``v[0]``,
+    ``v[1]``, ... are listed among the columns; it is never read off a row.
+    """
 
     def __init__(self, frame: Any, declared: Declared) -> None:
         fields = list(frame.schema.fields)
         names = [field.name for field in fields]
+        declared, widths = _with_widths(declared, names)
         by_name, rules = declared.resolve(names, "the Spark frame")
         chosen = [names.index(name) for name in by_name]
         kinds = [_kind_of(fields[position], rules.get(names[position])) for position in chosen]
@@ -164,16 +173,18 @@ class SparkSource(EngineSource):
         self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
         features: list[str] = []
         one_hot: list[bool] = []
+        truths: list[bool] = []
         for position, kind in zip(chosen, kinds, strict=True):
-            width = 1 if kind == _PLAIN else _width(fields[position], self._frame.select(f"c{position}"))
+            width = 1 if kind == _PLAIN else widths.get(names[position]) or _width(fields[position])
             self._layout.append((f"c{position}", kind, width))
             encoder = Encoder([names[position]], {name: rules[name] for name in rules if name == names[position]})
             plain = kind == _PLAIN
             features += encoder.names if plain else [f"{names[position]}[{entry}]" for entry in range(width)]
             one_hot += encoder.one_hot if plain else [False] * width
+            truths += encoder.truths if plain else [False] * width
         self.n_features = len(features)
         self.feature_names = tuple(features)
-        self.schema, self.one_hot = declared.schema, tuple(one_hot)
+        self.schema, self.one_hot, self.truths = declared.schema, tuple(one_hot), tuple(truths)
         self.n_categorical = sum(rule.kind == "category" for rule in rules.values())
         self.columns_listed = declared.listed is not None
 
@@ -275,14 +286,33 @@ def _type_of(field: Any) -> Any:
     return nw.Unknown()
 
 
-def _width(field: Any, frame: Any) -> int:
-    """Return how long the vectors of a column are: as its metadata say, else as its first vector is."""
+def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, dict[str, int]]:
+    """Return what is declared with columns in place of their entries, and how many of these are listed for each."""
+    chosen: list[Any] = []
+    widths: dict[str, int] = {}
+    for listed in declared.columns or ():
+        entry = None if listed in names else _ENTRY.fullmatch(str(listed))
+        if entry is None or entry[1] not in names:
+            chosen.append(listed)
+            continue
+        name, place = entry[1], int(entry[2])
+        if place != widths.get(name, 0) or (place and chosen[-1] != name):
+            raise InvalidParameterError(
+                f"The entries of the column {quoted(name)} must be listed one after the other, from the one of 0 on."
+            )
+        widths[name] = place + 1
+        chosen += [] if place else [name]
+    return (replace(declared, columns=chosen), widths) if widths else (declared, widths)
+
+
+def _width(field: Any) -> int:
+    """Return how long the vectors of a column are, as its metadata say."""
     width = field.metadata.get("ml_attr", {}).get("num_attrs")
-    if width is None:
-        first = frame.dropna().first()
-        width = 0 if first is None else len(first[0])
-    if width == 0:
-        raise InvalidDataError(f"The column {quoted(field.name)} of the Spark frame holds no vectors with entries.")
+    if not width:
+        raise InvalidDataError(
+            f"The length of the vectors in the Spark column {quoted(field.name)} is not declared; list its "
+            "entries with columns=, as v[0], v[1] and so on."
+        )
     return int(width)
 
 
@@ -381,7 +411,7 @@ def _floats(values: Any) -> NDArray[np.float64]:
 SPARK = Engine(
     "spark",
     _open,
-    {".parquet": read_parquet, ".csv": read_csv, ".csv.gz": read_csv},
+    {PARQUET: read_parquet, ".csv": read_csv, ".csv.gz": read_csv},
     encodes=True,
     package="pyspark",
 )

@@ -306,7 +306,7 @@ def header(plan: "Forecasts") -> str:
         f"{plan.n_rows:,} rows of {scenario.n_features} features, {k}, "
         f"epsilon {plan.epsilon:g}, delta {scenario.delta:g}, {scenario.adjacency.value}{target}\n"
         f"Assumed: eigenvalues of {shares}{', ...' if scenario.n_features > 4 else ''} of the variance\n"
-        f"Rows: {plan.taken.preparation}"
+        f"Route: {plan.taken.preparation}"
     )
 
 
@@ -362,7 +362,8 @@ def footer(plan: "Forecasts") -> str:
     lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
     if plan.hopeless:
         lines.append("No mechanism is clearly better than a random subspace: more rows or epsilon are needed.")
-    lines.append(f"Recommended: {plan.recommended}. The fit takes {plan.auto}.")
+    taken = "The fit takes" if plan.auto is not None else "The fit is refused unless it names"
+    lines.append(f"Recommended: {plan.recommended}. {taken} {plan.auto or plan.recommended}.")
     notes = _grouped({forecast.mechanism: forecast.note for forecast in plan.forecasts if forecast.note})
     lines += [f"{', '.join(names)}: {note}." for note, names in notes.items()]
     left_out = _grouped({name: reason.removeprefix(f"{name} ") for name, reason in plan.left_out.items()})

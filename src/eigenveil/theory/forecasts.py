@@ -91,8 +91,8 @@ class Forecasts:
         Every mechanism that can run, lowest mean loss first.
     left_out : dict
         The others, each with the reason.
-    auto : str
-        The mechanism that the fit takes.
+    auto : str, optional
+        The mechanism that the fit takes; None where the fit is refused, and another mechanism has to be named.
     """
 
     n_rows: int
@@ -101,7 +101,7 @@ class Forecasts:
     target_loss: float | None
     forecasts: tuple[Forecast, ...]
     left_out: Mapping[str, str]
-    auto: str
+    auto: str | None
 
     def __getitem__(self, mechanism: str) -> Forecast:
         """Return the forecast of one mechanism."""
@@ -124,7 +124,7 @@ class Forecasts:
     def taken(self) -> Forecast:
         """The forecast of the mechanism that the fit takes; of the recommended one where that one has none."""
         names = {forecast.mechanism for forecast in self.forecasts}
-        return self[self.auto if self.auto in names else self.recommended]
+        return self[self.auto if self.auto is not None and self.auto in names else self.recommended]
 
     def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
         """Return about how many rows the mechanism needs for the target loss at this epsilon.
