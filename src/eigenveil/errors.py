@@ -142,12 +142,13 @@ def _cut(text: str) -> str:
 
 
 def column_in_words(name: object, position: int, public: bool = True) -> str:
-    """Return a column as a sentence may call it: by a name that looks like one, else by its position.
+    """Return a column as a sentence may call it: by a public name that looks like one, else by its position.
 
-    The first line of a file may be somebody's row, so what looks like a value of any kind is not shown.
+    Public are the names of a frame, of a schema, and those that the caller lists. The first line of a file of text may
+    be somebody's row, and is not public unless the caller named a column of it.
 
-    >>> column_in_words("pay_2", 1), column_in_words("jane@home.org", 1), column_in_words("Jane Doe", 0)
-    ("'pay_2'", 'number 2', 'number 1')
+    >>> column_in_words("alk.phos", 1), column_in_words("jane@home.org", 1), column_in_words("age", 0, public=False)
+    ("'alk.phos'", 'number 2', 'number 1')
     """
     if isinstance(name, Integral):
         return quoted(name)
@@ -155,16 +156,30 @@ def column_in_words(name: object, position: int, public: bool = True) -> str:
 
 
 def looks_like_a_name(name: object) -> bool:
-    """Return whether a name can be shown: one word without signs, short, and without a long number in it."""
+    """Return whether a name can be shown; not what looks like a value, as where a row was taken for a header.
+
+    A value is a number, a date, an address, anything with a long number, and text that is long or cannot be printed.
+
+    >>> [looks_like_a_name(name) for name in ("alk.phos", "mean radius", "5.1", "2026-01-31", "1e5", "room 12345")]
+    [True, True, False, False, False, False]
+    """
     text = str(name)
-    return text.isidentifier() and len(text) <= _LONGEST_NAME and not re.search("[0-9]{5}", text)
+    if len(text) > _SHOWN_LENGTH or not text.isprintable() or re.search("[0-9]{5}|@", text):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return any(character.isalpha() for character in text)
+    return False
 
 
 def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
-    """Return features as a sentence may call them: x0, x1, ... where there are no names that look like ones.
+    """Return the features of a release as a sentence may call them: x0, x1, ... without names that look like ones.
 
-    >>> features_in_words(("age", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
-    (['age', 'sex=F', 'x2'], ['x0', 'x1'])
+    The names are public: a release tells them to everybody who has it.
+
+    >>> features_in_words(("alk.phos", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
+    (['alk.phos', 'sex=F', 'x2'], ['x0', 'x1'])
     """
     if names is None:
         return [f"x{position}" for position in range(count)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from . import __version__
 from .accounting.ledger import LedgerOrPath, opened_ledger
 from .accounting.sensitivity import sum_squared
-from .errors import CapacityError, InvalidDataError, InvalidParameterError, NoiseWarning, warn_caller
+from .errors import CapacityError, InvalidDataError, InvalidParameterError, NoiseWarning, PrivacyWarning, warn_caller
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
@@ -190,8 +190,18 @@ def pay(
 
     `guarantee` is that of the whole fit, in which this mechanism draws the release; `origin` is by `expected_origin`.
     """
+    promise, entry = _charged(guarantee, generator, ledger, what)
+    return Payment(mechanism, promise, origin, entry)
+
+
+def _charged(
+    guarantee: Guarantee, generator: np.random.Generator, ledger: LedgerOrPath | None, what: str
+) -> tuple[Guarantee, int | None]:
+    """Return the guarantee that this generator keeps, and the entry of the ledger; warn first of a weak one."""
     promise, book = guarantee if is_secure(generator) else guarantee.marked_reproducible(), opened_ledger(ledger)
-    return Payment(mechanism, promise, origin, None if book is None else book.spend(promise, what).entry)
+    if promise.weakness is not None:
+        warn_caller(promise.weakness, PrivacyWarning)
+    return promise, None if book is None else book.spend(promise, what).entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,8 +389,7 @@ def release_scores(
         raise InvalidDataError(f"There are no {unit.counted} to draw a map of; give some.")
     mechanism.check(counts.in_cells.size, counts.n_units if public else 0)
     promise = mechanism.guarantee(unit).with_assumption(*assumptions)
-    promise = promise if is_secure(generator) else promise.marked_reproducible()
-    entry = None if book is None else book.spend(promise, "score map").entry
+    promise, entry = _charged(promise, generator, book, "score map")
     return ScoreMap(
         mechanism.draw(counts.in_cells, generator),
         counts.grid,

@@ -15,6 +15,9 @@ from typing import Any, Self
 
 from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
 
+HARDLY_PROTECTS_ABOVE = 10.0
+"""Above this epsilon odds may change by a factor of more than 22,000, which rules out nothing that matters."""
+
 
 def odds_factor(epsilon: float) -> str:
     """Return e^epsilon as text, rounded up.
@@ -220,6 +223,25 @@ class Guarantee:
         return math.isfinite(self.epsilon) and not self.reproducible
 
     @property
+    def weakness(self) -> str | None:
+        """A sentence about an epsilon that hardly protects anybody; None up to 10, and where nothing is promised.
+
+        Examples
+        --------
+        >>> print(Guarantee(50.0).weakness)
+        epsilon = 50 is hardly any protection: the odds about one person may change by a factor of 10^22; choose at \
+most 10, and 1 or less where you can.
+        >>> Guarantee(10.0).weakness is None
+        True
+        """
+        if not self.is_private or self.epsilon <= HARDLY_PROTECTS_ABOVE:
+            return None
+        return (
+            f"epsilon = {self.epsilon:.6g} is hardly any protection: the odds about one person may change by a factor "
+            f"of {odds_factor(self.epsilon)}; choose at most {HARDLY_PROTECTS_ABOVE:g}, and 1 or less where you can."
+        )
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """The assumptions without which nothing is guaranteed, and which nobody has checked."""
         return tuple(one for one in self.assumptions if one.startswith(ONLY_IF))
@@ -326,6 +348,8 @@ or B by a factor of at most e^1 = 2.72.
             f"Even for someone who knows {self.known_others}, this release changes the odds of whether "
             f"{_QUESTIONS[self.adjacency]} by a factor of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
         ]
+        if self.weakness is not None:
+            sentences.append(self.weakness)
         if self.delta > 0:
             sentences.append(
                 f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "

@@ -187,9 +187,34 @@ def test_what_remains_can_be_spent(path, composition, spends):
     ledger = PrivacyLedger.create(path, epsilon=0.9, delta=1e-6, composition=composition, data_set="study")
     for cost in spends:
         ledger.spend(Guarantee(cost), "before")
-    remaining = ledger.remaining[0]
-    ledger.spend(Guarantee(remaining), "the rest")
-    assert ledger.remaining[0] <= 1e-6
+    epsilon, rho = ledger.remaining[0], ledger.remaining_rho
+    if rho is None:
+        ledger.spend(Guarantee(epsilon), "the rest")
+    else:
+        assert epsilon == pytest.approx(zcdp_epsilon(rho, 1e-6))
+        # As a release is calibrated that is given what remains.
+        ledger.spend(Guarantee(epsilon, 1e-6, rho=zcdp_rho(epsilon, 1e-6)), "the rest")
+        assert ledger.remaining_rho <= 1e-9
+    assert ledger.remaining[0] <= (1e-6 if rho is None else 1e-3)
+
+
+def test_what_a_concentrated_ledger_has_left_is_not_the_largest_pure_release(path):
+    ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, composition="zcdp", data_set="study")
+    assert ledger.remaining == (pytest.approx(1.0, rel=1e-6), 1e-6)
+    assert ledger.remaining_rho == pytest.approx(zcdp_rho(1.0, 1e-6))
+    ledger.spend(Guarantee(0.1), "first")
+    assert ledger.remaining_rho == pytest.approx(zcdp_rho(1.0, 1e-6) - 0.1**2 / 2)
+    notebook = ledger._repr_html_()
+    assert f"rho {ledger.remaining_rho:.6g}: epsilon {ledger.remaining[0]:.6g}, delta 1e-06" in notebook
+
+
+def test_what_is_spent_with_further_releases(path):
+    ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="study")
+    ledger.spend(Guarantee(0.1), "first")
+    assert ledger.spent_with(Guarantee(0.2), Guarantee(0.9)) == (1.2, 0.0)
+    assert ledger.spent == (0.1, 0.0)
+    with refused(LedgerError):
+        ledger.spent_with(Guarantee(0.2, adjacency="add_or_remove_one"))
 
 
 # Opening again.

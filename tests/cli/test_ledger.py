@@ -49,6 +49,19 @@ def test_a_ledger_from_making_to_history(tmp_path):
     assert invoke("ledger", "history", path, "--quiet") == ""
 
 
+def test_a_concentrated_ledger_tells_what_is_left_in_rho(tmp_path):
+    path = tmp_path / "study.ledger"
+    options = ("--data-set", "study", "--epsilon", 1, "--delta", 1e-6, "--composition", "zcdp")
+    invoke("ledger", "create", path, *options, "--quiet")
+    ledger = PrivacyLedger(path)
+    ledger.spend(Guarantee(0.1), "first")
+    assert f"rho {ledger.remaining_rho:.6g}: epsilon {ledger.remaining[0]:.6g}, delta 1e-06" in invoke(
+        "ledger", "show", path
+    )
+    shown = json.loads(invoke("ledger", "show", path, "--json"))
+    assert (shown["remaining"], shown["remaining_rho"]) == (list(ledger.remaining), ledger.remaining_rho)
+
+
 def test_check_spends_nothing(tmp_path):
     path = tmp_path / "study.ledger"
     invoke(

@@ -126,7 +126,7 @@ def test_a_covariance_that_the_noise_drowns_is_not_returned_in_silence():
     assert "x0" not in str(caught[0].message)
     assert (model.entry_interval_[range(1, 9), range(1, 9), 0] <= 0).sum() >= 2  # of eight, nearly all
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", NoiseWarning)
         PrivateCovariance(epsilon=1e7, norm_bound=300.0).fit(rows)
 
 

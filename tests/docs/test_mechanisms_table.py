@@ -1,6 +1,7 @@
 """The table in docs/reference/mechanisms.md is what tools/mechanisms_table.py makes from the table of mechanisms."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,15 @@ def test_a_page_that_differs_is_noticed():
 def test_a_page_without_markers_is_refused():
     with pytest.raises(SystemExit):
         tool.with_table("# Mechanisms\n", "")
+
+
+def test_the_page_names_the_calibration_that_releases_record_by_default():
+    page = tool.PAGE.read_text(encoding="utf-8")
+    from eigenveil.mechanisms import MECHANISMS
+
+    said = page[page.index("By default that is") :].split(":")[0]
+    named = {name: calibration for calibration, name in re.findall(r'`"(\w+)"` for `(\w+)`', said)}
+    (others,) = re.findall(r'`"(\w+)"` for all others', said)
+    for name, mechanism in MECHANISMS.items():
+        made = mechanism(epsilon=1.0, delta=1e-6 if mechanism.needs_delta else 0.0, n_features=3, n_components=1)
+        assert made.parameters()["calibration"] == named.get(name, others), name

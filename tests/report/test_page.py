@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from eigenveil import Adjacency, Guarantee, PrivacyLedger, Release, RowBound
+from eigenveil import Adjacency, Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, score_map
 from eigenveil.cli.show import report
 from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
@@ -25,7 +25,7 @@ from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, sections, write_report
 from eigenveil.report.facts import read
-from eigenveil.report.html import LEVELS, belief_range, number
+from eigenveil.report.html import LEVELS, belief_range, element, number, promise
 from helpers import database, refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
@@ -346,7 +346,9 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "(noisy)" in words("add_or_remove_one")
     assert "All that is shown of the components may be noise" in words("swamped")
     assert "holds against the server too" in words("local")
-    assert "weak promise" in words("one feature")
+    assert "hardly any protection" in words("one feature")
+    assert "weak promise" not in words("one feature")
+    assert "weak promise" in Page(str(element("div", promise(Guarantee(6.0))))).text
     assert "no order of importance" in words("subspace")
     assert "bounds, norm bound" in words("chosen privately")
 
@@ -372,8 +374,39 @@ def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
     other = PrivacyLedger.create(tmp_path / "other.ledger", epsilon=3.0, data_set="study")
     other.spend(Guarantee(0.1), "first")
     other.spend(Guarantee(0.1), "second")
-    assert "This release is not among the entries" in Page(render_report(release, ledger=other)).text
+    assert "This release: not in the ledger." in Page(render_report(release, ledger=other)).text
     assert "entry 2 of a ledger that is not part of this report" in Page(render_report(release)).text
+
+
+def test_what_is_shown_without_an_entry_is_added_and_marked(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(2000, 3)) * [3, 2, 1]
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=3.0, data_set="study")
+    release = PrivatePCA(2, epsilon=3.0, norm_bound=12.0, ledger=ledger).fit(rows).release_
+    cloud = score_map(rows, release, epsilon=1.0)
+    page = Page(render_report(release, ledger=ledger, scores=cloud)).text
+    assert (
+        "Spent so far: epsilon = 4, of which epsilon = 3 by the entries of the ledger and the rest is not in the "
+        "ledger; this is over the limit." in page
+    )
+    assert "Its score map: not in the ledger." in page
+    assert "PrivatePCA.fit (this release)" in page
+    alone = Page(render_report(release, scores=cloud)).text
+    assert "This release and its score map have spent epsilon = 4." in alone
+    # What does not add up is not added.
+    other = score_map(rows, release, epsilon=1.0, adjacency="add_or_remove_one")
+    page = Page(render_report(release, ledger=ledger, scores=other)).text
+    assert "and what is not in the ledger, which cannot be added to it" in page
+    assert "over the limit" not in page
+
+
+def test_a_concentrated_ledger_tells_what_is_left_in_rho(tmp_path):
+    ledger = PrivacyLedger.create(
+        tmp_path / "study.ledger", epsilon=9.0, delta=1e-6, composition="zcdp", data_set="study"
+    )
+    release = drawn("matrix_laplace", ledger=ledger)
+    page = Page(render_report(release, ledger=ledger)).text
+    rho, (epsilon, _) = ledger.remaining_rho, ledger.remaining
+    assert f"Left of it: rho = {rho:.6g}, which is epsilon = {epsilon:.6g} and delta = 1e-06." in page
 
 
 @given(st.floats(0.0, 26.0))

@@ -13,7 +13,6 @@ number of the format.
 
 import hashlib
 import json
-import math
 import os
 import secrets
 import sqlite3
@@ -31,7 +30,7 @@ from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import folder_in_place, given_path, sole_name, sync_folder
 from ..guarantee import Adjacency, Guarantee, Unit
-from .calibration import decimal_above, decimal_below, exact, zcdp_epsilon, zcdp_rho
+from .calibration import decimal_above, decimal_below, exact, safe_boundary, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
 
 DATABASE = "ledger.sqlite"
@@ -451,19 +450,41 @@ class PrivacyLedger:
     @property
     def spent(self) -> tuple[float, float]:
         """The (epsilon, delta) spent so far, by the ledger's composition."""
-        total = self._total(self.entries())
+        return self.spent_with()
+
+    def spent_with(self, *others: Guarantee) -> tuple[float, float]:
+        """Return the (epsilon, delta) of all spends and of further releases, by the ledger's composition.
+
+        Whether it is within the limit is not asked. What this ledger could not count is refused.
+        """
+        for guarantee in others:
+            self._check_countable(guarantee)
+        total = self._total([*(entry.guarantee for entry in self.entries()), *others])
         if self.composition == "zcdp":
             return zcdp_epsilon(decimal_above(total[0]), self.delta), self.delta if total[0] else 0.0
         return decimal_above(total[0]), decimal_above(total[1])
 
     @property
     def remaining(self) -> tuple[float, float]:
-        """The largest pure epsilon, and the delta, that one more spend may have."""
-        spent = self._total(self.entries())
-        left = [max(limit - total, Fraction(0)) for limit, total in zip(self._limits, spent, strict=True)]
-        if self.composition == "zcdp":
-            return math.sqrt(2 * left[0]) * (1 - 1e-15), self.delta
-        return decimal_below(left[0]), decimal_below(left[1])
+        """The (epsilon, delta) that is left, in the terms of the ledger's composition.
+
+        Of ``"basic"`` what one more spend may have. Of ``"zcdp"`` what `remaining_rho` implies at the ledger's delta: a
+        Gaussian release may have it, and a pure one, which has more rho at the same epsilon, less.
+        """
+        left = self._left()
+        if self.composition == "basic":
+            return decimal_below(left[0]), decimal_below(left[1])
+        implied = zcdp_epsilon(decimal_below(left[0]), self.delta)  # which is rounded up, and is to be spent
+        return safe_boundary(lambda epsilon: exact(zcdp_rho(epsilon, self.delta)) <= left[0], 0.0, implied), self.delta
+
+    @property
+    def remaining_rho(self) -> float | None:
+        """The rho that is left of a ledger that counts it (``composition="zcdp"``), or None."""
+        return decimal_below(self._left()[0]) if self.composition == "zcdp" else None
+
+    def _left(self) -> list[Fraction]:
+        spent = self._total([entry.guarantee for entry in self.entries()])
+        return [max(limit - total, Fraction(0)) for limit, total in zip(self._limits, spent, strict=True)]
 
     def __repr__(self) -> str:
         return (
@@ -474,12 +495,12 @@ class PrivacyLedger:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the limit, what is left of it, and the last spends."""
-        entries, left = self.entries(), self.remaining
+        entries, left, rho = self.entries(), self.remaining, self.remaining_rho
         facts = {
             "data set": self.data_set,
             "limit": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
             "spent": f"epsilon {self.spent[0]:.6g}, delta {self.spent[1]:.3g}",
-            "left for one more": f"epsilon {left[0]:.6g}, delta {left[1]:.3g}",
+            "left": f"{'' if rho is None else f'rho {rho:.6g}: '}epsilon {left[0]:.6g}, delta {left[1]:.3g}",
             "counts": f"{self.adjacency.value}, {self.unit.in_words}, {self.composition} composition",
         }
         spends = [[entry.entry, entry.what, str(entry.guarantee)] for entry in entries[-_SHOWN_ENTRIES:]]
@@ -504,13 +525,13 @@ class PrivacyLedger:
             return exact(self.epsilon), exact(self.delta)
         return (exact(zcdp_rho(self.epsilon, self.delta)),)
 
-    def _total(self, entries: list[LedgerEntry]) -> tuple[Fraction, ...]:
-        amounts = [self._amounts(entry.guarantee) for entry in entries]
+    def _total(self, guarantees: list[Guarantee]) -> tuple[Fraction, ...]:
+        amounts = [self._amounts(guarantee) for guarantee in guarantees]
         return tuple(sum(column, Fraction(0)) for column in zip(*amounts, strict=True)) or tuple(
             Fraction(0) for _ in self._limits
         )
 
-    def _check(self, guarantee: Guarantee, entries: list[LedgerEntry]) -> None:
+    def _check_countable(self, guarantee: Guarantee) -> None:
         if guarantee.adjacency is not self.adjacency:
             raise LedgerError(
                 f"This ledger counts the adjacency '{self.adjacency}', and the release is for "
@@ -526,7 +547,10 @@ class PrivacyLedger:
                 "A release that is not private (drawn from a seed, or with no finite epsilon) cannot be paid "
                 "for by a ledger; draw it from a secure generator, or without a ledger."
             )
-        total = self._total(entries)
+
+    def _check(self, guarantee: Guarantee, entries: list[LedgerEntry]) -> None:
+        self._check_countable(guarantee)
+        total = self._total([entry.guarantee for entry in entries])
         cost = self._amounts(guarantee)
         if any(spent + more > limit for spent, more, limit in zip(total, cost, self._limits, strict=True)):
             names = ("epsilon", "delta") if self.composition == "basic" else ("rho",)

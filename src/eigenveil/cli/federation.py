@@ -24,7 +24,16 @@ from .options import (
     print_json,
     whole_file,
 )
-from .spending import ask, budget, guarantee_fields, ledger_fields, ledger_files, open_ledger, somebody_answers
+from .spending import (
+    ask,
+    budget,
+    guarantee_fields,
+    in_words,
+    ledger_fields,
+    ledger_files,
+    open_ledger,
+    somebody_answers,
+)
 from .tables import expand, open_declared, text_format
 from .terminal import one_bar
 
@@ -192,7 +201,7 @@ def contribute(
     book = open_ledger(ledger)
     written = text_format(delimiter, decimal, encoding)
     table = open_declared(paths, {"schema": joined.terms.schema}, written, engine, quiet)
-    note_console(quiet).print(f"About to spend: {joined.guarantee()}", soft_wrap=True)
+    note_console(quiet).print(f"About to spend: {in_words(joined.guarantee())}", soft_wrap=True)
     if book is not None:
         book.check(joined.guarantee())
         accounts = ledger_fields(book, joined.guarantee())

@@ -167,10 +167,12 @@ def fit_and_save(
 ) -> None:
     """Ask, fit, save, and show the result with its warnings where it is not to be quiet."""
     from ..accounting.ledger import opened_ledger
+    from ..estimators.preparation import Features
     from .charging import signals_of
 
     plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
-    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint)
+    identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
+    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:
         if options.as_json:
             print_json(shown)

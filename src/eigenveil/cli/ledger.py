@@ -114,7 +114,8 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
         table.add_row("data set", fields["data_set"])
         table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
         table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
-        table.add_row("one more release may have", budget(fields["remaining"]))
+        rho = fields["remaining_rho"]
+        table.add_row("left", f"{'' if rho is None else f'rho {rho:.6g}: '}{budget(fields['remaining'])}")
         table.add_row("adjacency", fields["adjacency"])
         table.add_row("unit", Unit(fields["unit"]).in_words)
         table.add_row("composition", fields["composition"])

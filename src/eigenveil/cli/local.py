@@ -17,7 +17,7 @@ from ..errors import InvalidDataError, InvalidParameterError
 from ..files import open_regular
 from .options import AsJson, Force, Quiet, check_output, note_console, output_console, print_json, visible, whole_file
 from .output import write_data
-from .spending import ask, guarantee_fields, somebody_answers
+from .spending import ask, guarantee_fields, in_words, somebody_answers
 from .terminal import standard_input
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def encode(
     if output != STANDARD:
         check_output(output, force, [protocol, rows])
     if rows != STANDARD and not yes and somebody_answers():
-        note_console().print(f"About to spend, for every row: {agreed.guarantee()}", soft_wrap=True)
+        note_console().print(f"About to spend, for every row: {in_words(agreed.guarantee())}", soft_wrap=True)
         ask()
     with _text_rows(rows, header) as source, _sink(output) as write:
         while block := list(islice(source, _ROWS_AT_ONCE)):

@@ -167,6 +167,8 @@ def _check_drawable(plot: Path) -> None:
 def _show_plan(planned: dict[str, Any], dry_run: bool, output: Path) -> None:
     table = Grid(title="Would spend" if dry_run else "About to spend", show_header=False)
     table.add_row("guarantee", planned["guarantee"]["text"])
+    if planned["guarantee"]["weakness"] is not None:
+        table.add_row("warning", planned["guarantee"]["weakness"])
     table.add_row("noise", f"{planned['mechanism']}, standard deviation {planned['noise_sd']:.3g} on every count")
     table.add_row("cells", " x ".join(map(str, planned["bins"])))
     if planned["groups"]:

@@ -1,7 +1,6 @@
 """What a command that fits will spend: shown, confirmed, and charged to the ledger that was named."""
 
 import sys
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,8 +51,14 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
         "unit": guarantee.unit.value,
         "numerics": guarantee.numerics.value,
         "assumptions": list(guarantee.assumptions),
+        "weakness": guarantee.weakness,
         "text": str(guarantee),
     }
+
+
+def in_words(guarantee: "Guarantee") -> str:
+    """Return a guarantee in one line, with what makes it a weak one."""
+    return str(guarantee) if guarantee.weakness is None else f"{guarantee}. Warning: {guarantee.weakness}"
 
 
 def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]:
@@ -74,12 +79,19 @@ def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
 
 
 def confirm_spend(
-    plan: "Plan", ledger: "PrivacyLedger | None", options: FitOptions, about_rows: int | None = None
+    plan: "Plan",
+    ledger: "PrivacyLedger | None",
+    options: FitOptions,
+    about_rows: int | None = None,
+    identifiers: str | None = None,
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    `about_rows` is how many the table seems to have, where they were not counted. Returns the plan for JSON.
+    `about_rows` is how many the table seems to have, where they were not counted, and `identifiers` a sentence about
+    columns that may identify persons. Returns the plan for JSON.
     """
+    from ..estimators.inputs import delta_of_a_unit
+
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
         if not guarantee.is_private:
@@ -90,7 +102,7 @@ def confirm_spend(
     asks = not (options.yes or options.dry_run) and somebody_answers()
     # --json --dry-run prints the plan as its result.
     if asks or not (options.quiet or (options.dry_run and options.as_json)):
-        _show(plan, options, accounts, about_rows)
+        _show(plan, options, accounts, (delta_of_a_unit(plan.guarantee, plan.n_rows or about_rows or 0), identifiers))
     if asks:
         ask()
     return {
@@ -129,23 +141,12 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
         "entries": len(ledger.entries()),
         "spent": list(ledger.spent),
         "remaining": list(ledger.remaining),
+        "remaining_rho": ledger.remaining_rho,
         "seal": ledger.seal,
     }
     if planned is not None:
-        fields["spent_after"] = list(_spent_after(ledger, planned))
+        fields["spent_after"] = list(ledger.spent_with(planned))
     return fields
-
-
-def _spent_after(ledger: "PrivacyLedger", planned: "Guarantee") -> tuple[float, float]:
-    from ..accounting.calibration import decimal_above, exact, zcdp_epsilon
-    from ..accounting.composition import concentrated_rho
-
-    guarantees = [*(entry.guarantee for entry in ledger.entries()), planned]
-    if ledger.composition == "zcdp":  # which the ledger has checked: every one of them has a rho
-        rho = sum((exact(concentrated_rho(one) or 0.0) for one in guarantees), Fraction(0))
-        return zcdp_epsilon(decimal_above(rho), ledger.delta), ledger.delta
-    sums = [sum((exact(getattr(one, name)) for one in guarantees), Fraction(0)) for name in ("epsilon", "delta")]
-    return decimal_above(sums[0]), decimal_above(sums[1])
 
 
 def budget(numbers: Any) -> str:
@@ -154,17 +155,15 @@ def budget(numbers: Any) -> str:
     return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
 
 
-def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, about_rows: int | None = None) -> None:
-    from ..estimators.inputs import delta_of_a_unit
-
+def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]) -> None:
     table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
     for heading, text in plan.in_words():
         table.add_row(heading, in_own_options(text))
     for assumption in plan.guarantee.assumptions:
         table.add_row("assumption", assumption)
-    large = delta_of_a_unit(plan.guarantee, plan.n_rows or about_rows or 0)
-    if large is not None:
-        table.add_row("warning", large)
+    for warning in (plan.guarantee.weakness, *warnings):
+        if warning is not None:
+            table.add_row("warning", in_own_options(warning))
     if accounts is None:
         table.add_row("ledger", f"none: nothing adds up what is spent on these {plan.unit.counted}")
     else:

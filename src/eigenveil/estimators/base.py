@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from .. import gate
 from ..accounting.ledger import LedgerOrPath
-from ..errors import InvalidDataError, InvalidParameterError
+from ..errors import InvalidDataError, InvalidParameterError, PrivacyWarning, quoted, warn_caller
 from ..moments.comparisons import MixedDifferences
 from ..moments.second_moments import SecondMoments
 from ..releases.origin import Request
@@ -23,7 +23,7 @@ from ..releases.record import Release
 from ..sampling.randomness import generator_from
 from ..tables.base import Source
 from ..tables.open import is_source
-from ..tables.schema import Schema
+from ..tables.schema import Schema, nearest
 from .fit import Fit, collected_moments, noting_payment, pay, warn_of_features_without_range, with_last_differences
 from .inputs import available_where, opened
 from .plan import Plan, plan_fit, route_of_moments
@@ -33,6 +33,7 @@ from .wrappers import FitContext, fit_context, fit_count, share_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
+_Kind = TypeVar("_Kind")
 # The thread at work, by process and estimator: a lock in the estimator itself could not be pickled, and a forked child
 # has no such thread.
 _at_work: dict[tuple[int, int], int] = {}
@@ -64,6 +65,36 @@ def one_thread(method: _Method) -> _Method:
     return alone  # type: ignore[return-value]
 
 
+def names_unknown_parameters(kind: type[_Kind]) -> type[_Kind]:
+    """Let the constructor of a class refuse a misspelt parameter in one sentence, with the nearest that there is.
+
+    Examples
+    --------
+    >>> @names_unknown_parameters
+    ... class Model:
+    ...     def __init__(self, *, mechanism="auto"):
+    ...         self.mechanism = mechanism
+    >>> Model(mechanims="gaussian")
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidParameterError: Model has no parameter 'mechanims', did you mean mechanism.
+    """
+    constructor = kind.__init__
+    known = [name for name in signature(constructor).parameters if name != "self"]
+
+    @functools.wraps(constructor)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        for name in given:
+            if name not in known:
+                raise InvalidParameterError(
+                    f"{type(self).__name__} has no parameter {quoted(name)}{nearest(name, known)}."
+                )
+        constructor(self, *args, **given)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind
+
+
 @cache  # scikit-learn reads the signature at every call
 def _deciding(kind: type) -> tuple[str, ...]:
     return tuple(name for name in sorted(signature(kind).parameters) if name not in ("ledger", "random_state"))
@@ -78,6 +109,12 @@ def made_for(estimator: BaseEstimator) -> bytes:
 def passes_once(estimator: "PrivateEstimator") -> None:
     """Raise an `AttributeError` where an estimator has no `partial_fit`."""
     check_one_pass(FitParameters.of(estimator), estimator._needs())
+
+
+def _warn_of_identifiers(features: Features, bounds: object) -> None:
+    sentence = features.identifiers_in_words(bounds)
+    if sentence is not None:
+        warn_caller(sentence, PrivacyWarning)
 
 
 class ReleaseAttribute(Generic[_Value]):
@@ -113,6 +150,7 @@ def html_of_fit(estimator: BaseEstimator) -> str | None:
     return fit_html(type(estimator).__name__, estimator.release_)
 
 
+@names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
     """Base of the estimators that work on one released second moment. Not used by itself.
@@ -213,6 +251,7 @@ class PrivateEstimator(BaseEstimator):
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
         request = self._request(source.n_features, source.feature_names or ())
+        _warn_of_identifiers(features, self.bounds)
         if plan is None:
             plan = plan_fit(parameters, needs, features)
         else:
@@ -256,6 +295,8 @@ class PrivateEstimator(BaseEstimator):
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        if collected is None:
+            _warn_of_identifiers(features, self.bounds)
         # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
         whole = added if collected is None else collected + added
         assumptions = tuple(dict.fromkeys((*self.__dict__.get("_collected_assumptions", ()), *features.assumptions)))

@@ -13,12 +13,13 @@ from ..local.simulation import simulated_totals
 from ..numerics import FloatArray
 from ..releases.origin import ComponentsRequest, SparseRequest
 from ..sampling.randomness import generator_from
-from .base import html_of_fit
+from .base import html_of_fit, names_unknown_parameters
 from .inputs import checked_rows
 from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
 from .wrappers import steps_before
 
 
+@names_unknown_parameters
 class LocalPCA(TransformerMixin, BaseEstimator):
     """Principal components, about the origin, of rows that each became private before anyone saw them.
 
@@ -176,6 +177,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         return components_request(self.n_components, n_features)
 
 
+@names_unknown_parameters
 class LocalSparsePCA(LocalPCA):
     """Sparse principal components in the local model, by the Fantope estimator (Wang and Xu 2019, Algorithm 2).
 

@@ -15,7 +15,7 @@ from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.intervals import HIDDEN_ROWS
 from ..releases.origin import ComponentsRequest, Request
 from ..releases.record import Release
-from .base import PrivateEstimator, ReleaseAttribute
+from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
 from .inputs import check_read_again, checked_array, of_rows
 from .preparation import Needs
 
@@ -68,6 +68,7 @@ def _angles(release: Release, name: str) -> FloatArray | None:
     return None if errors is None else getattr(errors, name)
 
 
+@names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(TransformerMixin, PrivateEstimator):
     """Principal components of sensitive rows, with a differential privacy guarantee.

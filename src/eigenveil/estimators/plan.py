@@ -5,7 +5,7 @@ docs/explanation/row_bound.md and docs/explanation/raw_tables.md derive from how
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -242,7 +242,7 @@ class Plan:
 
     n_features: int
     routes: Routes
-    made_for: bytes = b""
+    made_for: bytes = field(default=b"", repr=False)
     n_rows: int | None = None
 
     def for_rows(self, n_rows: int) -> "Plan":

@@ -15,6 +15,7 @@ from ..errors import (
     InvalidParameterError,
     column_in_words,
     integer_between,
+    listed,
     one_of,
     positive_number,
     quoted,
@@ -28,7 +29,7 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
 from ..tables.base import Source
-from ..tables.schema import Schema
+from ..tables.schema import Schema, identifies
 from .inputs import checked_schema, checked_unit_column
 from .split import NORM_SHARE, RANGES_SHARE, Split, checked_stages
 
@@ -201,6 +202,10 @@ class Features:
         Which of them are truth values, 0 or 1 each by itself; none by default.
     typed : bool
         Whether the columns have types of their own, as those of a data frame.
+    names_public : bool
+        Whether the names can be no row of data: see `column_in_words`.
+    columns_listed : bool
+        Whether the caller said which columns are features.
     """
 
     n_features: int
@@ -214,6 +219,8 @@ class Features:
     most_weight: float | None = None
     truths: tuple[bool, ...] = ()
     typed: bool = False
+    names_public: bool = True
+    columns_listed: bool = True
 
     @classmethod
     def declared(cls, n_features: object, parameters: FitParameters) -> Self:
@@ -224,7 +231,8 @@ class Features:
                 f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
             )
         if schema is None:
-            return cls(d, None, (False,) * d, by_unit=parameters.privacy_unit is not None)
+            names = _names_of(parameters.bounds, d)
+            return cls(d, names, (False,) * d, by_unit=parameters.privacy_unit is not None)
         kinds = [column.kind for column in schema.columns for _ in column.features]
         one_hot = tuple(fixed for column in schema.columns for fixed in column.one_hot)
         return cls(
@@ -244,7 +252,16 @@ class Features:
         schema, n_categorical = checked_schema(getattr(source, "schema", None)), getattr(source, "n_categorical", 0)
         if schema is not None:  # a source of somebody's own may carry a draft
             schema.check_confirmed()
-        optional = ("in_order", "reads_once", "by_unit", "most_weight", "truths", "typed")
+        optional = (
+            "in_order",
+            "reads_once",
+            "by_unit",
+            "most_weight",
+            "truths",
+            "typed",
+            "names_public",
+            "columns_listed",
+        )
         known = {name: getattr(source, name) for name in optional if hasattr(source, name)}
         return cls(source.n_features, source.feature_names, one_hot, n_categorical, schema, **known)
 
@@ -277,9 +294,35 @@ class Features:
                 raise InvalidParameterError(f"bounds names {quoted(name)}, which is no feature that is read{hint}.")
         for position, (name, fixed) in enumerate(zip(names, self.one_hot, strict=True)):
             if name not in given and not fixed:
-                feature = column_in_words(name, position)
+                feature = column_in_words(name, position, self.names_public)
                 raise InvalidParameterError(f"bounds has nothing for the feature {feature}; name every feature.")
         return [given.get(name, (-1.0, 1.0)) for name in names]
+
+    def identifiers_in_words(self, bounds: object) -> str | None:
+        """Return a sentence about features that are identifiers by their names, where nobody chose them; or None.
+
+        Values are not looked at: whether they are all distinct is private. Who gives `bounds` by name chose the names.
+        """
+        if self.names is None or self.columns_listed or isinstance(bounds, Mapping):
+            return None
+        found = [column_in_words(name, at, self.names_public) for at, name in enumerate(self.names) if identifies(name)]
+        if not found:
+            return None
+        return (
+            f"By name, {listed('column', found, found)} may identify persons, and would be used like a measurement; "
+            "leave out such columns, or name the one that tells persons apart by privacy_unit=."
+        )
+
+
+def _names_of(bounds: object, d: int) -> tuple[str, ...] | None:
+    """Return the names of so many features by which bounds are given, in that order; None without names."""
+    if not isinstance(bounds, Mapping) or not all(isinstance(name, str) for name in bounds):
+        return None
+    if len(bounds) != d:
+        raise InvalidParameterError(
+            f"bounds names {len(bounds)} features and not {d}; name every feature, or plan for an opened table."
+        )
+    return tuple(bounds)
 
 
 def euclidean(reach: FloatArray) -> float:
@@ -463,10 +506,27 @@ def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
     try:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), d) for side in bounds)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameterError("bounds must be (low, high), each one number or one for every feature.") from None
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise InvalidParameterError("bounds must be finite, with low below high for every feature.")
-    return low, high
+        problem = "bounds must be (low, high), each one number or one for every feature."
+    else:
+        if np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all():
+            return low, high
+        problem = "bounds must be finite, with low below high for every feature."
+    raise InvalidParameterError(_LIST_OF_PAIRS if _are_pairs(bounds) else problem)
+
+
+_LIST_OF_PAIRS = (
+    "bounds must be (low, high) or {column: (low, high)}, and a list of pairs is neither; use dict(zip(columns, "
+    "bounds)), or dict(enumerate(bounds)) for columns without names."
+)
+
+
+def _are_pairs(bounds: Any) -> bool:
+    """Return whether bounds are pairs of a low and a high number, as where each feature was given one."""
+    try:
+        pairs = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return pairs.ndim == 2 and pairs.shape[1] == 2 and bool((pairs[:, 0] < pairs[:, 1]).all())
 
 
 def has_own_units(parameters: FitParameters, needs: Needs, schema: Schema | None) -> bool:

@@ -12,13 +12,15 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between, p
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
+from ..tables.frames import as_frame
 from ..tables.schema import Schema
-from .base import PrivateEstimator, passes_once
+from .base import PrivateEstimator, names_unknown_parameters, passes_once
 from .inputs import available_where, checked_pair, of_rows
 from .plan import Plan
 from .preparation import Needs
 
 
+@names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRidge(RegressorMixin, PrivateEstimator):
     """Ridge regression whose coefficients and R² come from one private release.
@@ -31,8 +33,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     target : str or int, optional
         The column to predict, where `fit` gets a table and no `y`.
     norm_bound, bounds, schema
-        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. A schema
-        needs `target`. With none of them, ranges are found privately, or refused where rows are too few.
+        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. Bounds
+        by name call a `y` beside a frame by its own name, or "y". A schema needs `target`. With none of them, ranges
+        are found privately, or refused where rows are too few.
     center : bool
         Fit an intercept.
     epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
@@ -112,28 +115,21 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
             raise InvalidParameterError("A schema is for the whole table; name the column to predict by target=.")
         if self.privacy_unit is not None:
             raise InvalidParameterError("A column of persons is for the whole table; name that to predict by target=.")
-        names = getattr(X, "columns", None)
-        X, y = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
-        column = y[:, None]
-        table = scipy.sparse.hstack([X, column], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, column])
-        self._fit(table, plan, **of_rows)
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        return self
+        return self._fit(_with_target(X, y), plan, **of_rows)
 
     @available_where(passes_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
-        if y is not None:
-            X, y = checked_pair(X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=0)
-            if hasattr(self, "_collected") and X.shape[1] != self.n_features_in_:
-                raise InvalidDataError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                    "features as input."
-                )
-            X = np.column_stack([X, y])
-        super().partial_fit(X)
+        table = X if y is None else _with_target(X, y)
+        if y is not None and hasattr(self, "_collected") and table.shape[1] - 1 != self.n_features_in_:
+            raise InvalidDataError(
+                f"X has {table.shape[1] - 1} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        super().partial_fit(table)
         self.n_features_in_ = self._collected.n_features - 1
+        if y is not None and hasattr(self, "feature_names_in_"):
+            self.feature_names_in_ = self.feature_names_in_[:-1]
         return self
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
@@ -189,6 +185,23 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
         return tags
+
+
+def _with_target(X: Any, y: Any) -> Any:
+    """Return the rows [x, y]: a frame with a last column where X is one with names, so that bounds may name them."""
+    rows, target = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
+    if scipy.sparse.issparse(rows):
+        return scipy.sparse.hstack([rows, target[:, None]], format="csr")
+    table, frame = np.hstack([rows, target[:, None]]), as_frame(X)
+    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+        return table
+    import narwhals as nw
+
+    name = getattr(y, "name", None)
+    name = name if isinstance(name, str) and name else "y"
+    while name in frame.columns:
+        name += "_"
+    return nw.from_numpy(table, [*frame.columns, name], backend=frame.implementation).to_native()
 
 
 def _within_reach(release: Release, X: Any) -> Any:

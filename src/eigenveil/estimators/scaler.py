@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import NoiseWarning, warn_caller
 from ..numerics import FloatArray
 from ..releases.record import Release
-from .base import PrivateEstimator
+from .base import PrivateEstimator, names_unknown_parameters
 from .inputs import check_read_again, of_rows
 from .preparation import Needs
 
@@ -18,6 +18,7 @@ from .preparation import Needs
 _TOLD = 2.0
 
 
+@names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Subtract the mean and divide by the standard deviation, both from one private release.

@@ -96,6 +96,11 @@ def score_map(
     >>> cloud.counts.shape, str(cloud.guarantee)
     ((1, 13, 13), '1-differentially private (replace one row), exact numerics')
     """
+    if not isinstance(release, Release):
+        raise InvalidParameterError(
+            f"score_map takes rows and then a Release, as in score_map(X, pca.release_, ...), and was given "
+            f"{type(release).__name__} in its place."
+        )
     source = opened_rows(X, release, schema, privacy_unit)
     features = Features.of(source)
     plan = plan_scores(

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from ..errors import integer_between
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
+from .base import names_unknown_parameters
 from .pca import PrivatePCA
 from .preparation import Needs
 
 
+@names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSparsePCA(PrivatePCA):
     """Sparse principal components by Fantope projection and selection, from one released matrix.

@@ -171,9 +171,9 @@ class CentralMechanism(Mechanism):
         Number of directions to release, k; all of them by default.
     adjacency : Adjacency or str
         The adjacency.
-    calibration : {"tight", "paper"}, optional
-        Our constants, or those of the paper that proposed the mechanism; by default the first that the mechanism has,
-        ours where there are two.
+    calibration : str, optional
+        One of `calibrations`: our constants, or with "paper" those of the paper that proposed the mechanism; by default
+        the first of them.
     accept_inexact : bool
         Says that whoever releases knows that the mechanism, with these parameters, is not exact in its bits. Nothing is
         released by an inexact mechanism without it (see `check_accepted`); plans, simulations and audits do not need

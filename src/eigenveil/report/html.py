@@ -387,7 +387,7 @@ def promise(guarantee: Guarantee) -> list[Html]:
             f"The paper behind this mechanism states {budget(*guarantee.claimed)}; what its noise truly gives is "
             f"{budget(guarantee.epsilon, guarantee.delta)}, and that is what counts here."
         )
-    if guarantee.is_private and guarantee.epsilon > WEAK_EPSILON:
+    if guarantee.is_private and guarantee.weakness is None and guarantee.epsilon > WEAK_EPSILON:
         extra.append("A factor this large is a weak promise: by itself it rules out little.")
     assumptions = [*extra, *guarantee.assumptions]
     text = element(

@@ -1,11 +1,12 @@
 """How a release was made, how to cite and verify it, and the questions of a data-protection officer."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..accounting.composition import compose
 from ..accounting.ledger import PrivacyLedger
-from ..guarantee import Adjacency, Unit
+from ..errors import EigenveilError
+from ..guarantee import Adjacency, Guarantee, Unit
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from .facts import printable
@@ -315,11 +316,21 @@ def _promised(release: Release, cloud: ScoreMap | None) -> list[Html]:
     if cloud is None:
         return said
     text = f"The map of scores has a promise of its own: {cloud.guarantee}."
-    alike = all(getattr(cloud.guarantee, one) == getattr(release.guarantee, one) for one in ("adjacency", "unit"))
-    if alike and release.guarantee.is_private and cloud.guarantee.is_private:
-        together = compose([release.guarantee, cloud.guarantee])
-        text += f" Both together keep {budget(together.epsilon, together.delta)}."
+    together = _together(release, cloud)
+    text += "" if together is None else f" Both together keep {_budget_of(together)}."
     return [*said, element("p", text)]
+
+
+def _together(release: Release, cloud: ScoreMap | None) -> Guarantee | None:
+    """Return the guarantee of a release and its score map; None where they do not add up, or there is no map."""
+    if cloud is None or not (release.guarantee.is_private and cloud.guarantee.is_private):
+        return None
+    alike = all(getattr(cloud.guarantee, one) == getattr(release.guarantee, one) for one in ("adjacency", "unit"))
+    return compose([release.guarantee, cloud.guarantee]) if alike else None
+
+
+def _budget_of(guarantee: Guarantee) -> str:
+    return budget(guarantee.epsilon, guarantee.delta)
 
 
 def _spent(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | None) -> list[Html]:
@@ -331,25 +342,28 @@ def _spent(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | Non
             if paid is not None
             else "No ledger is recorded for this release. Other releases from the same data add to what it costs."
         )
-        return [element("p", text)]
-    entries, spent, left = ledger.entries(), ledger.spent, ledger.remaining
+        together = _together(release, cloud)
+        known = "" if together is None else f" This release and its score map have spent {_budget_of(together)}."
+        return [element("p", text + known)]
+    entries, left, rho = ledger.entries(), budget(*ledger.remaining), ledger.remaining_rho
+    shown = [("this release", paid, release.guarantee)]
+    shown += [] if cloud is None else [("its score map", cloud.ledger_entry, cloud.guarantee)]
     told = {
         line: name
         for line, entry in enumerate(entries)
-        for name, number, guarantee in [
-            ("this release", paid, release.guarantee),
-            *([("its score map", cloud.ledger_entry, cloud.guarantee)] if cloud is not None else []),
-        ]
+        for name, number, guarantee in shown
         if entry.entry == number and entry.guarantee == guarantee
     }
+    beside = {name: guarantee for name, _, guarantee in shown if name not in told.values()}
     text = (
-        f"Spent so far: {budget(*spent)}. The ledger of the data set {ledger.data_set} allows "
+        f"Spent so far: {known_total(ledger, beside)}. The ledger of the data set {ledger.data_set} allows "
         f"{budget(ledger.epsilon, ledger.delta)} in all ({ledger.composition} composition), on {ledger.unit.in_words}. "
-        f"One more release may have {budget(*left)}."
     )
+    text += "By its entries alone: " if beside else ""
+    text += f"One more release may have {left}." if rho is None else f"Left of it: rho = {rho:.6g}, which is {left}."
     rows = [
         (
-            e.entry,
+            str(e.entry),
             date_in_words(e.spent_at),
             e.what + (f" ({told[line]})" if line in told else ""),
             f"{e.guarantee.epsilon:.6g}",
@@ -357,8 +371,29 @@ def _spent(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | Non
         )
         for line, e in enumerate(entries)
     ]
-    warning = None
-    if "this release" not in told.values():
-        warning = element("p", element("strong", "This release is not among the entries of this ledger."))
-    listed = table("Ledger", ("entry", "when (UTC)", "what", "epsilon", "delta"), rows, set(told))
-    return [element("p", text), *([] if warning is None else [warning]), listed]
+    rows += [
+        (_NOT_IN_LEDGER, "", name, f"{guarantee.epsilon:.6g}", f"{guarantee.delta:.3g}")
+        for name, guarantee in beside.items()
+    ]
+    said = f"{' and '.join(beside).capitalize()}: {_NOT_IN_LEDGER}."
+    warning = [element("p", element("strong", said))] if beside else []
+    marked = {*told, *range(len(entries), len(rows))}
+    listed = table("Ledger", ("entry", "when (UTC)", "what", "epsilon", "delta"), rows, marked)
+    return [element("p", text), *warning, listed]
+
+
+_NOT_IN_LEDGER = "not in the ledger"
+
+
+def known_total(ledger: PrivacyLedger, beside: Mapping[str, Guarantee]) -> str:
+    """Return what the entries of a ledger have spent together with what is shown and has no entry, in words."""
+    if not beside:
+        return budget(*ledger.spent)
+    by_entries = f"{budget(*ledger.spent)} by the entries of the ledger"
+    try:
+        total = ledger.spent_with(*beside.values())
+    except EigenveilError:  # of another adjacency or unit, without a rho, or not private
+        return f"{by_entries}, and what is {_NOT_IN_LEDGER}, which cannot be added to it"
+    over = total[0] > ledger.epsilon or total[1] > ledger.delta
+    text = f"{budget(*total)}, of which {by_entries} and the rest is {_NOT_IN_LEDGER}"
+    return f"{text}; this is over the limit" if over else text

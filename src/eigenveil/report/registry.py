@@ -15,6 +15,7 @@ from ..files import given_path, whole_file
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
+from .officer import known_total
 
 BLANK = "TO BE FILLED IN"
 _HEAD = f"""\
@@ -68,7 +69,7 @@ def registry_record(release: Release, ledger: PrivacyLedger | None = None) -> di
         "accounting": {
             "post_processing": "Everything that is read off the integers of the release: division by the number of "
             f"{promise.unit.counted}, units, eigenvectors, shrinkage, intervals.",
-            "composition": _composition(promise, ledger),
+            "composition": _composition(release, ledger),
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": _preparation(release),
@@ -151,7 +152,8 @@ def _unprotected(release: Release) -> str:
     return f"Public by assumption: {'; '.join(kept)}."
 
 
-def _composition(promise: Guarantee, ledger: PrivacyLedger | None) -> str:
+def _composition(release: Release, ledger: PrivacyLedger | None) -> str:
+    promise = release.guarantee
     parts = f"{len(promise.parts)} parts composed into one guarantee" if promise.parts else "one mechanism"
     if ledger is None:
         return f"This release: {parts}. {_blank('what else was spent on the same data')}"
@@ -160,7 +162,15 @@ def _composition(promise: Guarantee, ledger: PrivacyLedger | None) -> str:
         f"This release: {parts}. In all, {entries} entries of the ledger for the data set {ledger.data_set} have spent "
         f"epsilon {spent[0]:.6g} and delta {spent[1]:.3g}, of a limit of {ledger.epsilon:g} and {ledger.delta:g}, added"
         f" up by {'sums' if ledger.composition == 'basic' else 'zero-concentrated privacy'}."
+        f"{_beside(release, ledger)}"
     )
+
+
+def _beside(release: Release, ledger: PrivacyLedger) -> str:
+    paid, promise = release.origin.ledger_entry, release.guarantee
+    if any(entry.entry == paid and entry.guarantee == promise for entry in ledger.entries()):
+        return ""
+    return f" Known in all: {known_total(ledger, {'this release': promise})}."
 
 
 def _preparation(release: Release) -> str:

@@ -52,6 +52,7 @@ class DaskSource(EngineSource):
         self.feature_names = template.feature_names
         self.one_hot, self.n_categorical, self.truths = template.one_hot, template.n_categorical, template.truths
         self.schema, self.typed = declared.schema, template.typed
+        self.columns_listed = template.columns_listed
         chosen = declared.resolve(reader.columns, reader.where)[0]
         self._opened = _Blocks(declared, chosen, reader.types(chosen), told)
         self._blocks, self.by_unit = blocks, told is not None

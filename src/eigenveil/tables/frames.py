@@ -316,8 +316,9 @@ class TableSource:
             _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
-        quote_names = all(getattr(part, "names_public", True) for part in parts)
-        self._encoder = Encoder(chosen, rules, quote_names=quote_names)
+        self.names_public = all(getattr(part, "names_public", True) for part in parts)
+        self.columns_listed = declared.listed is not None
+        self._encoder = Encoder(chosen, rules, quote_names=self.names_public)
         types = [part.types(chosen) for part in parts]
         for part, kinds in zip(parts, types, strict=True):
             self._encoder.check(kinds, part.where)

@@ -186,6 +186,7 @@ class SparkSource(EngineSource):
         self.feature_names = tuple(features)
         self.schema, self.one_hot, self.truths = declared.schema, tuple(one_hot), tuple(truths)
         self.n_categorical = sum(rule.kind == "category" for rule in rules.values())
+        self.columns_listed = declared.listed is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""

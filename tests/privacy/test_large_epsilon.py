@@ -1,0 +1,91 @@
+"""An epsilon above 10 is hardly any protection, and that is said before it is spent, wherever it is shown."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, RowBound, SecondMoments, score_map
+from eigenveil.cli import app
+from eigenveil.errors import PrivacyWarning
+from eigenveil.gate import release
+from eigenveil.mechanisms import MECHANISMS
+from eigenveil.report.page import render_report
+from helpers import assert_one_sentence
+
+ROWS = np.random.default_rng(0).normal(size=(500, 3)) * [3, 2, 1]
+SENTENCE = (
+    "epsilon = 50 is hardly any protection: the odds about one person may change by a factor of 10^22; choose at most "
+    "10, and 1 or less where you can."
+)
+
+
+def heard(action):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        action()
+    return [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
+
+
+def unwrapped(table):
+    return " ".join(table.replace("│", " ").split())
+
+
+def moments():
+    return SecondMoments(RowBound(1.0), 3).update(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda: PrivatePCA(1, epsilon=50.0, norm_bound=10.0).fit(ROWS),
+        lambda: PrivatePCA(1, epsilon=50.0, norm_bound=10.0).partial_fit(ROWS).fit_moments(),
+        lambda: PrivatePCA(1, epsilon=50.0).fit(ROWS),
+        lambda: release(MECHANISMS["laplace"](epsilon=50.0, n_features=3), moments()),
+        lambda: score_map(ROWS, PrivatePCA(2, epsilon=5.0, norm_bound=10.0).fit(ROWS).release_, epsilon=50.0),
+    ],
+)
+def test_every_way_through_the_gate_says_it_once(action):
+    assert heard(action) == [SENTENCE]
+
+
+@pytest.mark.parametrize(("epsilon", "weak"), [(1.0, False), (10.0, False), (10.000001, True), (1e6, True)])
+def test_it_begins_above_10(epsilon, weak):
+    assert (heard(lambda: PrivatePCA(1, epsilon=epsilon, norm_bound=10.0).fit(ROWS)) != []) is weak
+    assert (Guarantee(epsilon).weakness is not None) is weak
+    assert any("hardly any protection" in line for line in Guarantee(epsilon).in_words()) is weak
+
+
+def test_a_seeded_fit_promises_nothing_that_could_be_weak():
+    assert heard(lambda: PrivatePCA(1, epsilon=50.0, norm_bound=10.0, random_state=0).fit(ROWS)) == []
+    assert Guarantee(50.0).marked_reproducible().weakness is None
+    assert Guarantee(float("inf")).weakness is None
+
+
+def test_who_makes_errors_of_warnings_has_spent_nothing(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=100.0, data_set="study")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrivacyWarning, match="hardly any protection") as info:
+            PrivatePCA(1, epsilon=50.0, norm_bound=10.0, ledger=ledger).fit(ROWS)
+    assert_one_sentence(info.value)
+    assert ledger.entries() == []
+
+
+def test_the_command_line_and_the_report_say_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", ROWS)
+    words = ["pca", "rows.npy", "-k", "2", "--epsilon", "50", "--norm-bound", "10", "--output", "a.npz"]
+    done = CliRunner().invoke(app, [*words, "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "Would spend" in done.stderr
+    assert SENTENCE in unwrapped(done.stderr)
+    planned = json.loads(CliRunner().invoke(app, [*words, "--dry-run", "--json"]).stdout)
+    assert planned["guarantee"]["weakness"] == SENTENCE
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert SENTENCE in json.loads(done.stdout)["warnings"]
+    assert SENTENCE in render_report("a.npz").replace("\N{NO-BREAK SPACE}", " ")
+    words = ["scores", "a.npz", "rows.npy", "--epsilon", "50", "--output", "map.npz", "--dry-run"]
+    assert SENTENCE in unwrapped(CliRunner().invoke(app, words).stderr)
