@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from ..limits import Limits
-from ..numerics import FloatArray
+from ..numerics import FloatArray, Limits
 
 
 def holding(ends: FloatArray, estimate: FloatArray, limits: Limits) -> FloatArray:

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from ..limits import SIZE
-from ..numerics import FloatArray
+from ..numerics import SIZE, FloatArray
 from .above_noise import edge_quantile
 from .holding import holding
 from .shrinkage import SIMULATION_SEED, decreasing

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InvalidParameterError, NoiseWarning, warn_caller
-from ..limits import ANY, SHARE
-from ..numerics import FloatArray
+from ..numerics import ANY, SHARE, FloatArray
 from ..postprocess.holding import holding
 from ..postprocess.regression import (
     RegressionIntervals,

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ..display import angle_in_words, around, holds_zero
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from ..limits import CORRELATION
-from ..numerics import FloatArray
+from ..numerics import CORRELATION, FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression
