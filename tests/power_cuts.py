@@ -132,7 +132,8 @@ def lost(steps, rule):
             tried = [one.kind for one in later if one.file == step.file and one.kind in ("sync", "failed sync")]
             kept = tried[:1] == ["sync"]
         elif step.kind in NAMES:
-            kept = any(one.kind in ("sync", "sync_folder") for one in later) if rule == "ext4" else _name_kept(step, later)
+            synced = any(one.kind in ("sync", "sync_folder") for one in later)
+            kept = synced if rule == "ext4" else _name_kept(step, later)
         else:
             kept = True
         if not kept:
