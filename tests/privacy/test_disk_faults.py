@@ -157,7 +157,7 @@ def test_control_a_writer_that_ignores_failed_synchronizations_is_caught(faults,
 @pytest.mark.heavy
 def test_control_sqlite_alone_believes_a_folder_that_it_could_not_open(faults, tmp_path, monkeypatch):
     for user in (ledgers, collections):
-        monkeypatch.setattr(user, "sync_database", lambda file: None)
+        monkeypatch.setattr(user, "sync_database", lambda file: files.sync_folder(file.parent))
     chosen = [fault for fault in faults if fault.run in ("fits", "collects") and fault.call == "openat"]
     found = believed(chosen, tmp_path / "runs").values()
     assert {"a release without its spend", "an acknowledged report is gone"} <= set(chain.from_iterable(found))
