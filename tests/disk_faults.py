@@ -43,11 +43,16 @@ ALLOW_TRACER, ANY = 0x59616D61, ctypes.c_ulong(-1)  # where the system lets no p
 
 @dataclass(frozen=True)
 class Fault:
-    """The call of a run that fails, by its number from 1 on; None is no fault."""
+    """The call of a run that fails, by its number from 1 on; None is no fault.
+
+    Of a run without it: whether the call is about a folder, and how much had been told before.
+    """
 
     run: str
     call: str | None = None
     number: int = 0
+    of_folder: bool = False
+    told: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,17 @@ class Outcome:
 
     @property
     def calls(self):
-        """Its calls about files of its folder: their kinds, and their numbers among all of that kind."""
+        """Its calls about files of its folder, as the fields of a fault."""
         ours, counts, found = "".join(f"\\x{byte:02x}" for byte in bytes(self.folder)), Counter(), []
+        folders = {ours}
         for line in self.trace.read_text().splitlines():
             call = line.partition("(")[0]
             counts[call] += 1
             if call in IDLE and ours in line:
-                found.append((call, counts[call]))
+                places = re.findall(rf'[<"]({re.escape(ours)}[^>"]*)', line)
+                if call == "mkdir" or (call == "rename" and places[0] in folders):
+                    folders.add(places[-1])
+                found.append((call, counts[call], places[0] in folders, counts["sendto"]))
         assert max(counts.values()) < TURN
         return found
 

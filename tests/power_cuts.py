@@ -132,16 +132,25 @@ def lost(steps, rule):
             tried = [one.kind for one in later if one.file == step.file and one.kind in ("sync", "failed sync")]
             kept = tried[:1] == ["sync"]
         elif step.kind in NAMES:
-            kept = any(
-                (one.kind == "sync_folder" and (rule == "ext4" or one.folder == step.folder))
-                or (one.kind == "sync" and rule == "ext4")
-                for one in later
-            )
+            synced = any(one.kind in ("sync", "sync_folder") for one in later)
+            kept = synced if rule == "ext4" else _name_kept(step, later)
         else:
             kept = True
         if not kept:
             forgotten.add(place)
     return forgotten
+
+
+def _name_kept(step, later):
+    """Tell whether a change of a name must be on the disk after these later steps, by the rule of POSIX."""
+    written = True
+    for one in later:
+        if one.folder == step.folder:
+            if one.kind == "sync_folder" and written:
+                return True
+            # The system may give up what it could not write, until another change of a name writes it again.
+            written = one.kind in NAMES or (written and one.kind != "failed sync_folder")
+    return False
 
 
 def forgetful_disks(steps, rule):
@@ -199,8 +208,3 @@ def write(files, folder):
             (folder / path).mkdir()
         else:
             (folder / path).write_bytes(content)
-
-
-def play(steps, folder):
-    """Make the folder as a disk has it that kept these steps."""
-    write(files_after(steps), folder)

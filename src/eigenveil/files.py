@@ -140,7 +140,11 @@ def _remove(draft: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in the folder of `path` to the disk: a file that was synchronized can still lose its name."""
+    """Bring the names in the folder of `path` to the disk: a file that was synchronized can still lose its name.
+
+    Where that fails the system may have given the names up, and whoever tries again could be told that all is well. So
+    a name is changed: names share the blocks of their folder, which are written again then.
+    """
     try:
         folder = os.open(path.parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     except PermissionError:  # a folder that may be written and not read; and no folder can be opened on Windows
@@ -149,9 +153,23 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that keeps names by itself
+            draft = draft_of(path)
+            with suppress(OSError):
+                draft.touch()
+            _remove(draft)
             raise
     finally:
         os.close(folder)
+
+
+def sync_database(file: Path) -> None:
+    """Bring the names beside a database that was committed to the disk, and that of its folder.
+
+    SQLite commits without the first where it cannot open the folder. Whoever made the folder may have been stopped, or
+    refused by the disk, between its rename and its synchronization: without the second all of it could still be lost.
+    """
+    sync_folder(file)
+    sync_folder(file.parent)
 
 
 TEXT_BYTES = 2**22

@@ -1,6 +1,7 @@
 """PrivacyLedger: exact limits, entries that are never changed, one clear sentence where it cannot be used."""
 
 import contextlib
+import errno
 import functools
 import math
 import operator
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eigenveil import files
 from eigenveil.accounting import PrivacyLedger, compose, exact, zcdp_epsilon, zcdp_rho
 from eigenveil.accounting.ledger import DATABASE
 from eigenveil.errors import BudgetError, InvalidParameterError, LedgerError
@@ -290,6 +292,26 @@ def test_a_ledger_removed_behind_our_back_is_not_made_anew(path):
             attempt()
         assert "no ledger" in str(info.value)
     assert not path.exists()
+
+
+def test_nothing_is_spent_before_the_name_of_the_ledger_is_on_the_disk(path, monkeypatch):
+    honest = files.sync_folder
+
+    def failing(one):
+        if one == path.resolve():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        honest(one)
+
+    monkeypatch.setattr(files, "sync_folder", failing)
+    with refused(LedgerError) as made:
+        PrivacyLedger.create(path, epsilon=1.0, data_set="study")
+    assert "cannot be made" in str(made.value)
+    for _ in range(2):  # it has its name, which a power cut may still take away
+        with refused(LedgerError) as spent:
+            PrivacyLedger(path).spend(Guarantee(0.25), "look")
+        assert "nothing was drawn" in str(spent.value)
+    monkeypatch.undo()
+    assert PrivacyLedger(path).spend(Guarantee(0.25), "look").entry == 3
 
 
 def test_odd_paths(tmp_path):

@@ -39,11 +39,10 @@ for line in {reports!r}:
 collection.close()
 """
 CARELESS = """
-import eigenveil.accounting.ledger as book, eigenveil.local.store as state
-import eigenveil.local.store as store, eigenveil.files as files
+import eigenveil.accounting.ledger as book, eigenveil.local.store as state, eigenveil.files as files
 book._DURABLE = "PRAGMA synchronous = FULL"
 state._DURABLE = "PRAGMA synchronous = OFF"
-book.sync_folder = store.sync_folder = files.sync_folder = lambda path: None
+files.sync_folder = lambda path: None
 """
 
 
@@ -153,6 +152,9 @@ def test_control_the_rules_differ():
     assert lost(run[:2], "ext4") == {0, 1}
     refused = [*run[:2], Step("failed sync", "a", 0), run[2]]  # tried again after it failed, and told to have worked
     assert lost(refused, "posix") == {0, 1}
+    again = [Step("create", "a", 0), Step("failed sync_folder"), Step("sync_folder")]
+    assert lost(again, "posix") == {0}
+    assert lost([*again[:2], Step("create", "b", 1), again[2]], "posix") == set()
 
 
 def test_control_a_folder_keeps_its_own_names_only():

@@ -28,7 +28,7 @@ from typing import Self
 
 from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
-from ..files import folder_in_place, given_path, sole_name, sync_folder
+from ..files import folder_in_place, given_path, sole_name, sync_database
 from ..guarantee import Adjacency, Guarantee, Unit
 from .calibration import decimal_above, decimal_below, exact, safe_boundary, zcdp_epsilon, zcdp_rho
 from .composition import concentrated_rho
@@ -189,7 +189,7 @@ class LedgerFile:
             link = entry_hash(entries[-1].hash if entries else self.head.hash, *content)
             connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
             connection.execute("COMMIT")
-            sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
+            sync_database(self._file)
         # A database that was moved away or replaced meanwhile has the entry, and the one at the path has not.
         if self._place() != self._opened:
             raise self._replaced()

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EigenveilError
-from ..files import folder_in_place, given_path, sole_name, sync_folder
+from ..files import folder_in_place, given_path, sole_name, sync_database
 from ..mechanisms.local.base import Totals
 from .protocol import LocalProtocol, mechanism_of
 from .wire import ID_BYTES
@@ -239,7 +239,7 @@ class Store:
                 yield
                 self.connection.execute("COMMIT")
                 if self._file is not None:
-                    sync_folder(self._file)  # SQLite commits without it where it cannot open the folder
+                    sync_database(self._file)
             except (*UNREADABLE, OSError) as error:
                 raise CollectionError(
                     f"The collection {self.path} could not be written; send this batch again, and it counts once."
