@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReleaseFileError
-from ..files import read_bounded, whole_file
+from ..files import read_bounded, sync_folder, whole_file
 from .combining import combine
 from .rounds import Round
 from .terms import FederationError
@@ -54,6 +54,7 @@ class Coordinator:
         self._one_at_a_time = threading.Lock()
         with self._stored():
             self.folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(self.folder)
         kept = self.folder / "round.json"
         if not kept.exists():
             agreed.save(kept)
