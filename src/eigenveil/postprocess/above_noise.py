@@ -102,16 +102,18 @@ def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
     return NoiseTest(len(passed), tuple(passed))
 
 
-def isotropic_edges(d: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> Iterator[float]:
+def isotropic_edges(d: int, sd: float, excess: float = 0.0, alpha: float = 0.05) -> Iterator[float]:
     """Yield the edges of noise with the same distribution in every basis, in closed form: see `edge_quantile`.
+
+    `sd` is that of the entries beside the diagonal; its square may be beyond all floats.
 
     Examples
     --------
-    >>> above_edges(np.array([9.0, 5.0]), isotropic_edges(32, off_variance=0.25)).count
+    >>> above_edges(np.array([9.0, 5.0]), isotropic_edges(32, sd=0.5)).count
     1
     """
     for k in range(d):
-        yield edge_quantile(d - k, off_variance, excess * (d - k) / d, alpha)
+        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d, alpha)
 
 
 def edges_from_few_draws(

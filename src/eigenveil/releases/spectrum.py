@@ -4,6 +4,7 @@ What is reported is about what was released: the variance along a direction that
 eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the formulas, and the coverage measured.
 """
 
+import math
 import zlib
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
@@ -437,8 +438,8 @@ class SpectrumView:
         if self._alike:
             facts = matrix.noise_facts
             assert facts is not None
-            variance, excess = facts.off_variance * matrix.noise_unit**2, facts.excess
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, variance, excess))
+            sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess
+            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, sd, excess))
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
             values, vectors = matrix.eigensystem
             return self._tested(values, simulated_edges(vectors, matrix.noise_draw, generator=self._own_simulation))
@@ -447,8 +448,8 @@ class SpectrumView:
             return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
         if self.origin.model == "local" and matrix.noise_sd is not None:
             # Sums of many reports are close to Gaussian noise of the same size in every basis.
-            variance = matrix.noise_sd**2
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, variance))
+            of_sums = matrix.noise_sd
+            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
         return None
 
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
