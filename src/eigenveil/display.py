@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .numerics import ANY, SHARE, Limits
+from .limits import ANY, SHARE, Limits
 
 
 def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str] = (), more: str = "") -> str:

@@ -1,11 +1,11 @@
-"""Types of arrays, limits of numbers, and the cores that work on them."""
+"""Types of arrays, and the cores that work on them."""
 
 import functools
 import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,6 @@ from threadpoolctl import ThreadpoolController
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-# What numbers can be at all: every interval of such a number lies within these limits.
-Limits: TypeAlias = tuple[float, float]
-ANY: Limits = (float("-inf"), float("inf"))
-SIZE: Limits = (0.0, float("inf"))
-"""Of variances, standard deviations and counts."""
-SHARE: Limits = (0.0, 1.0)
-"""Of shares of a variance: those of components, and R² of least squares in the rows that they were fitted to."""
-CORRELATION: Limits = (-1.0, 1.0)
-"""Of correlations, and of loadings of a direction of length 1."""
-ANGLE: Limits = (0.0, 90.0)
 
 
 def available_cores() -> int:

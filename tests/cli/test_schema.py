@@ -181,6 +181,7 @@ def test_so_it_is_in_python_as_the_readme_says(folder, case):
         assert pca.components_.shape[1] == schema.n_features
 
 
+@pytest.mark.filterwarnings("ignore:By name:eigenveil.errors.PrivacyWarning")
 @pytest.mark.parametrize("from_file", [True, False])
 def test_an_estimator_that_meets_text_names_the_draft(folder, from_file):
     awkward("passengers").to_csv(folder / "t.csv", index=False)

@@ -16,8 +16,8 @@ from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, lo
 from eigenveil.cli import app
 from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_ABOVE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
+from eigenveil.limits import CORRELATION
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.numerics import CORRELATION
 from eigenveil.releases.compare import compare
 from made_releases import drawn, quietly
 

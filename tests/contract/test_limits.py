@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cli import app
 from eigenveil.errors import NoiseWarning
-from eigenveil.numerics import ANY, CORRELATION, SHARE, SIZE
+from eigenveil.limits import ANY, CORRELATION, SHARE, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import read

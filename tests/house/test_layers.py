@@ -16,12 +16,12 @@ import eigenveil
 PACKAGE = Path(eigenveil.__file__).parent
 RECORDS = {"tables.schema", "moments.row_rule"}
 PRIVATE = {"tables", "moments", "gate", "estimators", "cli"}
-BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "numerics"}
+BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "limits", "numerics"}
 DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 # What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
-    **{part: set() for part in ("errors", "numerics")},
-    "display": {"numerics"},
+    **{part: set() for part in ("errors", "limits", "numerics")},
+    "display": {"limits"},
     **{part: {"errors"} for part in ("files", "guarantee", "metrics")},
     **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
     "mechanisms": BASE | {"accounting", "sampling"},

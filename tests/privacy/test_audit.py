@@ -79,7 +79,7 @@ def test_honest_reports_pass(name, row_norms, epsilon):
 
 
 def test_a_pure_report_is_tight():
-    report = audit(LocalProtocol(2, 1.0, row_norms="unit"), draws=20_000, confidence=SURE)
+    report = audit(LocalProtocol(2, 1.0, row_norms="unit"), draws=40_000, confidence=SURE)
     assert 0.8 < report.tightness <= 1
 
 

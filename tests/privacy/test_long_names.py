@@ -39,7 +39,6 @@ PATHS = {
     "columns of the same name": lambda: open_table(ROWS.set_axis([LONG, LONG], axis=1), [LONG]),
     "categories": lambda: open_table(ROWS, categories={LONG: ["a"]}),
     "no categories": lambda: open_table(ROWS.rename(columns={"age": LONG}), categories={LONG: []}),
-    "a category of numbers": lambda: open_table(ROWS, categories={"age": [LONG]}),
     "privacy unit": lambda: open_table(ROWS, privacy_unit=LONG),
     "privacy unit as a feature": lambda: open_table(ROWS, columns=["age", LONG], privacy_unit=LONG),
     "schema of another table": lambda: open_table(ROWS, schema=Schema((Column(LONG),))),

@@ -12,7 +12,7 @@ from eigenveil import Guarantee, PrivacyLedger, PrivateCovariance, PrivatePCA, R
 from eigenveil.cli import app
 from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
-from eigenveil.numerics import CORRELATION, SIZE
+from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from ..display import NOT_ABOVE_NOISE, around, marked, with_error
-from ..numerics import CORRELATION
+from ..limits import CORRELATION
 from .fitting import told_notes
 from .options import AsJson, Force, Quiet, check_output, output_console, plain, print_json, print_legend, whole_file
 from .spending import guarantee_fields

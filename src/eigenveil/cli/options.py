@@ -23,7 +23,7 @@ from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, a
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
-from ..numerics import CORRELATION, SHARE, SIZE
+from ..limits import CORRELATION, SHARE, SIZE
 from .output import BROKEN_PIPE, untold_failure
 
 if TYPE_CHECKING:

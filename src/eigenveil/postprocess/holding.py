@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..numerics import FloatArray, Limits
+from ..limits import Limits
+from ..numerics import FloatArray
 
 
 def holding(ends: FloatArray, estimate: FloatArray, limits: Limits) -> FloatArray:

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from ..numerics import SIZE, FloatArray
+from ..limits import SIZE
+from ..numerics import FloatArray
 from .above_noise import edge_quantile
 from .holding import holding
 from .shrinkage import SIMULATION_SEED, decreasing

@@ -10,7 +10,7 @@ from ..accounting.composition import compose
 from ..display import notebook_table, with_error
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
-from ..numerics import ANGLE
+from ..limits import ANGLE
 
 if TYPE_CHECKING:
     from .record import Release

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InvalidParameterError, one_of
+from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
-from ..numerics import ANY, CORRELATION, FloatArray
+from ..numerics import FloatArray
 from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
 from ..postprocess.holding import holding
 from .matrix import MatrixView

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InvalidParameterError, NoiseWarning, warn_caller
-from ..numerics import ANY, SHARE, FloatArray
+from ..limits import ANY, SHARE
+from ..numerics import FloatArray
 from ..postprocess.holding import holding
 from ..postprocess.regression import (
     RegressionIntervals,

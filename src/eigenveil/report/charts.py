@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, for_readers, half_width, holds_zero, with_error
-from ..numerics import SIZE, FloatArray
+from ..limits import SIZE
+from ..numerics import FloatArray
 from ..releases.score_map import ScoreMap
 from .facts import SHOWN_EIGENVALUES, Shown
 from .html import (

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..display import angle_in_words, around, holds_zero
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from ..numerics import CORRELATION, FloatArray
+from ..limits import CORRELATION
+from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression

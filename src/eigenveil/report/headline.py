@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..display import for_readers, holds_zero, with_error
-from ..numerics import CORRELATION, SHARE, SIZE
+from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
 from .charts import interval_of
 from .facts import Shown

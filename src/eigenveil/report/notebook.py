@@ -6,7 +6,7 @@ import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, for_readers, marked, notebook_grid, notebook_table, with_error
 from ..errors import NoiseWarning
-from ..numerics import SIZE
+from ..limits import SIZE
 from ..releases.record import Release
 from .facts import Shown, read
 from .headline import headline

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..display import NOT_ABOVE_NOISE, half_width
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
-from ..numerics import CORRELATION, FloatArray
+from ..limits import CORRELATION
+from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from .facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, Shown, read

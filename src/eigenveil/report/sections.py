@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
-from ..numerics import ANY, CORRELATION, SHARE, SIZE, Limits
+from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
 from ..releases.score_map import ScoreMap
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
