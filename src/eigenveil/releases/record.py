@@ -301,5 +301,5 @@ def _makes_sense(release: Release) -> bool:
         found = [matrix.n_rows, matrix.unit_moment, *values.values()]
         found += [] if mechanism is None else [mechanism.directions(values)]
         return all(one is None or bool(np.isfinite(one).all()) for one in found)
-    except (LookupError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+    except (LookupError, TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False
