@@ -45,6 +45,7 @@ CASES = [
         ("matrix_laplace", 50.0),
     )
 ] + [("components", "eigenvector_sampling", epsilon) for epsilon in (0.1, 2.0, 50.0)]
+CASES = [pytest.param(one, marks=pytest.mark.heavy if one[2] in (0.1, 2.0) else ()) for one in CASES]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))

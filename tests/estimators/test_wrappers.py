@@ -440,3 +440,19 @@ def test_control_steps_that_are_known_bring_no_warning_and_are_assumed(name):
     assert len(last.guarantee_.assumptions) == bool(named)
     assert all(name in last.guarantee_.assumptions[0] for name in named)
     assert last.guarantee_.conditions == ()
+
+
+def test_a_function_that_chooses_columns_for_the_private_estimator_is_named():
+    def few(rows):
+        return [i for i in range(rows.shape[1]) if rows[:, i].max() <= 1]
+
+    rows = np.random.default_rng(0).uniform(0, 1, size=(500, 3))
+    with pytest.warns(PrivacyWarning, match="ColumnTransformer"):
+        fitted = ColumnTransformer([("p", PrivatePCA(1, norm_bound=1.0), few)]).fit(rows)
+    assert "CONDITIONAL" in str(fitted.transformers_[0][1].guarantee_)
+
+
+def test_a_function_made_by_numpy_of_anything_is_not_known_to_work_row_by_row():
+    made = FunctionTransformer(np.frompyfunc(lambda x: x, 1, 1))
+    with pytest.warns(PrivacyWarning, match="FunctionTransformer"):
+        make_pipeline(made, PrivatePCA(1, norm_bound=1.0)).fit(np.random.default_rng(0).uniform(0, 1, size=(500, 3)))

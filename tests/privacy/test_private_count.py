@@ -27,7 +27,7 @@ from eigenveil.mechanisms.choices import CountMechanism
 from eigenveil.mechanisms.federated import FederatedMechanism
 from eigenveil.sampling.certified import ExactMatrix
 from helpers import refused
-from made_rounds import D, contributions, drafted, joined, site_rows
+from made_rounds import D, contributions, drafted, joined, needs_cryptography, site_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 ADD_OR_REMOVE = Adjacency.ADD_OR_REMOVE_ONE.value
@@ -156,6 +156,7 @@ def test_tables_may_have_no_rows_in_every_container(tmp_path, n):
 
 
 def test_a_site_of_a_round_refuses_no_number_of_rows(tmp_path, monkeypatch):
+    needs_cryptography()
     agreed, keys = joined(drafted(adjacency=ADD_OR_REMOVE), tmp_path)
     monkeypatch.setattr(FederatedMechanism, "site_capacity", lambda *_: 20)
     files = contributions(agreed, keys, tmp_path, [np.zeros((0, D)), *site_rows()[1:]])
@@ -165,6 +166,7 @@ def test_a_site_of_a_round_refuses_no_number_of_rows(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "matrix_laplace"])
 def test_sums_of_a_site_beyond_int64_are_taken_modulo_its_range(tmp_path, mechanism):
+    needs_cryptography()
     delta = 1e-6 if mechanism == "gaussian" else 0.0
     agreed, _ = joined(drafted(adjacency=ADD_OR_REMOVE, mechanism=mechanism, delta=delta), tmp_path)
     gram, grid = np.full((D + 1, D + 1), 7), agreed.terms.row_rule.limit_squared

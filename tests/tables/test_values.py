@@ -235,3 +235,18 @@ def test_a_later_chunk_may_hold_missing_truth_values():
     assert rows_of(chunks(), missing=0.5)[:, 1].tolist() == [1, 0, 1, 0.5]
     whole = iter([one([1]), one(pd.array([None, 2], dtype="Int64"))])
     assert rows_of(whole, missing=7)[:, 1].tolist() == [1, 7, 2]
+
+
+DAYS = [np.datetime64("1950-03-01T05:00:00.000000001", "ns"), np.datetime64("2020-01-02T00:00:00", "ns")] * 5
+OF_DAYS = Schema((Column("day", "date", range=("1900-01-01", "2100-01-01")),))
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York", "Europe/Berlin"])
+def test_dates_beside_a_text_cell_are_the_same_dates(zone):
+    days = pd.Series(DAYS) if zone is None else pd.Series(DAYS).dt.tz_localize("UTC").dt.tz_convert(zone)
+    typed, mixed = pd.DataFrame({"day": days}), pd.DataFrame({"day": [*days.astype(object)[:-1], "unknown"]})
+    numpy = pd.DataFrame({"day": pd.Series([*DAYS[:-1], "unknown"], dtype=object)})  # which keeps NumPy's dates
+    found = [np.vstack(list(open_table(frame, schema=OF_DAYS).batches())) for frame in (typed, mixed, numpy)]
+    assert np.isnan(found[1][-1]).all()
+    np.testing.assert_array_equal(found[0][:-1], found[1][:-1])
+    np.testing.assert_array_equal(found[0][:-1], found[2][:-1])

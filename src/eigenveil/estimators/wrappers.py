@@ -352,7 +352,7 @@ def _before(estimator: BaseEstimator, calls: list[Call]) -> tuple[tuple[str, ...
         if hasattr(around, "transformer_") and hasattr(around, "regressor"):  # a target that is scaled
             before = [around.transformer_]
         named = [one for step in before for one in _judged(step, estimator)]
-        if not _is_of_sklearn(around, _HANDS_ON):
+        if not _is_of_sklearn(around, _HANDS_ON) or _chooses_by_function(around):
             named.append((type(around).__name__, False))
         for name, known in named:
             found[name] = found.get(name, True) and known
@@ -369,8 +369,13 @@ def _steps(around: Any) -> list[Any]:
 # Steps.
 
 
+def _is_of_numpy(function: Any) -> bool:
+    """Tell a function of NumPy itself: `numpy.frompyfunc` makes one of anything."""
+    return isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is function
+
+
 def _is_elementwise(function: Any) -> bool:
-    return function is None or (isinstance(function, np.ufunc) and function.nin == 1 and function.signature is None)
+    return function is None or (_is_of_numpy(function) and function.nin == 1 and function.signature is None)
 
 
 def _is_nothing(value: Any) -> bool:
@@ -426,8 +431,7 @@ def _judged(step: Any, estimator: BaseEstimator) -> Iterator[tuple[str, bool]]:
         for part in _parts(step):
             yield from _judged(part, estimator)
         # A function may choose columns by what is in them; that of scikit-learn chooses by names and types.
-        columns = [one[2] for one in getattr(step, "transformers", ())]
-        if any(callable(one) and not _is_of_sklearn(one, ("make_column_selector",)) for one in columns):
+        if _chooses_by_function(step):
             yield name, False
     elif isinstance(guarantee := getattr(step, "guarantee_", None), Guarantee):
         # A seeded step is not private; beside another seeded one, that is said already.
@@ -435,6 +439,11 @@ def _judged(step: Any, estimator: BaseEstimator) -> Iterator[tuple[str, bool]]:
     else:
         checks = _ROW_WISE.get(name) if _is_of_sklearn(step, (name,)) else None
         yield name, checks is not None and all(check(getattr(step, key)) for key, check in checks.items())
+
+
+def _chooses_by_function(step: Any) -> bool:
+    columns = [one[2] for one in getattr(step, "transformers", ()) if len(one) == 3]
+    return any(callable(one) and not _is_of_sklearn(one, ("make_column_selector",)) for one in columns)
 
 
 def _parts(step: Any) -> list[Any]:

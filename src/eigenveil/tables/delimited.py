@@ -173,7 +173,8 @@ def whole_rows(stream: BinaryIO, delimiter: str, keep_blank: bool, where: str) -
             yield rest, n_rows
     except csv.Error:
         raise InvalidDataError(
-            f"{where} has text after a closing quote, or a field of more than {csv.field_size_limit()} characters; "
+            f"{where} has text after a closing quote, a quote that is never closed, or a field of more than "
+            f"{csv.field_size_limit()} characters; "
             "write a quote within quotes twice."
         ) from None
 

@@ -274,10 +274,13 @@ def _as_dates(values: Any, rule: Column) -> NDArray[np.float64]:
     """Return the time since 1970 in the unit of the rule; what is no date is a missing one."""
     import narwhals as nw
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if not isinstance(kind_of(values), nw.Date | nw.Datetime):
         return _by_value(values, rule.date_or_nan, np.nan)
-    times = _array(values).cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+    # Down, as a value by itself is rounded: a cast alone goes towards 1970.
+    times = pc.floor_temporal(_array(values), unit="microsecond").cast(pa.timestamp("us"), safe=False)
+    times = times.cast(pa.int64()).cast(pa.float64(), safe=False)
     return np.asarray(times.to_numpy(zero_copy_only=False)) / DATE_UNITS[rule.unit or "day"]
 
 
@@ -336,7 +339,8 @@ def _kind(dtype: Any) -> Any:
     import narwhals as nw
 
     if not isinstance(dtype, np.dtype):
-        return None
+        # Dates with a zone in pandas: narwhals does not know zones such as America/New_York.
+        return nw.Datetime() if type(dtype).__name__ == "DatetimeTZDtype" else None
     if dtype.kind == "O":
         return nw.Object()
     # Of any byte order and length.

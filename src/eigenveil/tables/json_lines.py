@@ -16,6 +16,7 @@ from .base import FileReader, one_sentence, opened, pieces
 
 _BLOCK = 2**22
 _LONGEST_ROW = 2**25
+_MOST_DIGITS = 400
 # Beyond this a float64 stands for several whole numbers.
 _WHOLE_FLOATS = 2**53
 
@@ -33,7 +34,7 @@ class JsonLinesFile(FileReader):
         if listed is None:
             raise InvalidDataError(
                 f"The columns of {self.path} are not declared, and the keys of JSON lines may differ from row to row; "
-                "list the columns with columns=, or give a schema."
+                "list them with columns=."
             )
         names = [name for name in listed if isinstance(name, str)]
         self._schema = self._declared_schema(names)
@@ -93,10 +94,15 @@ def _as_text(value: Any) -> str | None:
     raise TypeError
 
 
+def _integer(text: str) -> int | float:
+    """Return a whole number; one beyond all floats, whose thousands of digits Python refuses to read, is infinite."""
+    return int(text) if len(text) <= _MOST_DIGITS else float(text)
+
+
 def object_of(line: bytes, where: str) -> dict[str, Any]:
     """Return the object of a line."""
     try:
-        found = json.loads(line.decode())
+        found = json.loads(line.decode(), parse_int=_integer)
     except (ValueError, RecursionError):  # whose text has the line in it
         found = None
     if not isinstance(found, dict):

@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from ..errors import InvalidParameterError, quoted, truth_value
 from ..files import given_path, read_bounded, whole_file
 
@@ -220,6 +222,8 @@ class Column:
     def date_or_nan(self, value: Any) -> float:
         """Return a date, a time or ISO text in its unit since 1970, and NaN for anything else."""
         try:
+            if isinstance(value, np.datetime64):  # as NumPy keeps dates in a column of objects
+                value = value.astype("M8[us]").item()
             return self.date_number(value.strip() if isinstance(value, str) else value)
         except Exception:  # whatever the methods of an unknown object raise
             return math.nan
