@@ -213,7 +213,7 @@ def test_a_truth_word_makes_no_column_of_truth_values(tmp_path):
             if ["true"] * 3 in cells:
                 told = refusal(lambda source=source: list(source.batches()))
                 assert "declare it boolean" in told
-                assert ("'smoker'" in told) == bool(options)
+                assert any(f"{name!r}" in told for name in FLAGS) == bool(options)  # threads decide which is met first
         flags = Schema(tuple(Column(name, "boolean", missing=False) for name in FLAGS))
         assert open_table(path, schema=flags).truths == (True,) * 3
         assert set(read(path, schema=flags).ravel()) <= {0.0, 1.0}
