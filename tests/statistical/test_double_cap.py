@@ -56,7 +56,7 @@ def squared_cosine_cdf(mechanism: CapMechanism):
     return cdf
 
 
-@pytest.mark.parametrize("doubt", [0.0, 1.0])
+@pytest.mark.parametrize("doubt", [0.0, pytest.param(1.0, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize(("d", "epsilon"), GRID)
 def test_distribution_of_the_sine(d, epsilon, doubt):
     """Within a cap, by floats and by intervals: v = 1 - t is a Beta((d - 1)/2, 1/2) number below 1 - threshold."""
@@ -73,7 +73,7 @@ def test_distribution_of_the_sine(d, epsilon, doubt):
 
 
 @pytest.mark.parametrize("d", [2, 3, 6, 41])
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(3.0, marks=pytest.mark.heavy), 30.0])
 def test_floats_and_exact_intervals_tell_the_same_direction(d, epsilon):
     """The integers that floats are sure of are those of intervals around the same real numbers; so are the sines."""
     mechanism, generator, n = CapMechanism.best(d, epsilon), np.random.default_rng(d), 300
@@ -112,7 +112,9 @@ def test_the_mass_of_the_caps_is_bounded_from_below(d, epsilon):
     assert np.exp(epsilon) * (1 - 1e-7) < ratio <= np.exp(epsilon) * (1 - 1e-10)
 
 
-@pytest.mark.parametrize(("d", "n"), [(2, N), (3, 50_000), (20, 50_000), (500, 4_000)])
+@pytest.mark.parametrize(
+    ("d", "n"), [(2, N), pytest.param(3, 50_000, marks=pytest.mark.heavy), (20, 50_000), (500, 4_000)]
+)
 def test_distribution_of_the_direction(d, n):
     """Given t, the rest of u is uniform in the complement of x; both signs are fair; every row has its own x."""
     mechanism, generator = CapMechanism.best(d, 2.0), np.random.default_rng(2)

@@ -104,7 +104,10 @@ def check(monkeypatch, way, mechanism, n_rows, epsilon=1.0, d=5, k=2, fits=200):
 
 @pytest.mark.parametrize(
     ("way", "mechanism"),
-    [("public norm, origin", "matrix_laplace"), ("spatial_sign", "matrix_laplace")],
+    [
+        ("public norm, origin", "matrix_laplace"),
+        pytest.param("spatial_sign", "matrix_laplace", marks=pytest.mark.heavy),
+    ],
 )
 def test_a_forecast_is_what_other_fits_give(monkeypatch, way, mechanism):
     check(monkeypatch, way, mechanism, 400)
