@@ -113,7 +113,7 @@ def test_demo_for_machines(tmp_path):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_what_the_demo_shows_is_no_luck():
-    """What docs/reference/command_line.md says of many releases, by fresh noise; 1,000 gave 0 failures, and 0.697 as the least."""
+    """What docs/reference/command_line.md says of many releases, by fresh noise; of 1,000 the least held 0.697."""
     names, rows = _tumours()
     held, above = [], []
     for _ in range(200):

@@ -276,6 +276,7 @@ def test_fits_by_schema(folder):
     invoke("ridge", *words, "--target", "sex", fails=InvalidParameterError)
 
 
+@pytest.mark.heavy
 def test_a_plan_by_schema(folder):
     words = ("plan", "--rows", 5000, "--components", 1, "--epsilon", 1, "--repeats", 2, "--json", "--quiet")
     public = ("--public", "ranges")  # as the schema says

@@ -199,7 +199,10 @@ def test_reports_that_cannot_be_written_end_the_encoding(tmp_path, stdout):
     assert (code, (tmp_path / "stream-1").read_bytes().count(b"\n")) == (0, 5000)
 
 
-@pytest.mark.parametrize("redirect", [">&-", "2>&-", ">&- 2>&- <&-", "> /dev/full"])
+@pytest.mark.parametrize(
+    "redirect",
+    [">&- 2>&- <&-", "> /dev/full", *(pytest.param(one, marks=pytest.mark.heavy) for one in (">&-", "2>&-"))],
+)
 def test_a_whole_process_ends_well(study, redirect):
     # Python's own end flushes what is left, and would tell by another exit code.
     words = " ".join(map(str, SPENDING["covariance"]))

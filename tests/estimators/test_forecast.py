@@ -356,6 +356,7 @@ def test_the_command_prints_a_table_and_writes_a_plot(tmp_path):
     assert invoke("--quiet") == ""
 
 
+@pytest.mark.heavy
 def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     file = tmp_path / "spectrum.txt"
     file.write_text("4 3\n2, 1\n1\n")
@@ -366,6 +367,7 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     assert by_power == pytest.approx(0.5 * power_law(5, 2.0))
 
 
+@pytest.mark.heavy
 def test_the_command_prepares_rows_as_a_fit_would():
     told = {
         "nothing": ("--statistic", "spatial_sign"),

@@ -7,6 +7,7 @@ import os
 import pickle
 import warnings
 import zipfile
+from functools import cache
 
 import numpy as np
 import pytest
@@ -226,6 +227,12 @@ def test_a_seeded_release_says_that_it_is_not_private(tmp_path):
     assert PrivatePCA(1, epsilon=50.0, norm_bound=2.0).fit(X).guarantee_.is_private
 
 
+@cache
+def _of_three_features():
+    rows = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 0.5, 0.2]
+    return PrivateCovariance(epsilon=5.0, norm_bound=3.0, random_state=0).fit(rows).release_
+
+
 ODD_ROWS = [5, "private cell", None, object(), [1, 2, 3], [[1, 2]], [["private cell", "b", "c"]], {"a": 1}, b"x", True]
 ODD_ROWS += [np.ones((2, 5)), np.ones((2, 3, 1)), [[1, 2, 3j]], np.array([[1, 2, "private cell"]], dtype=object)]
 
@@ -233,10 +240,8 @@ ODD_ROWS += [np.ones((2, 5)), np.ones((2, 3, 1)), [[1, 2, 3j]], np.array([[1, 2,
 @pytest.mark.parametrize("use", ["transform", "inverse_transform", "whiten", "mahalanobis", "compare", "regress"])
 @pytest.mark.parametrize("odd", ODD_ROWS, ids=range(len(ODD_ROWS)))
 def test_what_is_no_table_is_refused_in_one_sentence(use, odd):
-    rows = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 0.5, 0.2]
-    made = PrivateCovariance(epsilon=5.0, norm_bound=3.0, random_state=0).fit(rows).release_
     with pytest.raises(EigenveilError) as told:
-        getattr(made, use)(odd)
+        getattr(_of_three_features(), use)(odd)
     assert str(told.value).count(".") == 1
     assert use == "regress" or "private cell" not in str(told.value)  # which is given the name of a feature
     assert told.value.__context__ is None

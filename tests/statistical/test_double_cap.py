@@ -56,9 +56,18 @@ def squared_cosine_cdf(mechanism: CapMechanism):
     return cdf
 
 
-@pytest.mark.parametrize("doubt", [0.0, pytest.param(1.0, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
 @pytest.mark.parametrize(("d", "epsilon"), GRID)
-def test_distribution_of_the_sine(d, epsilon, doubt):
+def test_distribution_of_the_sine_by_exact_intervals(d, epsilon):
+    check_the_sine(d, epsilon, 1.0)
+
+
+@pytest.mark.parametrize(("d", "epsilon"), GRID)
+def test_distribution_of_the_sine(d, epsilon):
+    check_the_sine(d, epsilon, 0.0)
+
+
+def check_the_sine(d, epsilon, doubt):
     """Within a cap, by floats and by intervals: v = 1 - t is a Beta((d - 1)/2, 1/2) number below 1 - threshold."""
     mechanism = CapMechanism.best(d, epsilon)
     sines = LazySines(2_000 if doubt else N, d, mechanism.threshold, np.random.default_rng(1), doubt)

@@ -6,6 +6,7 @@ one length. Of those, pandas' C parser must read the same rows as we do. The oth
 
 import csv
 import io
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -87,6 +88,16 @@ def by_python(text, sign):
     return (header, rows) if all(len(row) == len(header) for row in rows) else None
 
 
+@contextmanager
+def suppress_overflow():
+    """Pass over a fault of pandas 2: some small files are told to overflow its buffer."""
+    try:
+        yield
+    except pd.errors.ParserError as error:
+        if "Buffer overflow" not in str(error):
+            raise
+
+
 def by_pandas(text, sign, header):
     """Return the rows as pandas' C parser reads them, which takes the names from us."""
     table = pd.read_csv(
@@ -129,7 +140,8 @@ def compared(seeds, path, monkeypatch):
             header, rows = expected
             # pandas takes a first blank line of one column for names, and an empty field after a blank line for none.
             if text.removeprefix("\ufeff")[:1] not in "\r\n" and f"\r\r{sign}" not in text:
-                assert by_pandas(text, sign, header) == rows, (seed, text)
+                with suppress_overflow():
+                    assert by_pandas(text, sign, header) == rows, (seed, text)
         for block in (BLOCKS[seed % len(BLOCKS)], 1):
             monkeypatch.setattr(delimited, "_BLOCK", block)
             assert by_us(path, sign) == expected, (seed, block, sign, text)
