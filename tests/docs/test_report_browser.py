@@ -166,6 +166,7 @@ def flaws(one: dict) -> dict[str, list[str]]:
     return {name: told for name, told in found.items() if told}
 
 
+@pytest.mark.heavy
 def test_nothing_is_cut_at_any_width_and_nothing_is_loaded(pages, tmp_path):
     wanted = [{"page": page, "width": width} for page in pages for width in WIDTHS]
     found = looked_at(pages, wanted, tmp_path, "--blink-settings=preferredColorScheme=1")  # light, by its own numbering

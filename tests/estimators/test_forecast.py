@@ -149,6 +149,7 @@ def test_a_hopeless_plan_says_so(pure):
     assert "random subspace" in str(lost)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["matrix_laplace", "gaussian", "eigenvector_sampling", "ppca"])
 def test_losses_fall_with_rows_and_epsilon(name):
     public = {"n_components": 1 if name == "ppca" else 2, "delta": 1e-6 if name == "gaussian" else 0.0}
@@ -419,6 +420,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)
 
 
+@pytest.mark.heavy
 def test_the_example_of_the_docs_prints_what_the_page_shows(capsys):
     page = (Path(__file__).parents[2] / "docs" / "how_to" / "planning.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

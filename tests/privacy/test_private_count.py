@@ -42,7 +42,7 @@ def mechanism_of(name, d, k=None, adjacency=ADD_OR_REMOVE):
     return MECHANISMS[name](**options, accept_inexact=True)
 
 
-@pytest.mark.parametrize("n", [0, 1, MOST, MOST + 1, 5 * MOST])
+@pytest.mark.parametrize("n", [0, MOST + 1, *(pytest.param(n, marks=pytest.mark.heavy) for n in (1, MOST, 5 * MOST))])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_releases_any_number_of_rows(name, n):
     rows = np.zeros((n, 3))

@@ -102,6 +102,7 @@ def check(monkeypatch, way, mechanism, n_rows, epsilon=1.0, d=5, k=2, fits=200):
         assert abs(told.above_noise - np.mean([one.spectrum.n_above_noise for one in releases])) <= 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("way", "mechanism"),
     [
