@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from eigenveil import SecondMoments
 from eigenveil.cli import app
+from eigenveil.errors import PrivacyWarning
 from eigenveil.postprocess import top_components
 from eigenveil.tables.schema import Column, Schema
 
@@ -43,6 +44,17 @@ def refused(kind: type[BaseException], *private: object) -> Any:
     with pytest.raises(kind) as info:
         yield info
     assert_one_sentence(info.value, *private)
+
+
+def said(fit: Callable[[], object]) -> list[str]:
+    """Return the privacy warnings of a fit, each of which is one sentence."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    told = [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
+    for sentence in told:
+        assert_one_sentence(ValueError(sentence))
+    return told
 
 
 def drawn_directions(mechanism: Any, C: Any, generator: np.random.Generator, draws: int) -> Any:

@@ -147,10 +147,11 @@ def test_a_contribution_ends_well(tmp_path, stderr):
     assert (tmp_path / "out").exists()
 
 
-def test_what_goes_wrong_after_the_file_names_entry_and_file(study, monkeypatch):
-    def fails(*_, **__):
-        raise RuntimeError("a cell")
+def fails(*_, **__):
+    raise RuntimeError("a cell")
 
+
+def test_what_goes_wrong_after_the_file_names_entry_and_file(study, monkeypatch):
     monkeypatch.setattr("eigenveil.cli.fitting.print_components", fails)
     code, said = run(study.path.parent, *SPENDING["pca"])
     assert code == 1
@@ -159,9 +160,6 @@ def test_what_goes_wrong_after_the_file_names_entry_and_file(study, monkeypatch)
 
 
 def test_a_draw_that_fails_names_the_entry_in_every_command(study, monkeypatch):
-    def fails(*_, **__):
-        raise RuntimeError("a cell")
-
     monkeypatch.setattr("eigenveil.releases.score_map.ScoreMap.save", fails)
     code, said = run(study.path.parent, *SPENDING["scores"])
     assert code == 1

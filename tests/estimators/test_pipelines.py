@@ -1,7 +1,5 @@
 """What scikit-learn does around a fit: steps that learned from the rows, searches, and a delta of 1/n."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -17,7 +15,7 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateScaler
 from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
-from helpers import assert_one_sentence, refused
+from helpers import refused, said
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(4000, 3))
@@ -30,17 +28,6 @@ def private():
 
 def wide():
     return PrivatePCA(2, norm_bound=3.0)
-
-
-def said(fit):
-    """Return the privacy warnings of a fit, each of which is one sentence."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit()
-    told = [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
-    for sentence in told:
-        assert_one_sentence(ValueError(sentence))
-    return told
 
 
 @pytest.mark.parametrize(

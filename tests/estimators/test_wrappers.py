@@ -26,7 +26,7 @@ from eigenveil import LocalPCA, PrivacyLedger, PrivatePCA, PrivateRidge, Private
 from eigenveil.accounting.composition import compose
 from eigenveil.errors import InvalidParameterError, PrivacyWarning
 from eigenveil.guarantee import Guarantee
-from helpers import assert_one_sentence
+from helpers import said
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::eigenveil.errors.NoiseWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -48,17 +48,6 @@ def ridge(**options):
 
 def classifier(**options):
     return make_pipeline(private(**options), LogisticRegression(max_iter=30))
-
-
-def said(fit):
-    """Return the privacy warnings of a fit, each of which is one sentence."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit()
-    told = [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
-    for sentence in told:
-        assert_one_sentence(ValueError(sentence))
-    return told
 
 
 def of_many_fits(fit):

@@ -102,7 +102,7 @@ def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
     return NoiseTest(len(passed), tuple(passed))
 
 
-def isotropic_edges(d: int, sd: float, excess: float = 0.0, alpha: float = 0.05) -> Iterator[float]:
+def isotropic_edges(d: int, sd: float, excess: float = 0.0) -> Iterator[float]:
     """Yield the edges of noise with the same distribution in every basis, in closed form: see `edge_quantile`.
 
     `sd` is that of the entries beside the diagonal; its square may be beyond all floats.
@@ -113,7 +113,7 @@ def isotropic_edges(d: int, sd: float, excess: float = 0.0, alpha: float = 0.05)
     1
     """
     for k in range(d):
-        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d, alpha)
+        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d)
 
 
 def edges_from_few_draws(
