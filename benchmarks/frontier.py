@@ -1,6 +1,6 @@
 """eigenveil beside the strongest published competitors at equal privacy, on real tables and on wide ones.
 
-    python benchmarks/frontier.py --out FOLDER --write docs/reference/utility.md    all, about half an hour on one core
+    python benchmarks/frontier.py --out FOLDER --write docs/research/utility.md    all, about half an hour on one core
     python benchmarks/frontier.py --out FOLDER --quick                             three small sets, two minutes
     python benchmarks/frontier.py --out FOLDER --show                              the tables of what FOLDER has
 

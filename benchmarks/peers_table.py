@@ -1,4 +1,4 @@
-"""The tables that compare with diffprivlib and OpenDP: in README.md, and in docs/reference/utility.md.
+"""The tables that compare with diffprivlib and OpenDP: in README.md, and in docs/research/utility.md.
 
     python benchmarks/peers_table.py                                               print them, from the saved results
     python benchmarks/peers_table.py --write                                       put them into the pages
@@ -20,7 +20,7 @@ from frontier_page import filled, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("peers_results.json")
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "reference" / "utility.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "research" / "utility.md"
 NAMES = {"eigenveil": "eigenveil", "diffprivlib": "diffprivlib", "opendp": "OpenDP"}
 MARK = "peers_table"
 DIMENSIONS = (4, 10)  # of the true epsilon

@@ -136,7 +136,7 @@ def one_run(make, n, bounds, epsilon, delta, rng):
 
 @styled()
 def draw(path: Path) -> None:
-    """Draw the figure of docs/explanation/score_map.md: the scores of made-up rows, and a map of them."""
+    """Draw the figure of docs/research/score_map.md: the scores of made-up rows, and a map of them."""
     rows, _ = gau(5000, np.random.default_rng(1))
     release = PrivatePCA(2, epsilon=3.0, delta=1e-6, bounds=(-15, 15)).fit(rows).release_
     cloud = score_map(rows, release, epsilon=1.0)

@@ -1,4 +1,4 @@
-"""Run experiments and build docs/explanation/reproduction.md: `python -m experiments` from the project root."""
+"""Run experiments and build docs/research/reproduction.md: `python -m experiments` from the project root."""
 
 import argparse
 import sys
@@ -22,7 +22,7 @@ from .expected import disagreements, load_expected, write_expected
 from .provenance import load_checksums
 
 DOCS = HERE.parent / "docs"
-PAGE = DOCS / "explanation" / "reproduction.md"
+PAGE = DOCS / "research" / "reproduction.md"
 
 
 def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:

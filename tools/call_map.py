@@ -84,7 +84,7 @@ PARTS = (
                 missing_values="how_to/missing_data.md",
             ),
             row(
-                "And has a person several|rows?", "PrivatePCA(privacy_unit=...)", "", privacy_units="how_to/persons.md"
+                "And has a person several|rows?", "PrivatePCA(privacy_unit=...)", "", privacy_units="how_to/privacy_units.md"
             ),
         ),
     ),
@@ -117,7 +117,7 @@ PARTS = (
                 "The cloud of scores on|released directions?",
                 "score_map load_score_map",
                 "scores",
-                score_map="explanation/score_map.md",
+                score_map="research/score_map.md",
             ),
             row(
                 "Rows or a mechanism of|my own?",
@@ -150,9 +150,9 @@ PARTS = (
                 "Correlations, with their|error?",
                 "Release.correlation",
                 "",
-                intervals="explanation/intervals_of_entries.md",
+                intervals="research/intervals_of_entries.md",
             ),
-            row("Explain a column by|others?", "Release.regress", "", intervals="explanation/intervals_of_entries.md"),
+            row("Explain a column by|others?", "Release.regress", "", intervals="research/intervals_of_entries.md"),
             row(
                 "Classes, two blocks,|hidden factors?",
                 "Release.lda Release.cca Release.factor_analysis",

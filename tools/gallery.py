@@ -23,7 +23,7 @@ THUMBNAIL = (240, 150)  # pixels: three beside each other on a page
 WIDTH = 84  # characters that a page is wide enough for
 GROUPS = {
     "From a table": ("raw_table", "standardized", "categories"),
-    "Whose rows, and where they are": ("persons", "larger_than_memory", "sql_duckdb"),
+    "Whose rows, and where they are": ("privacy_units", "larger_than_memory", "sql_duckdb"),
     "Not all in one place": ("spark", "local_collection", "federation"),
     "What is asked": ("regression", "sparse", "score_map"),
     "Before and after": ("planning", "audit", "comparing"),

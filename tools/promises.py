@@ -1,4 +1,4 @@
-"""How often every promise was tried, held and lost: the table in docs/explanation/promises.md.
+"""How often every promise was tried, held and lost: the table in docs/explanation/testing.md.
 
 python tools/promises.py            run the long tests of the promises and print the table; fails where one was lost
 python tools/promises.py --write    and put it into the page
@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from marked_part import with_part
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "explanation" / "promises.md"
+PAGE = ROOT / "docs" / "explanation" / "testing.md"
 BEGIN, END = "<!-- tries: begin; made by tools/promises.py, do not edit by hand -->", "<!-- tries: end -->"
 USES = re.compile(r"\b(campaign|noted)\(")
 

@@ -91,7 +91,7 @@ def test_github_reads_the_formulas_too(path):
 
 
 def test_the_proofs_are_typeset(render):
-    page = render((DOCS / "explanation" / "gaussian.md").read_text(encoding="utf-8"))
+    page = render((DOCS / "research" / "gaussian.md").read_text(encoding="utf-8"))
     assert page.count("<math") > 50
 
 

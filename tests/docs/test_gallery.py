@@ -67,7 +67,7 @@ def test_an_example_that_labels_nothing_is_found(drawn, tmp_path, monkeypatch):
 
 
 def test_what_the_issue_asks_for_is_there(gallery):
-    asked = "raw_table standardized categories persons larger_than_memory spark sql_duckdb regression sparse "
+    asked = "raw_table standardized categories privacy_units larger_than_memory spark sql_duckdb regression sparse "
     asked += "local_collection audit planning"
     assert set(asked.split()) <= set(gallery.NAMES)
     assert sorted(gallery.NAMES) == names()

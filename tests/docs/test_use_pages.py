@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 
-@pytest.mark.parametrize("page", ["how_to/use_a_release.md", "explanation/score_map.md"])
+@pytest.mark.parametrize("page", ["how_to/use_a_release.md", "research/score_map.md"])
 def test_the_python_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -244,7 +244,7 @@ def test_fewer_choices_of_a_mechanism_change_with_half_the_rows(kind):
 
 @pytest.mark.parametrize("k", [2, 8])
 def test_sampling_efficiency_at_no_correlation(k):
-    """n var of sin(pi tau/2) is (pi^2/4)(2 + 4(k-1)/9)/k (docs/explanation/comparisons.md), and 1 for Pearson."""
+    """n var of sin(pi tau/2) is (pi^2/4)(2 + 4(k-1)/9)/k (docs/explanation/kendall.md), and 1 for Pearson."""
     rng = np.random.default_rng(k)
     n, d = 300, 60
     variances = []

@@ -94,7 +94,7 @@ def noise_of(name, d, sd, **options):
 
 
 def balanced_cosine(d, t):
-    """E cos(t N_ij) for the balanced mechanism at epsilon = 1, as docs/explanation/comparisons.md derives it."""
+    """E cos(t N_ij) for the balanced mechanism at epsilon = 1, as docs/explanation/kendall.md derives it."""
     p, q = d * (d + 1) / 2, (d + 1) / 2
     nodes, weights = scipy.special.roots_genlaguerre(40, 2 * p)
     m = np.arange(60)

@@ -46,7 +46,7 @@ def params(
     delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian distributions.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
     mechanism: Annotated[
-        str, typer.Option(help="A mechanism of docs/explanation/local.md, or auto.", autocompletion=_mechanism_names)
+        str, typer.Option(help="A mechanism of docs/research/local.md, or auto.", autocompletion=_mechanism_names)
     ] = "double_cap",
     row_norms: Annotated[
         Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")

@@ -3,7 +3,7 @@
 Ranges of the features are found in three searches by `first_at_most` (AboveThreshold), each of all features: the size
 of differences of disjoint pairs; the octave of the median, in units of that size; the place of the median within the
 octave. Features that are 0 or 1 by construction are not searched. docs/explanation/raw_tables.md derives the numbers,
-docs/explanation/stages.md those of a mean that is measured first and of preconditioning.
+docs/explanation/privacy_budget.md those of a mean that is measured first and of preconditioning.
 """
 
 import math

@@ -115,7 +115,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         with all of their rows, and the column is no feature. Identifiers beside the table go to `fit`.
     unit_weight : {"equal", "by_rows"}
         What counts once where persons are the unit: every person's average, whatever the number of their rows; or every
-        row, up to the bound on all rows of a person together (docs/explanation/persons.md).
+        row, up to the bound on all rows of a person together (docs/explanation/privacy_units.md).
     standardize : bool
         Components of the correlation matrix, as after scikit-learn's ``StandardScaler``: nothing is spent on scales,
         which are read off the release. To `transform` raw rows takes public ranges or a norm bound, or so many rows

@@ -1,6 +1,6 @@
 """`Plan`: what a fit will do, as a table of routes by the number of rows; public numbers alone.
 
-docs/explanation/row_bound.md and docs/explanation/raw_tables.md derive from how many rows on a route is taken.
+docs/research/row_bound.md and docs/explanation/raw_tables.md derive from how many rows on a route is taken.
 """
 
 import math

@@ -45,7 +45,7 @@ POOLED_CONSTANT = 0.125
 """The constant of pooled rows in units of a person's norm: half of what a row has where a person has sixteen."""
 # The noise on the mean of the target that a regression may have, over the size of a feature at the bound (with ranges:
 # half of the target's). It takes 0.04 of R² where the target fills its range evenly, 0.2 where its deviation is
-# an eighth of it; beyond, hardly any table has more to gain from its features: docs/explanation/postprocessing.md.
+# an eighth of it; beyond, hardly any table has more to gain from its features: docs/research/postprocessing.md.
 _MEAN_NOISE = 1 / 9
 # In such units the noise edge is d times the noise on a mean, and may be this many √d: the largest variance of any
 # direction was 0.02 to 0.63 √d on the tables of benchmarks/ridge.py.

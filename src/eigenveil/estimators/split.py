@@ -1,6 +1,6 @@
 """`Split`: how the privacy budget of a fit is divided; every share, and from how many rows on it holds.
 
-Shares follow from public numbers alone. docs/explanation/stages.md derives the rules, and benchmarks/stages.py shows
+Shares follow from public numbers alone. docs/explanation/privacy_budget.md derives the rules, and benchmarks/stages.py shows
 them at work.
 """
 
@@ -119,7 +119,7 @@ class Split:
             at_share(mechanism, self.pilot).check_grid(4**rule.bits)
 
     def one_mean_suffices(self, mechanism: Gaussian, n_rows: int) -> bool:
-        """Return whether the noise of the first mean leaves little; docs/explanation/stages.md derives 2/(s x)."""
+        """Return whether the noise of the first mean leaves little; docs/explanation/privacy_budget.md derives 2/(s x)."""
         return (
             2 * math.sqrt(mechanism.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * mechanism.total_mu()
         )

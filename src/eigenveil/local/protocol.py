@@ -39,7 +39,7 @@ class LocalProtocol:
     norm_bound : float
         Euclidean norm, in the units of ``scale * (x - shift)``, beyond which rows are shortened.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        How a row becomes a report; docs/explanation/local.md compares them. ``"auto"`` becomes the mechanism of least
+        How a row becomes a report; docs/research/local.md compares them. ``"auto"`` becomes the mechanism of least
         variance for these numbers, and only its name is written. Where that is a pure one, delta becomes 0. With a rank
         above 1 it is ``one_bit``.
     row_norms : {"any", "unit"}

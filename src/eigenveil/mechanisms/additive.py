@@ -100,7 +100,7 @@ def gaussian_facts(mechanism: "Gaussian") -> NoiseFacts:
     """Return the second moments of isotropic Gaussian noise, with what one number more tells of the trace.
 
     With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of it,
-    whose variance is V s^2, the share d/V is taken off: docs/explanation/gaussian.md. A free number of rows alone
+    whose variance is V s^2, the share d/V is taken off: docs/research/gaussian.md. A free number of rows alone
     tells nothing of the trace: V is infinite.
     """
     d, variance = mechanism.n_features, mechanism.noise_scale() ** 2
@@ -164,7 +164,7 @@ def free_count_suffices(n_features: int) -> bool:
     """Return whether n - tr C, which is free, tells the number of rows so well that none is paid for.
 
     In units of what noise has where nothing is paid, a variance v that is divided by the number of rows then has error
-    1 - 2v + v^2 (d + 1), and 1/(1 - share) + v^2/share beside a paid count: docs/explanation/gaussian.md.
+    1 - 2v + v^2 (d + 1), and 1/(1 - share) + v^2/share beside a paid count: docs/research/gaussian.md.
 
     Examples
     --------
@@ -338,7 +338,7 @@ class RealNoiseMechanism(AdditiveMechanism):
     """Adds real noise, and releases the sum rounded to a public grid: the rounding is certified, so the sum is exact.
 
     What leaves is round((C + N)/2^s) in units of 2^s, a post-processing of C + N for the real N of the proof.
-    docs/explanation/exact_sampling.md has the bounds.
+    docs/explanation/exact_numerics.md has the bounds.
     """
 
     numerics = Numerics.EXACT

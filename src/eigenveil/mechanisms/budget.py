@@ -1,7 +1,7 @@
 """Portions of a Gaussian budget: what several measurements, each chosen after the last, may take of one mu squared.
 
 Gaussian costs add up in mu^2, also where a query depends on earlier answers (Dong, Roth and Su 2022, Corollary 3.3), so
-one exact (epsilon, delta) curve covers all of them. docs/explanation/stages.md has the proof.
+one exact (epsilon, delta) curve covers all of them. docs/explanation/privacy_budget.md has the proof.
 """
 
 import math

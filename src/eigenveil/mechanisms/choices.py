@@ -43,7 +43,7 @@ def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.
     Formal guarantee
     ----------------
     Pure epsilon where one row moves all counts one way, each by at most 1, which holds for both relations where they
-    count the rows beyond a growing bound. Proof: docs/explanation/row_bound.md.
+    count the rows beyond a growing bound. Proof: docs/research/row_bound.md.
 
     Parameters
     ----------

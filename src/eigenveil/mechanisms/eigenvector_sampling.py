@@ -31,9 +31,9 @@ class EigenvectorSampling(SamplingMechanism):
     ----------------
     Pure epsilon. The directions u_1, u_2, ... are orthonormal, so one row x moves sum h_i (u_i . x)^2 by at most
     max h_i, and each normalizer by at most exp(h_i): together max h_i + sum h_i for replace and sum h_i for
-    add/remove (docs/explanation/sampling.md). ``"tight"``: equal strengths for the k wanted directions, then the
+    add/remove (docs/research/sampling_directions.md). ``"tight"``: equal strengths for the k wanted directions, then the
     Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus discrete Laplace noise; exact, the rounding of the
-    directions included (docs/explanation/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
+    directions included (docs/research/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
     Laplace(2/e_0) first, h_i = e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d directions, stated
     cost e_0 + sum e_i; the true cost is at most e_0 + (max e_i + sum e_i)/4 <= e_0 + sum e_i / 2.
 

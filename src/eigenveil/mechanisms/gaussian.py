@@ -164,7 +164,7 @@ class Gaussian(GaussianNoise):
     ----------------
     (epsilon, delta), for every epsilon, by the exact curve of the Gaussian mechanism (Balle and Wang 2018,
     Theorem 8); the noise is discrete on the integer grid, and a hundredth of delta pays for that.
-    docs/explanation/gaussian.md has the proof. ``calibration="tight"`` is the mechanism before it had that number more,
+    docs/research/gaussian.md has the proof. ``calibration="tight"`` is the mechanism before it had that number more,
     as files name it: the matrix alone, and a paid count under add/remove. ``calibration="paper"`` takes
     s = sqrt(2 ln(1.25/delta))/epsilon on every entry, as Amin et al. (2018) print it after Dwork et al. (2014): it
     misses a factor sqrt(2) of sensitivity, and its guarantee says what it truly gives.

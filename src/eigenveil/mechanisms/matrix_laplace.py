@@ -25,7 +25,7 @@ class MatrixLaplace(RealNoiseMechanism):
     ----------------
     Pure epsilon-differential privacy. One unit changes C by D with traces of D+ and D- at most 1, under add/remove one
     of them 0. Shifting (W1, W2) by (D+, D-) raises the larger trace, or the sum of the two, by at most 1, and so
-    lowers the density by at most exp(epsilon): docs/explanation/matrix_laplace.md has the proof. New in eigenveil.
+    lowers the density by at most exp(epsilon): docs/research/matrix_laplace.md has the proof. New in eigenveil.
     ``calibration="tight"`` is the mechanism of version 0.1, whose files name it so: independent Wisharts under replace
     too, with c = 1/epsilon.
 
@@ -131,7 +131,7 @@ class MatrixLaplace(RealNoiseMechanism):
         """Entries of a Wishart are at most its largest diagonal one, c times a chi-square of d + 1 degrees.
 
         Such a chi-square passes m + 2 sqrt(m t) + 2t with probability at most exp(-t); here t = 400. The difference
-        has two such terms, and a balanced one is the sum of two such differences (docs/explanation/theory.md).
+        has two such terms, and a balanced one is the sum of two such differences (docs/research/theory.md).
         """
         degrees = self.n_features + 1
         terms = 4 if self.balanced else 2

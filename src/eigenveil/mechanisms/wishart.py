@@ -67,7 +67,7 @@ class Wishart(RealNoiseMechanism):
     Formal guarantee
     ----------------
     ``"tight"``: (epsilon, delta) with m > d + 1 degrees of freedom; m and c minimize the off-diagonal noise
-    c sqrt(m) subject to `wishart_delta`, an exact one-dimensional computation (docs/explanation/wishart.md).
+    c sqrt(m) subject to `wishart_delta`, an exact one-dimensional computation (docs/research/wishart.md).
     ``"paper"``: m = d + 1, c = 3/(2 epsilon), stated as pure epsilon by Jiang, Xie and Zhang (2016, Theorem 4). It is
     not: the support of C + W is {M >= C}, which tells a unit row from a zero row with certainty with probability
     1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs ``allow_unsound=True``.
@@ -101,7 +101,7 @@ class Wishart(RealNoiseMechanism):
         self.allow_unsound = truth_value("allow_unsound", allow_unsound)
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
-                "The published Wishart mechanism is not private as stated (docs/explanation/errata.md); pass "
+                "The published Wishart mechanism is not private as stated (docs/research/errata.md); pass "
                 "allow_unsound=True (of an estimator in mechanism_options) to repeat it, or use calibration='tight'."
             )
 

@@ -2,7 +2,7 @@
 
 Rows stand in a circle in a public order, and each is compared with the h rows after it: so with h on
 either side, k = 2h comparisons a row and n*h in all. One replaced row changes its own k comparisons and no other, and
-docs/explanation/comparisons.md proves what that costs. Of at most h rows, the steps go around again without meeting
+docs/explanation/kendall.md proves what that costs. Of at most h rows, the steps go around again without meeting
 themselves, so that these numbers hold from two rows on.
 
 A comparison is a function of its two rows alone, to the last bit: `spatial_sign` divides a difference by the root of a

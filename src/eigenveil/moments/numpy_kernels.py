@@ -7,7 +7,7 @@ function of them. That a shortened row, or a person's, keeps the bound is a fact
 limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself (twice at
 most), the quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^2 times |q| sqrt(L / S) before
 truncation takes from it. The squares of the results add up to at most L (1 + 10.1 u) < L + 1. They are integers, so to
-L at most. docs/explanation/persons.md tells the rest.
+L at most. docs/explanation/privacy_units.md tells the rest.
 """
 
 from collections.abc import Iterator

@@ -32,7 +32,7 @@ class RowRule:
     A row x becomes ``trunc(2^bits * scale * (x - shift) / norm)``, and is shortened to norm ``2^bits`` where
     it is longer. All parameters must be chosen without looking at the private rows.
 
-    Where rows are compared, what becomes integers is comparisons of two rows each (docs/explanation/comparisons.md).
+    Where rows are compared, what becomes integers is comparisons of two rows each (docs/explanation/kendall.md).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class RowRule:
         before. Then `norm` is that of mapped rows.
     unit_weight : {None, "equal", "by_rows"}
         None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
-        shortened together (docs/explanation/persons.md). ``"equal"``: every person's average counts once, and `norm`
+        shortened together (docs/explanation/privacy_units.md). ``"equal"``: every person's average counts once, and `norm`
         is that of a person, the root of the mean of the squared norms of their rows. ``"by_rows"``: rows are pooled,
         and `norm` is the root of the sum of the squared norms of a person's rows.
     most_weight : float, optional

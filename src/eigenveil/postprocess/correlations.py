@@ -1,6 +1,6 @@
 """From a released Kendall matrix to correlations: the sine rule, freed of the bias that known noise has on a sine.
 
-For elliptical data the correlation is sin(pi tau / 2). docs/explanation/comparisons.md derives what stands here.
+For elliptical data the correlation is sin(pi tau / 2). docs/explanation/kendall.md derives what stands here.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Intervals for the entries of a covariance behind a release, its mean and its correlations, by closed forms.
 
-All of them start from the raw release, M = A + N, and the second moments of N. docs/explanation/intervals_of_entries.md
+All of them start from the raw release, M = A + N, and the second moments of N. docs/research/intervals_of_entries.md
 derives every formula.
 """
 

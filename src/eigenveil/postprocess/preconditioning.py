@@ -3,7 +3,7 @@
 A pilot estimate M = A + N shows the strong directions of A. Rows mapped by P = A^(-g/2), as far as M shows it, are
 shorter in these, so a bound on them is lower, and the noise of a second release is too; mapped back, it is larger again
 along the strong directions, where it matters least. What is gained is forecast to first order from M, which is public.
-docs/explanation/stages.md derives the formulas.
+docs/explanation/privacy_budget.md derives the formulas.
 """
 
 import math

@@ -13,7 +13,7 @@ from ..numerics import FloatArray
 from .entries import MatrixError
 from .shrinkage import SIMULATION_SEED, WORK, NoiseDraw, noise_edge, released_matrix, shrink
 
-# The share of the noise edge that regularizes a well shrunk block; by experiment: docs/explanation/postprocessing.md.
+# The share of the noise edge that regularizes a well shrunk block; by experiment: docs/research/postprocessing.md.
 EDGE_SHARE = 0.3
 # Below this share of the fit that pure noise has on average, the coefficients are 0; by experiment: the same page.
 NOTHING_BELOW = 0.5

@@ -1,7 +1,7 @@
 """A released second moment made better with the known distribution of its noise: shrinkage and noise edge.
 
 A release is M = A + N, where A is positive semidefinite and the distribution of N is public. Functions here see M and a
-sampler of N, never a row, so they cost no privacy. docs/explanation/postprocessing.md derives every formula.
+sampler of N, never a row, so they cost no privacy. docs/research/postprocessing.md derives every formula.
 """
 
 from collections.abc import Callable

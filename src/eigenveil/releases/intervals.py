@@ -3,7 +3,7 @@
 Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
 is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
 made from the raw release, never from what was shrunk or made positive; then they are cut to what such a number can be,
-and widened where they would not hold the estimate that is shown. docs/explanation/intervals_of_entries.md has the
+and widened where they would not hold the estimate that is shown. docs/research/intervals_of_entries.md has the
 formulas, and how often they were right.
 """
 

@@ -164,7 +164,7 @@ def adaptive_bins(n_units: float, noise_sd: float, n_groups: int = 1, width: flo
 
     The squared error of a histogram of cells of width h, in standard deviations of the scores, is h^2/12 times the
     integral of the squared slope of the density, plus what noise and sampling leave in every cell. The slope is that
-    of a cloud made of four lumps, each half as wide as the cloud: docs/explanation/score_map.md.
+    of a cloud made of four lumps, each half as wide as the cloud: docs/research/score_map.md.
 
     Examples
     --------

@@ -7,7 +7,7 @@ its entries are integers times a power of two for each column. What remains is t
 
 which makes ln accept = (d − v)/2 + (d/2)(ln(q/d) + ln(1 − η)) ≤ 0 for v = uᵀDu and q = |g|²/|y|². Residuals in floats
 do at moderate concentration; above it they are computed by limbs, the shift s is a pair of floats, and A is corrected
-by the Cholesky factor of its own residual until the certificate holds. docs/explanation/exact_directions.md has the
+by the Cholesky factor of its own residual until the certificate holds. docs/research/exact_directions.md has the
 bounds.
 """
 

@@ -2,7 +2,7 @@
 
 A direction is a function of real random numbers, known to as many bits as are asked for. Floats with proved error
 bounds round it to integers; where the bounds leave a doubt, exact intervals decide. So the integers are the rounded
-real direction, and what is proved for real directions holds for them. docs/explanation/local.md has the error bounds.
+real direction, and what is proved for real directions holds for them. docs/research/local.md has the error bounds.
 """
 
 import math

@@ -88,7 +88,7 @@ def rational_coin(chance: Fraction, *, bits: int = _WORD) -> Coin:
 
 
 # Far above the rounding of a uniform word (2^-53) and of the probabilities below (2^-49 at most;
-# docs/explanation/samplers.md), far below what would make exact decisions frequent.
+# docs/research/samplers.md), far below what would make exact decisions frequent.
 TOLERANCE = 2.0**-44
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40

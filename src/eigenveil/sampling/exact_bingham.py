@@ -460,7 +460,7 @@ def direction_slack(width: int, count: int, grid: int) -> Fraction:
     """Return by which share the joint cost of rounded directions may pass that of orthonormal ones.
 
     ζ + 4ρ: the directions behind the rounded ones satisfy |UᵀU − I| ≤ ζ = (k − 1)(2⁻²⁵√d + tilt), and on the complement
-    uᵀCu is known within ρ = (k − 1)·d·2⁻²⁰·1.01 of a squared unit (docs/explanation/exact_directions.md).
+    uᵀCu is known within ρ = (k − 1)·d·2⁻²⁰·1.01 of a squared unit (docs/research/exact_directions.md).
 
     Examples
     --------

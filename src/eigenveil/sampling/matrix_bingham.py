@@ -1,7 +1,7 @@
 """The matrix Bingham distribution by Gibbs sampling on several chains, with diagnostics.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
-exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/explanation/samplers.md has the derivations.
+exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/research/samplers.md has the derivations.
 
 `ColumnKernel` redraws a whole column exactly. Given the other columns W its distribution is Bingham on the unit sphere
 of W's complement, of dimension m = d − k + 1. The proposal is the direction of a Gaussian with precision
@@ -217,7 +217,7 @@ class BlockKernel:
 
     Each part alone leaves the distribution unchanged, and each alone would do. The column moves over the whole sphere
     at once; but it leaves slowly what is tilted between eigenvalues much closer than the rest, where the
-    planes need one turn. docs/explanation/samplers.md compares the two.
+    planes need one turn. docs/research/samplers.md compares the two.
     """
 
     def __init__(self, gaps: FloatArray, k: int) -> None:
@@ -448,7 +448,7 @@ def default_updates(d: int, k: int, method: str = "block") -> int:
 
     For the block method it is 20 + ⌈16·log₂(1 + min(k, d − k))⌉: at least 1.8 times what chains from the
     uniform distribution needed to settle at any spectrum tried, up to a concentration of 1e12
-    (docs/explanation/samplers.md).
+    (docs/research/samplers.md).
 
     Examples
     --------

@@ -253,7 +253,7 @@ _UNDERFLOW = 2.0**-900  # what products below the least normal number lose, many
 class LazyWishart:
     """scale·L Lᵀ with a lazy triangle L of `n_features` rows: Wishart(degrees, scale·I).
 
-    docs/explanation/exact_sampling.md derives `error`. Subclasses combine two such products.
+    docs/explanation/exact_numerics.md derives `error`. Subclasses combine two such products.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ ByteArray = NDArray[np.uint8]
 
 PARAMETERS = ("n_features", "epsilon", "delta", "row_norms", "trace_share", "rank")
 """What a local mechanism is made of."""
-# An honest report fails the range check with at most this probability (docs/explanation/local.md).
+# An honest report fails the range check with at most this probability (docs/research/local.md).
 HONEST_FAILURE = 1e-9
 # Totals stay below 2^62, so that two of them always add without overflow.
 CAPACITY = 2**62

@@ -1,6 +1,6 @@
 """`double_cap`: a direction drawn near the client's own, or near its opposite, a little more often than not.
 
-docs/explanation/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
+docs/research/local.md derives every formula here. In short: t = (u.x)^2 of a uniform direction u has the Beta(1/2,
 (d-1)/2) distribution. The two caps t > threshold get e^epsilon times the density of the rest, and nothing else changes.
 """
 
@@ -122,7 +122,7 @@ class DoubleCap(DirectionMechanism):
     the density of u with respect to the uniform distribution takes the values 1/(1 + c q) and at most e^e/(1 + c q), or
     1 in between, so any mixture stays within a ratio of e^e, e the direction's part of epsilon; the trace bit is
     randomized response with the rest. A report is a real direction of this density, rounded, and every coin has exactly
-    its probability. docs/explanation/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for means;
+    its probability. docs/research/local.md has the proof. Related to the caps of Bhowmick et al. (2018) for means;
     this version for second moments is eigenveil's.
     """
 

@@ -45,7 +45,7 @@ class UpperTriangleNoise(LocalMechanism):
         self.n_entries = self.n_features * (self.n_features + 1) // 2
         self.payload_bytes = 4 * self.n_entries
         # Half of the permitted failures go to the entries and half to the norm. Discrete Gaussians have the tails
-        # 2 exp(-z^2/2) and the chi-square tail of Laurent and Massart (2000), Lemma 1: docs/explanation/local.md.
+        # 2 exp(-z^2/2) and the chi-square tail of Laurent and Massart (2000), Lemma 1: docs/research/local.md.
         self.entry_reach = 1 + self.sigma * math.sqrt(2 * math.log(4 * self.n_entries / HONEST_FAILURE))
         t = math.log(2 / HONEST_FAILURE)
         chi_square = self.n_entries + 2 * math.sqrt(self.n_entries * t) + 2 * t

@@ -1,7 +1,7 @@
 """`one_bit`: a public random subspace, and one private bit that says whether the row lies near it.
 
 The subspace is a function of the report's random identifier, so client and server know it alike and it costs
-no bytes of its own. docs/explanation/local.md derives the estimate and its variance.
+no bytes of its own. docs/research/local.md derives the estimate and its variance.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Bounds: those of the papers, each under the number of its theorem, and our own.
 
-docs/explanation/theory.md lists them.
+docs/research/theory.md lists them.
 """
 
 from .amin import amin_theorem_2

@@ -1,7 +1,7 @@
 """The bounds of Jiang, Xie and Zhang (AAAI 2016), the Wishart mechanism.
 
 They speak of A + W, W ~ Wishart(d + 1, 3/(2 n epsilon) I), which is **not** epsilon-private as the paper claims
-(docs/explanation/wishart.md). As statements on W they hold; `sharp=True` gives what the same noise truly does.
+(docs/research/wishart.md). As statements on W they hold; `sharp=True` gives what the same noise truly does.
 """
 
 import math
@@ -39,7 +39,7 @@ def jiang_theorem_6(*, noise_norm: float, gap: float, n_components: int = 1, sha
     """Theorem 6: the Frobenius distance of the top-k projections of A and A + W is at most this.
 
     2 sqrt(k) |W|_2/gap where gap >= 2 |W|_2; elsewhere sqrt(2k), which always holds. The proof takes rank 2k for k,
-    and the statement is true all the same, for every symmetric W: docs/explanation/theory.md. For W >= 0, as here,
+    and the statement is true all the same, for every symmetric W: docs/research/theory.md. For W >= 0, as here,
     half of |W|_2 is a multiple of the identity, which turns nothing: ``sharp=True`` gives
     sqrt(k (1 - sqrt(1 - (|W|_2/gap)^2))) where gap >= |W|_2, and nothing smaller is true.
     """
@@ -177,7 +177,7 @@ def jiang_theorem_10(
     ``corrected=True`` needs no constant: with n >= k m rows, m = floor(ln(K - 1)/epsilon), the mean spectral error of
     every epsilon-private matrix, of any rank, is at least m sqrt(1 - phi^2)/4 on some C of rank k, for each phi, K the
     packing of JMLR Lemma 11 in d - k + 1 dimensions; about (d - k)/(4 e epsilon) at the best phi
-    (docs/explanation/theory.md). 0 where d - k is too small to pack.
+    (docs/research/theory.md). 0 where d - k is too small to pack.
 
     Examples
     --------

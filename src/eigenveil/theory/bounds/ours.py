@@ -210,7 +210,7 @@ class ExpectedLoss:
 
     @property
     def holds(self) -> bool:
-        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/explanation/theory.md)."""
+        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/research/theory.md)."""
         return self.ratio <= 0.5
 
 

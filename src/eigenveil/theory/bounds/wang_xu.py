@@ -64,8 +64,8 @@ def wang_xu_theorem_2(
     stays, and the noise, made for norm 1, is four times as large beside the gap. lambda_1^2 has to be 1.
 
     ``corrected=True`` needs no constant: what the noise adds to the sample's own subspace, with probability 1 - eta,
-    by our theorem for Gaussian noise (docs/explanation/theory.md) at the paper's scale; k where it says nothing. (That
-    scale does not give the stated privacy: docs/explanation/errata.md.)
+    by our theorem for Gaussian noise (docs/research/theory.md) at the paper's scale; k where it says nothing. (That
+    scale does not give the stated privacy: docs/research/errata.md.)
     """
     n, epsilon = positive_number("n_rows", n_rows), positive_number("epsilon", epsilon)
     p, delta = integer_between("n_features", n_features, 2), open_unit("delta", delta)

@@ -57,4 +57,4 @@ right.plot(most, 1.0 * most, color="C1", label="had the promise been made to row
 right.plot(most, np.ones(40), color="C0", label="made to persons")
 right.set(xlabel="visits of a patient", ylabel="epsilon for all visits together")
 right.legend()
-figure.savefig("persons.png")
+figure.savefig("privacy_units.png")
