@@ -27,9 +27,8 @@ def render():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT))
         config = zensical_config.parse_config(str(ROOT / "zensical.toml"))
-        names = [
-            name for name in config["markdown_extensions"] if not name.startswith("zensical.")
-        ]  # the API reference
+        # Those of Zensical itself make the API reference.
+        names = [name for name in config["markdown_extensions"] if not name.startswith("zensical.")]
         assert "tools.mathml" in names
         made = markdown.Markdown(extensions=names, extension_configs=config["mdx_configs"])
         yield cache(lambda text: made.reset().convert(text))

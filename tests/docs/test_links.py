@@ -1,4 +1,4 @@
-"""Every link, image and mention of a page leads somewhere, and the nav of zensical.toml is the one table of contents."""
+"""Every link, image and mention of a page leads somewhere; the nav of zensical.toml is the one table of contents."""
 
 import re
 import tomllib

@@ -160,7 +160,7 @@ def words(text: str) -> set[str]:
 
 
 def found(index: dict, query: str) -> list[str]:
-    """Return the titles of pages that the search finds, best first: all words in the title before all words in the text."""
+    """Return the titles of the pages with all words of a query; pages with all of them in the title come first."""
     pages = [item for item in index["items"] if item["level"] == 1]
     hits = [(not words(query) <= words(page["title"]), page["title"]) for page in pages]
     hits = [hit for hit, page in zip(hits, pages, strict=True) if words(query) <= words(page["title"] + page["text"])]
