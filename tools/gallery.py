@@ -22,11 +22,11 @@ SCRIPTS, PAGES = ROOT / "examples" / "gallery", ROOT / "docs" / "gallery"
 SHOWN = 480  # pixels: text in a figure is as large as text on the page
 WIDTH = 84  # characters that a page is wide enough for
 GROUPS = {
-    "Tables": ("raw_table", "standardized", "categories"),
-    "Privacy units and large data": ("privacy_units", "larger_than_memory", "sql_duckdb"),
-    "Distributed data": ("spark", "local_collection", "federation"),
-    "Results": ("regression", "sparse", "score_map"),
-    "Plan, audit, compare": ("planning", "audit", "comparing"),
+    "Tables": ("raw_table", "standardized", "categories", "privacy_units"),
+    "Files, databases, clusters": ("larger_than_memory", "sql_duckdb", "spark"),
+    "Rows in several places": ("local_collection", "federation"),
+    "Results": ("regression", "sparse", "score_map", "comparing"),
+    "Plan and audit": ("planning", "audit"),
 }
 NAMES = tuple(name for names in GROUPS.values() for name in names)
 
@@ -75,6 +75,7 @@ def page(example: Example, printed: str) -> str:
 def index() -> str:
     """Return the page with a card for every example."""
     parts = [
+        "---\nhide: [toc]\n---",
         "# Gallery",
         "Each script runs in an empty folder. The data ship with scikit-learn or are synthetic, so a page can show "
         "true values beside private ones. Each run draws new noise and prints slightly different numbers. Intervals "
