@@ -7,8 +7,10 @@ import importlib.util
 import json
 import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,6 +125,33 @@ def test_the_repository_is_in_the_header_once_its_address_is_known(tmp_path, mon
     assert config["repo_url"] == "https://example.org/us/thing"
 
 
+def test_links_of_the_readme_are_absolute_once_the_repository_is_known(monkeypatch):
+    for name, base in (("builders.hooks", "BuildHookInterface"), ("metadata", "MetadataHookInterface")):
+        # hatchling is there while a package is built, and not here.
+        monkeypatch.setitem(sys.modules, f"hatchling.{name}.plugin.interface", SimpleNamespace(**{base: object}))
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    made = hook.ReadmeHook()
+    made.root = ROOT
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made.update(metadata := {})
+    assert metadata["readme"] == {"content-type": "text/markdown", "text": readme}
+    made.update(metadata := {"urls": {"Repository": "https://example.org/us/thing/"}})
+    text = metadata["readme"]["text"]
+    assert re.findall(r"\]\((?!https?:|#)", text) == []
+    assert text.count("https://example.org/us/thing/blob/HEAD/docs/") > 5
+    text = hook.with_absolute_links('[![a](b.png)](c.md#d) [e](#f) <img src="g.png"> [h](https://i)', "https://x/y")
+    links = [
+        "https://x/y/raw/HEAD/b.png",
+        "https://x/y/blob/HEAD/c.md#d",
+        "#f",
+        "https://x/y/raw/HEAD/g.png",
+        "https://i",
+    ]
+    assert text == '[![a]({})]({}) [e]({}) <img src="{}"> [h]({})'.format(*links)
+
+
 WRONG = (
     'def f(a: int) -> int:\n    """Return a.\n\n    Parameters\n    ----------\n    b : int\n        Gone.\n    """\n'
 )
@@ -153,6 +182,26 @@ def built(tmp_path_factory):
 def test_the_site_builds_without_problems(built):
     assert tool.problems(built) == []
     assert len(list(built.rglob("index.html"))) == len(list((ROOT / "docs").rglob("*.md")))
+
+
+MODULES = ("eigenveil", "eigenveil.local", "eigenveil.federation", "eigenveil.audit", "eigenveil.theory")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_its_place_in_the_api_reference(module):
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/reference/api").glob("*.md"))
+    listed = set(re.findall(rf"^::: {module}\.(\w+)$", pages, flags=re.MULTILINE))
+    pytest.importorskip("cryptography" if module == "eigenveil.federation" else "numpy")
+    public = set(importlib.import_module(module).__all__) - {"__version__"}
+    assert listed == public
+
+
+def test_the_api_reference_shows_no_module_and_no_private_name(built):
+    for page in sorted((built / "reference" / "api").glob("*/index.html")):
+        text = page.read_text(encoding="utf-8")
+        kinds = set(re.findall(r'class="doc doc-object doc-(\w+)"', text))
+        assert kinds <= {"class", "function", "attribute"}, page
+        assert re.findall(r'href="#eigenveil[\w.]*\._\w*"', text) == []
 
 
 def words(text: str) -> set[str]:
