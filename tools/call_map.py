@@ -67,7 +67,7 @@ PARTS = (
         "the first that fits",
         (
             row(
-                "On devices, one row each?",
+                "On devices,|one row each?",
                 "LocalPCA LocalSparsePCA",
                 "local",
                 devices="how_to/collect_from_devices.md",
@@ -121,7 +121,7 @@ PARTS = (
                 score_map="research/score_map.md",
             ),
             row(
-                "A mechanism of your own?",
+                "A mechanism of|your own?",
                 "RowBound SecondMoments release",
                 "mechanisms",
                 add_a_mechanism="how_to/add_a_mechanism.md",
@@ -166,9 +166,7 @@ PARTS = (
                 "sample",
                 use_a_release="how_to/use_a_release.md#synthetic-rows",
             ),
-            row(
-                "Compare two releases?", "Release.compare", "compare", use_a_release="how_to/use_a_release.md#compare"
-            ),
+            row("Compare two releases?", "Release.compare", "compare", use_a_release="how_to/use_a_release.md#compare"),
             row(
                 "Use it in other tools?",
                 "Release.to_sklearn Release.to_json Release.to_onnx",

@@ -2,7 +2,7 @@
 
 python tools/home_picture.py
 
-The noise is fresh, so every run draws another picture, and none is picked. PCA without privacy stands beside it.
+Every run draws new noise and makes another picture; none is selected. PCA without privacy is shown for comparison.
 """
 
 import contextlib
@@ -45,8 +45,9 @@ def draw(released: np.ndarray, errors: np.ndarray, true: np.ndarray, names: list
     axes = figure.subplots()
     places = np.arange(len(names))[::-1]
     axes.axvline(0, color=GREY, linewidth=0.8)
-    interval = {"xerr": 1.96 * errors, "capsize": 4, "elinewidth": 2, "label": "released, with 95 % confidence interval"}
-    axes.errorbar(released, places, fmt="o", color=BLUE, markersize=8, **interval)
+    interval = {"xerr": 1.96 * errors, "capsize": 4, "elinewidth": 2}
+    label = "released, with 95 % confidence interval"
+    axes.errorbar(released, places, fmt="o", color=BLUE, markersize=8, label=label, **interval)
     axes.plot(true, places, "D", mfc="none", mec=BROWN, mew=2, markersize=8, label="without privacy (not released)")
     axes.set_yticks(places, names)
     axes.set(xlabel="loading on the first component", ylabel="feature")
