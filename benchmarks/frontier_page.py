@@ -35,7 +35,7 @@ REASONS = {
     "SeparateCov": "measures the eigenvalues separately, which helps the matrix error where most directions are not "
     "distinguishable from noise.",
     "AdaptiveCov": "chooses its clip radius for the matrix error, and may choose one below the oracle's list.",
-    "CoinPress": "measures several times, each time in the metric of its last estimate, and clips in that metric. Small "
+    "CoinPress": "measures several times, each time in the metric of its last estimate, and clips in it. Small "
     "eigenvalues get little noise where the spectrum is steep or a few rows are much longer than the rest (raw units, "
     "census, kddcup99). eigenveil's preconditioning measures twice, applies only where its forecast gain is at least a "
     "fifth, and is not used for a matrix. The oracle also chooses the start, the steps and the clip factor of "
@@ -179,7 +179,7 @@ def set_table(cases: list[Case]) -> str:
     for name in dict.fromkeys(name for name, _ in shapes):
         (n, d), standard = shapes[name, "raw"], shapes.get((name, "standardized"))
         counts = [count for case in cases if case["set"] == name for count in case["runs"]]
-        runs = "–".join(str(end) for end in sorted({min(counts), max(counts)}))
+        runs = " to ".join(str(end) for end in sorted({min(counts), max(counts)}))
         rows.append([name, f"{n:,}", f"{d:,}", f"{standard[1]:,}" if standard else "", runs])
     return fold("Data sets", markdown(["set", "n", "d, raw", "d, standardized", "runs"], rows))
 

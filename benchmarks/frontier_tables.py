@@ -1,8 +1,8 @@
 """The tables of `frontier.py`: real sets raw and standardized, and wide ones, with what every contestant asks of them.
 
 "Raw" rows are in the units of the file, with indicators for categories. "Standardized" rows have mean 0 and sd 1 in
-every column that varies: **computed from the data without privacy**, for every method. The target is the second moment about
-the origin in both cases, of the rows as they are: what clipping loses counts as error.
+every column that varies: **computed from the data without privacy**, for every method. The target is the second moment
+about the origin in both cases, of the rows as they are: what clipping loses counts as error.
 """
 
 import importlib.util

@@ -87,7 +87,7 @@ def page_table(results: dict[str, Any]) -> str:
         found = [case["packages"][package] for package in NAMES]
         losses = [mean_text(each["losses"]) or each["note"] for each in found]
         fits = " / ".join(str(len(each["losses"])) for each in found)
-        seconds = " / ".join(f"{np.median(each['seconds']):.2g}" if each["seconds"] else "–" for each in found)
+        seconds = " / ".join(f"{np.median(each['seconds']):.2g}" if each["seconds"] else "none" for each in found)
         rows.append([case["set"], f"{case['epsilon']:g}", *losses, f"{case['random']:.2g}", fits, seconds])
     return markdown(
         ["set", "ε", *(f"{words} loss" for words in NAMES.values()), "random", "fits", "seconds a fit"], rows
