@@ -1,8 +1,8 @@
-"""What each weight of persons estimates, and where its error comes from: a plot over the norm bound.
+"""What each weight of privacy units estimates, and where its error comes from: a plot over the norm bound.
 
     python benchmarks/person_weights.py [--runs 20] [--plot docs/images/persons.png]
 
-Generated visits: most persons come once or twice, some come fifty times, and those who come often vary more. Errors are
+Generated visits: most people come once or twice, some come fifty times, and those who come often vary more. Errors are
 those of the covariance, in the Frobenius norm, relative to the target of each weight; "one by one" shortens every row
 by itself, so that a person of the most rows that there may be keeps the bound, as one would do without blocks.
 """
@@ -44,7 +44,7 @@ def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) ->
         most = norm / MOST_ROWS**0.5
         rows = rows * np.minimum(1, most / np.linalg.norm(rows, axis=1))[:, None]
         weight = "by_rows"
-    # In one stage, where a bound is given: the second would look for another about the mean.
+    # In one pass, where a bound is given: the second would look for another about the mean.
     stages = "auto" if norm is None else 1
     known = {"norm_bound": norm, "statistic": "clipped", "stages": stages}
     model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, unit_weight=weight, **known)
@@ -85,7 +85,7 @@ def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, f
         if way in private:
             axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
     axis.set(xlabel="norm bound of a person, in the units of the rows", ylabel="relative error of the covariance")
-    axis.set_title(f"{PRIVACY_UNITS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
+    axis.set_title(f"{PRIVACY_UNITS:,} people with 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
     figure.legend(loc="outside right upper")
     figure.savefig(path)
 
