@@ -37,8 +37,8 @@ RETIRED = {
     r"of its own accord": "automatically",
     r"tells": "shows, states, reports",
     r"root of the diagonal": "standard deviation",
-    r"off by [\d.]+ ?(°|degrees?)": "angle error N°",
-    r"(holds?|held) [\d.]+ ?% of the variance": "captures N % of the variance",
+    r"off by [\d.]+\s*(°|degrees?)": "angle error N°",
+    r"(holds?|held) [\d.]+\s*% of the variance": "captures N % of the variance",
 }
 _PATTERNS = (one.replace(" ", r"\s+") for one in RETIRED)  # a text may break its lines anywhere
 _ANY = re.compile(rf"\b({'|'.join(_PATTERNS)})(?!\w)", re.IGNORECASE)
