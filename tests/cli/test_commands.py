@@ -79,7 +79,7 @@ def test_the_overview_lists_every_command_in_its_own_words(words, monkeypatch, c
 def test_demo_goes_from_nothing_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     output = invoke("demo").output
-    for words in ("569 tumours", "2-differentially private", "in truth", "scikit-learn", "these data are public"):
+    for words in ("569 tumours", "2-DP (pure)", "in truth", "scikit-learn", "these data are public"):
         assert words in " ".join(output.split())
     assert max(len(line) for line in output.splitlines() if not line.startswith("  eigenveil ")) <= 80
     release = load_release("eigenveil-demo/tumours.npz")
@@ -245,7 +245,7 @@ def test_it_asks_on_a_terminal(tmp_path, table):
     os.close(child_side)
     assert process.returncode == 1
     assert printed[0] == ""
-    assert "1-differentially private" in printed[1]
+    assert "1-DP (pure)" in printed[1]
     assert printed[1].endswith("Spend it? [y/N] Nothing was spent.\n")
     assert not (tmp_path / "out.npz").exists()
 
@@ -300,7 +300,7 @@ def test_encoding_rows_of_a_file_asks_too(tmp_path, table, monkeypatch):
     words = [str(word) for word in ("local", "encode", protocol, table, "--header", "--output", reports)]
     result = CliRunner().invoke(app, words, input="n\n")
     assert result.exit_code == 1
-    assert "1-differentially private" in result.stderr
+    assert "1-DP (pure)" in result.stderr
     assert not reports.exists()
     assert CliRunner().invoke(app, [*words, "--yes"]).exit_code == 0
     assert len(reports.read_bytes().splitlines()) == 100

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from ..errors import InvalidParameterError
-from ..guarantee import Guarantee
+from ..guarantee import Guarantee, Unit
 from .options import REFUSED, FitOptions, note_console
 from .terminal import in_own_options
 
@@ -63,7 +63,8 @@ def in_words(guarantee: "Guarantee") -> str:
 
 def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]:
     """Return n for JSON, by what it counts: that of rows is told to nobody where persons are the unit."""
-    return {name: n if name == f"n_{guarantee.unit.counted}" else None for name in ("n_rows", "n_persons")}
+    counted = "n_rows" if guarantee.unit is Unit.ROW else "n_persons"
+    return {name: n if name == counted else None for name in ("n_rows", "n_persons")}
 
 
 def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
