@@ -320,10 +320,10 @@ def test_a_draft_leaves_out_an_index_without_a_name(tmp_path):
 
 
 def test_the_middle_follows_the_range_and_is_a_fixed_value_without_one():
-    assert (Column("age", missing="middle").fill, Column("age", missing="middle").told()) == (0.0, "missing: 0")
+    assert (Column("age", missing="middle").fill, Column("age", missing="middle").in_words()) == (0.0, "missing: 0")
     assert Column("age", range=(0, 120), missing="middle").fill == 60.0
     visit = Column("visit", "date", missing="middle")
-    assert (visit.fill, visit.told()) == (visit.date_number("2000-01-01"), "missing: 2000-01-01")
+    assert (visit.fill, visit.in_words()) == (visit.date_number("2000-01-01"), "missing: 2000-01-01")
 
 
 def test_a_category_without_categories_is_refused():
