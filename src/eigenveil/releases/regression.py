@@ -102,7 +102,9 @@ def regress(
             "A regression needs a mechanism that adds noise of a known distribution to a matrix."
         )
     if not release.origin.row_rule.keeps_lengths:
-        raise InvalidParameterError("A regression needs rows with their lengths. Use statistic='clipped'.")
+        raise InvalidParameterError(
+            "This release was made from directions of rows. A regression needs statistic='clipped'."
+        )
     position = release.matrix.position(target)
     positions = None if features is None else release.matrix.positions(features)
     others = [other for other in range(release.n_features) if other != position] if positions is None else positions
