@@ -226,7 +226,10 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
 
 def test_ridge_from_a_release_that_is_all_noise_tells_so(folder):
     invoke("covariance", "people.npy", "--epsilon", 0.001, "--bounds", "0:70000", "--quiet")
-    assert "target varies" in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
+    assert (
+        "variance of the target"
+        in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
+    )
 
 
 def test_ridge_refuses_before_it_spends(folder):

@@ -345,7 +345,7 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "whether the data of one person are included" in words("add_or_remove_one")
     assert "(noisy)" in words("add_or_remove_one")
     assert "All that is shown of the components may be noise" in words("swamped")
-    assert "holds against the server too" in words("local")
+    assert "holds against the server" in words("local")
     assert "hardly any protection" in words("one feature")
     assert "weak promise" not in words("one feature")
     assert "weak promise" in Page(str(element("div", promise(Guarantee(6.0))))).text

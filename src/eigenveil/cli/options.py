@@ -226,7 +226,7 @@ def covariance_fields(release: "Release") -> dict[str, Any]:
         "correlation_interval": release.intervals.correlation(),
         "location": release.mean,
         "location_interval": release.intervals.mean(),
-        "drowned_features": release.spectrum.drowned_features,
+        "drowned_features": release.spectrum.features_below_noise,
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
@@ -298,7 +298,11 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
     covariance, correlation = release.covariance, release.correlation
     assert covariance is not None
     assert correlation is not None
-    where, ends, drowned = release.intervals.mean(), release.intervals.covariance(), release.spectrum.drowned_features
+    where, ends, drowned = (
+        release.intervals.mean(),
+        release.intervals.covariance(),
+        release.spectrum.features_below_noise,
+    )
     grid = Grid(title="Released covariance" if release.matrix.centred else "Released second moment")
     for heading in ("feature", "location", "root of the diagonal"):
         grid.add_column(heading, justify="left" if heading == "feature" else "right")

@@ -118,7 +118,7 @@ def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
         for heading in ("column", "kind", "declared", "features"):
             grid.add_column(heading)
         for column in declared.columns:
-            grid.add_row(column.name, column.kind, column.told(), str(len(column.features)))
+            grid.add_row(column.name, column.kind, column.in_words(), str(len(column.features)))
         console = output_console()
         console.print(grid)
         about = (declared.table or "no table is named", declared.period or "no period")

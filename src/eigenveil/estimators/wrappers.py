@@ -3,11 +3,11 @@
 A step that learned from the rows hands on rows of which each depends on all others: one person then changes every row,
 and the sensitivity is no longer what was paid for. A wrapper that fits many clones spends epsilon for each of them.
 
-scikit-learn tells an estimator nothing of what calls it: a pipeline passes on arrays alone, and callbacks and metadata
-are set by the user on the outermost object. Two sources are left, and both are used. Clones are made by
-`__sklearn_clone__`, so all clones of an estimator share one `FitCount`. What stands around a fit is read off the Python
-stack, where everything that is not known to hand on row by row is named. The stack of a joblib worker does not show
-what is outside of it; a fit in one says so.
+scikit-learn gives an estimator no information about its caller: a pipeline passes on arrays only, and callbacks and
+metadata are set by the user on the outermost object. Two sources are left, and both are used. Clones are made by
+`__sklearn_clone__`, so all clones of an estimator share one `FitCount`. What stands around a fit is computed from the
+Python stack, where everything that is not known to hand on row by row is named. The stack of a joblib worker does not
+show what is outside of it; a fit in one says so.
 """
 
 import math
@@ -341,7 +341,7 @@ def _in_worker(estimator: BaseEstimator, calls: list[Call]) -> bool:
     """Tell a worker of joblib: the outermost call of `joblib.parallel` is that of a task, and not of who gave it.
 
     An estimator that was made within the task is in no pipeline outside of it: it has no clones, and no pickle behind
-    it. In a thread that cannot be told.
+    it. In a thread that cannot be detected.
     """
     of_joblib = [call for call in calls if call.module == "joblib.parallel"]
     if not of_joblib or type(of_joblib[-1].names.get("self")).__name__ == "Parallel":

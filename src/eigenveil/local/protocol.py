@@ -99,7 +99,7 @@ class LocalProtocol:
         return OVERHEAD_BYTES + mechanism_of(self).payload_bytes
 
     def guarantee(self) -> Guarantee:
-        """Return what one report promises to its client, against everybody, the server included."""
+        """Return the guarantee of one report, which also holds against the server."""
         return mechanism_of(self).guarantee()
 
     @cached_property

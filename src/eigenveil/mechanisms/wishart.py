@@ -74,8 +74,9 @@ class Wishart(RealNoiseMechanism):
     ``"tight"``: (epsilon, delta) with m > d + 1 degrees of freedom; m and c minimize the off-diagonal noise
     c sqrt(m) subject to `wishart_delta`, an exact one-dimensional computation (docs/research/wishart.md).
     ``"paper"``: m = d + 1, c = 3/(2 epsilon), stated as pure epsilon by Jiang, Xie and Zhang (2016, Theorem 4). It is
-    not: the support of C + W is {M >= C}, which tells a unit row from a zero row with certainty with probability
-    1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs ``allow_unsound=True``.
+    not: the support of C + W is {M >= C}, which distinguishes a unit row from a zero row with certainty with
+    probability 1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs
+    ``allow_unsound=True``.
 
     Parameters
     ----------

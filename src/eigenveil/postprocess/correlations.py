@@ -1,4 +1,4 @@
-"""From a released Kendall matrix to correlations: the sine rule, freed of the bias that known noise has on a sine.
+"""From a released Kendall matrix to correlations: the sine rule, without the bias that known noise has on a sine.
 
 For elliptical data the correlation is sin(pi tau / 2). docs/explanation/kendall.md derives what stands here.
 """
@@ -43,7 +43,7 @@ class SignCorrelation:
     saturated : bool
         Whether the noise is so large that correlations are cut off at 1, and no more the truth plus noise.
     undetermined : tuple of int
-        Features with so many ties that the noise hides how many; their correlations are 0.
+        Features with so many ties that their number is not distinguishable from noise; their correlations are 0.
     roots : ndarray of shape (d,)
         What signs were divided by: the root of the released diagonal where it shows ties, else 1.
     """
@@ -147,8 +147,8 @@ class Standardized:
     sizes : ndarray of shape (d,)
         The standard deviations that were divided by, all above 0.
     undetermined : tuple of int
-        Features whose variance the noise hides. They were divided by more than their standard deviation may be, so
-        their correlations are too small.
+        Features whose variance is not distinguishable from noise. They were divided by more than their standard
+        deviation may be, so their correlations are too small.
     """
 
     matrix: FloatArray

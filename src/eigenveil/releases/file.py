@@ -103,7 +103,9 @@ def check_content(
     origin.check(width - origin.centred)
     must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
     _check_units(unit, origin)
-    must(guarantee.unit is origin.row_rule.unit or origin.model == "local", "the promise is about the unit of the rows")
+    must(
+        guarantee.unit is origin.row_rule.unit or origin.model == "local", "the guarantee is about the unit of the rows"
+    )
     count = integers.get("count")
     must(count is None or 1 <= int(count) <= MOST_COUNT, "a number of rows is at least 1")
 

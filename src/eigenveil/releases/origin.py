@@ -30,16 +30,14 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; by itself, the matrix or all directions.
+    """What a release is for: by itself, the matrix or all directions.
 
     Parameters
     ----------
     correlation : bool
-        Whether it is asked of the correlation matrix: of features that are divided by their standard deviations as the
-        release tells them. It was not before it could be.
+        Whether the request is for the correlation matrix.
     own_units : bool
-        Whether it is asked of the features in their own units, although rows were scaled for the release: by ranges
-        that are public, or were found privately. It was not of public ones before it could be.
+        Whether the request is for the features in their original units, although rows were scaled by ranges.
     """
 
     kind: ClassVar[str] = "matrix"
@@ -58,7 +56,7 @@ class ComponentsRequest(Request):
     Parameters
     ----------
     n_components : int, float, "above_noise" or None
-        How many; or the share of variance to explain; or those that rise above the noise; or all.
+        As in `PrivatePCA`.
     """
 
     kind: ClassVar[str] = "components"
@@ -160,20 +158,19 @@ class Origin:
     row_rule : RowRule
         How rows became integers.
     n_rows : int, optional
-        The number of rows, of persons where these are the unit, or of reports, where it is public; of pairs, in older
-        files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
-        or nothing is told.
+        The number of rows, privacy units or reports, if it is public. If it is private, the release has a noisy "count"
+        or no number.
     feature_names : tuple of str, optional
     model : {"central", "local", "federated"}
-        Who was trusted with rows: a custodian, nobody, or each of several custodians with its own.
+        Who sees rows: one data owner, nobody, or each of several data owners its own.
     estimator : str, optional
-        The estimator that asked.
+        Name of the estimator.
     request : Request
-        What was asked for.
+        The request.
     chosen_privately : tuple of str
-        Parameters that were found privately, at a part of the budget each.
+        Parameters that were estimated privately, each with a part of the budget.
     collection : Collection, optional
-        For the local model, and for several custodians.
+        For the local model, and for several data owners.
     schema : Schema, optional
         What was declared of the columns in public, and by whom; none before it could be.
     without_range : tuple of int
@@ -181,8 +178,7 @@ class Origin:
     total_weight : float, optional
         The sum of public case weights, in units of the largest that was allowed; none where each row counts once.
     mean_sd : float, optional
-        Where a mean was measured first: the standard deviation of the noise on each of its entries, in the units of the
-        scaled rows. Older files do not tell it.
+        If a mean was measured first: the standard deviation of its noise, in the units of the scaled rows.
     ledger_entry : int, optional
         Where it was paid for.
     created, package_version : str

@@ -57,7 +57,9 @@ def _features(release: Release, shown: Shown) -> str:
     for i, name in enumerate(shown.names[:_MOST]):
         mean = with_error(float(release.mean[i]), None if means is None else means[i])
         variance = with_error(float(variances[i]), None if ends is None else ends[i, i], SIZE)
-        rows.append([marked(name, i in release.spectrum.drowned_features), for_readers(mean), for_readers(variance)])
+        rows.append(
+            [marked(name, i in release.spectrum.features_below_noise), for_readers(mean), for_readers(variance)]
+        )
     return notebook_grid(["feature", "mean", "variance"], rows)
 
 

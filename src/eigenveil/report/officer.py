@@ -306,7 +306,7 @@ def _declared(release: Release) -> list[Html]:
         f"range were shortened; values beside the categories became zeros.{found}"
     )
     rows_of = [
-        (one.name, one.kind, one.told() or "nothing", ", ".join(one.features) or "none") for one in schema.columns
+        (one.name, one.kind, one.in_words() or "nothing", ", ".join(one.features) or "none") for one in schema.columns
     ]
     return [element("p", text), table("Declared columns", ("column", "kind", "declared", "features"), rows_of)]
 

@@ -1,7 +1,8 @@
 """What `double_cap` and `one_bit` share: rows become directions, and a bit settles the trace.
 
 A row of norm r < 1 keeps its direction with probability r^2 and is a uniform direction else. The signal is then
-xx' up to a multiple of the identity, and that multiple is the trace, told by randomized response on the same coin.
+xx' up to a multiple of the identity, and that multiple is the trace, reported by randomized response with the same
+coin.
 """
 
 import hashlib
@@ -67,7 +68,7 @@ class DirectionMechanism(LocalMechanism):
 
     @cached_property
     def trace_coin(self) -> Coin:
-        """The coin that tells the truth about the trace."""
+        """The coin of randomized response for the trace."""
         return logistic_coin(exact(self.trace_epsilon))
 
     @abstractmethod

@@ -93,7 +93,7 @@ class UpperTriangleNoise(LocalMechanism):
 
         For one client this is the mechanism itself. A sum of n discrete Gaussians is not one to the last digit, but the
         probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
-        is at least 16 grid units here, so no test in the world tells them apart.
+        is at least 16 grid units here, so no test can distinguish them.
         """
         # The package of samplers loads what clients of other mechanisms do not need.
         from ...sampling.discrete import discrete_gaussian
