@@ -220,7 +220,7 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     page = write_report(again, tmp_path / "page.html").read_text()
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
     fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
-    assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
+    assert (fields["n_rows"], fields["n_privacy_units"]) == (None, again.n_rows)
     assert fields["guarantee"]["unit"] == "person"
     assert target in page
     assert "Unit of privacy: one person with all of their rows." in page

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Adjacency, AsJson, facts_table, note_console, output_console
+from .options import Adjacency, AsJson, facts_table, note_console, output_console, print_table
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
@@ -109,7 +109,7 @@ def show(report: "AuditReport", *, json: bool) -> None:
     ]
     if report.impossible:
         facts.append(("Support", f"outputs impossible for one data set: probability at least {report.impossible:.3g}"))
-    output_console().print(facts_table(facts, f"Audit of {report.name}"))
+    print_table(output_console(), f"Audit of {report.name}", facts_table(facts))
 
 
 def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:

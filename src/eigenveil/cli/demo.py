@@ -21,6 +21,7 @@ from .options import (
     plain,
     print_json,
     print_legend,
+    print_table,
     whole_file,
 )
 from .spending import guarantee_fields
@@ -149,13 +150,11 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(facts_table(facts))
     estimates, ends = release.spectrum.running_ratio, release.spectrum.running_ratio_interval
     above = pca.above_noise_
-    grid = new_table(
-        "\nExplained variance", "Components", ESTIMATE.capitalize(), "True value", "scikit-learn (not private)"
-    )
+    grid = new_table("Components", ESTIMATE.capitalize(), "True value", "scikit-learn (not private)")
     for k, (true, best) in enumerate(zip(truth["held"], truth["best"], strict=True)):
         estimate = marked(with_error(estimates[k], ends[k], percent=True), not above[k], NOT_ABOVE_NOISE)
         grid.add_row(f"1 to {k + 1}" if k else "1", estimate, f"{100 * true:.1f} %", f"{100 * best:.1f} %")
-    console.print(grid)
+    print_table(console, "\nExplained variance", grid)
     _show_loadings(console, pca, names, truth["loadings"])
     print_legend(console, release, soft_wrap=False)
     console.print(
@@ -167,7 +166,7 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
     errors = pca.release_.spectrum.loading_errors()
     shown = range(min(_SHOWN_COMPONENTS, len(best)))
     headings = [heading for i in shown for heading in (f"Component {i + 1}", "scikit-learn")]
-    grid = new_table(f"\nLoadings, {ESTIMATE}", "Measurement", *headings)
+    grid = new_table("Measurement", *headings)
     for j, name in enumerate(names):
         cells = []
         for i in shown:
@@ -176,7 +175,7 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
             interval = around(value, float(errors.standard_errors[i, j]), CORRELATION) if known else None
             cells += [with_error(value, interval, CORRELATION), f"{best[i, j]:.2f}"]
         grid.add_row(name, *cells)
-    console.print(grid)
+    print_table(console, f"\nLoadings, {ESTIMATE}", grid)
 
 
 def _show_files(console: "Console", files: tuple[Path, Path, Path], commands: list[str]) -> None:

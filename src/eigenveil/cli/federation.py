@@ -27,6 +27,7 @@ from .options import (
     note_console,
     output_console,
     print_json,
+    print_table,
     whole_file,
 )
 from .spending import (
@@ -212,7 +213,7 @@ def contribute(
         book.check(joined.guarantee())
     accounts = None if book is None else ledger_fields(book, joined.guarantee())
     facts = [("Privacy", in_words(joined.guarantee())), ("Ledger", ledger_in_words(accounts)), ("Output", str(output))]
-    note_console(quiet).print(facts_table(facts, "This will be spent:"))
+    print_table(note_console(quiet), "This will be spent:", facts_table(facts))
     if not yes and somebody_answers():
         ask()
     with signals_of(book) as signals:
@@ -316,7 +317,7 @@ def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:
         ("File", str(output)),
     ]
     console = output_console()
-    console.print(facts_table(facts, "Round" if draft.closed else "Draft of a round"))
+    print_table(console, "Round" if draft.closed else "Draft of a round", facts_table(facts))
     if draft.closed:
         console.print(f"Fingerprint: {draft.fingerprint}", soft_wrap=True)
         console.print("Before you contribute, compare the fingerprint with the other sites over another channel.")

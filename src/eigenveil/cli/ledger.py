@@ -7,7 +7,7 @@ import typer
 
 from ..errors import InvalidParameterError
 from .messages import Group
-from .options import Adjacency, AsJson, Quiet, facts_table, new_table, output_console, print_json
+from .options import Adjacency, AsJson, Quiet, facts_table, new_table, output_console, print_json, print_table
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
 ledger_app = typer.Typer(
@@ -71,13 +71,11 @@ def history(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -
             ]
         )
     elif not quiet:
-        title = f"Ledger {path} of data set {ledger.data_set}, entries: {len(entries)}"
-        table = new_table(title, "Entry", "Time (UTC)", "Release", "Privacy", "Hash")
-        for column in table.columns:
-            column.justify = "left"
+        table = new_table("Entry", "Time (UTC)", "Release", "Privacy", "Hash", left=5)
         for entry in entries:
             table.add_row(str(entry.entry), entry.spent_at, entry.what, str(entry.guarantee), entry.hash[:12])
-        output_console().print(table)
+        title = f"Ledger {path} of data set {ledger.data_set}, entries: {len(entries)}"
+        print_table(output_console(), title, table)
 
 
 @ledger_app.command()
@@ -126,4 +124,4 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
             ("Composition", fields["composition"]),
             ("Seal", fields["seal"]),
         ]
-        output_console().print(facts_table(facts, f"Ledger {fields['path']}"))
+        print_table(output_console(), f"Ledger {fields['path']}", facts_table(facts))

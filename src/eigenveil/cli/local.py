@@ -25,6 +25,7 @@ from .options import (
     note_console,
     output_console,
     print_json,
+    print_table,
     visible,
     whole_file,
 )
@@ -115,7 +116,7 @@ def params(
         ("Effect of a bad report", f"at most {pull:.4g} / n"),
         ("Protocol", str(output)),
     ]
-    output_console().print(facts_table(facts, f"Local protocol {protocol.fingerprint[:16]}"))
+    print_table(output_console(), f"Local protocol {protocol.fingerprint[:16]}", facts_table(facts))
 
 
 @local_app.command()

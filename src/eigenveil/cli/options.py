@@ -278,12 +278,9 @@ def plain(value: Any) -> Any:
 # For readers.
 
 
-def new_table(title: str | None = None, *headings: str) -> Grid:
-    """Return a table without frames; the first column is aligned left, the others right."""
+def new_table(*headings: str, left: int = 1) -> Grid:
+    """Return a table without frames; so many columns are aligned left, the others right."""
     grid = Grid(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         header_style="bold",
         show_header=bool(headings),
         box=None,
@@ -291,13 +288,19 @@ def new_table(title: str | None = None, *headings: str) -> Grid:
         padding=(0, 2, 0, 0),
     )
     for position, heading in enumerate(headings):
-        grid.add_column(heading, justify="right" if position else "left")
+        grid.add_column(heading, justify="left" if position < left else "right")
     return grid
 
 
-def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Grid:
-    """Return a table of facts, each with its heading; a fact of several lines has its heading once."""
-    grid = new_table(title)
+def print_table(console: "Console", title: str, grid: Grid) -> None:
+    """Print a table below its title."""
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(grid)
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
+    """Return a table of facts with their headings."""
+    grid = new_table()
     grid.add_column(no_wrap=True)
     grid.add_column()
     for heading, text in facts:
@@ -314,7 +317,7 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
     variance = ("Explained variance", "95 % interval") if shares is not None else ()  # a sampled subspace has none
     angle = ("Angle error",) if errors is not None else ()
     if variance or angle:
-        grid = new_table(f"Principal components of {len(names)} features", "Component", *variance, *angle)
+        grid = new_table("Component", *variance, *angle)
         for i in range(count if most is None else min(most, count)):
             cells = [str(i + 1)]
             if shares is not None:
@@ -323,15 +326,15 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
                 noise = above is not None and not above[i]
                 cells.append(NOT_ABOVE_NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
             grid.add_row(*cells)
-        console.print(grid)
+        print_table(console, f"Principal components of {len(names)} features", grid)
     together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
     if together is not None and count > 1:
         console.print(f"All {count} together: {with_error(together, interval, percent=True)} of the variance.")
-    grid = new_table(f"\nLargest loadings, {ESTIMATE}")
+    grid = new_table()
     for i, direction in enumerate(components[:most]):
         known = errors is not None and not errors.undetermined[i]
         grid.add_row(str(i + 1), loadings(direction, names, errors.standard_errors[i] if errors and known else None))
-    console.print(grid)
+    print_table(console, f"\nLargest loadings, {ESTIMATE}", grid)
     if most is not None and count > most:
         console.print(f"{most} of {count} components are shown; --json prints all.")
 
@@ -361,35 +364,35 @@ def print_features(console: "Console", release: "Release", names: Sequence[str])
     where, ends, noisy = release.intervals.mean(), release.intervals.covariance(), release.spectrum.drowned_features
     centred = release.matrix.centred
     title = f"{'Covariance matrix' if centred else 'Second moments'} of {len(names)} features, {ESTIMATE}"
-    grid = new_table(title, "Feature", "Mean", "Standard deviation" if centred else "Root mean square")
+    grid = new_table("Feature", "Mean", "Standard deviation" if centred else "Root mean square")
     for i, name in enumerate(names[:_SHOWN_FEATURES]):
         sizes = None if ends is None else [max(0.0, end) ** 0.5 for end in ends[i, i]]
         spread = with_error(max(0.0, covariance[i, i]) ** 0.5, sizes, SIZE)
         cells = with_error(release.mean[i], _of(where, i)), spread
         grid.add_row(marked(name, i in noisy), *cells)
-    console.print(grid)
+    print_table(console, title, grid)
     if len(names) > _SHOWN_FEATURES:
         console.print(f"{_SHOWN_FEATURES} of {len(names)} features are shown; --json prints all.")
     reach = release.intervals.correlation()
     pairs = sorted(combinations(range(len(names)), 2), key=lambda pair: -abs(correlation[pair]))
     if pairs:
         which = f"Largest {_SHOWN_PAIRS} of {len(pairs)} correlations" if pairs[_SHOWN_PAIRS:] else "Correlations"
-        grid = new_table(f"\n{which}, {ESTIMATE}", "Features", "Correlation")
+        grid = new_table("Features", "Correlation")
         for one, other in pairs[:_SHOWN_PAIRS]:
             interval = None if reach is None else reach[one, other]
             text = with_error(correlation[one, other], interval, CORRELATION)
             grid.add_row(f"{names[one]}, {names[other]}", marked(text, interval is not None and holds_zero(interval)))
-        console.print(grid)
+        print_table(console, f"\n{which}, {ESTIMATE}", grid)
 
 
 def print_regression(console: "Console", fit: Any, names: Sequence[str], most: int | None = None) -> None:
     """Print the coefficients of a regression."""
-    grid = new_table(f"Ridge regression of {names[fit.target]}, {ESTIMATE}", "Feature", "Coefficient")
+    grid = new_table("Feature", "Coefficient")
     for place, position in list(enumerate(fit.features))[:most]:
         ends = fit.coef_interval[place]
         grid.add_row(names[position], marked(with_error(fit.coef[place], ends), holds_zero(ends)))
     grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    console.print(grid)
+    print_table(console, f"Ridge regression of {names[fit.target]}, {ESTIMATE}", grid)
     if most is not None and len(fit.features) > most:
         console.print(f"{most} of {len(fit.features)} coefficients are shown; --json prints all.")
     console.print(f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}", soft_wrap=True)

@@ -20,6 +20,7 @@ from .options import (
     new_table,
     output_console,
     print_json,
+    print_table,
 )
 from .tables import STANDARD, expand, read_from, split_list, text_format
 
@@ -129,9 +130,7 @@ def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(_fields(declared))
     elif not quiet:
-        grid = new_table(f"Schema {file}", "Column", "Kind", "Declared", "Features")
-        for heading in grid.columns[1:3]:
-            heading.justify = "left"
+        grid = new_table("Column", "Kind", "Declared", "Features", left=3)
         for column in declared.columns:
             grid.add_row(column.name, column.kind, column.told(), str(len(column.features)))
         unit = "one row" if declared.privacy_unit is None else f"all rows with the same {declared.privacy_unit}"
@@ -145,6 +144,6 @@ def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
         if declared.draft:
             facts.append(("Status", "draft: change the first line to draft: false before you use it"))
         console = output_console()
-        console.print(grid)
+        print_table(console, f"Schema {file}", grid)
         console.print("")
         console.print(facts_table(facts))

@@ -26,6 +26,7 @@ from .options import (
     opened_release,
     output_console,
     print_json,
+    print_table,
 )
 from .options import whole_file as written
 from .spending import (
@@ -199,6 +200,4 @@ def _show_plan(planned: dict[str, Any], dry_run: bool, output: Path) -> None:
     if planned["groups"]:
         facts.append(("Groups", ", ".join(planned["groups"])))
     facts += [("Ledger", ledger_in_words(planned["ledger"])), ("Output", str(output))]
-    console = note_console()
-    console.print("This would be spent:" if dry_run else "This will be spent:")
-    console.print(facts_table(facts))
+    print_table(note_console(), "This would be spent:" if dry_run else "This will be spent:", facts_table(facts))

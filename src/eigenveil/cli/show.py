@@ -30,6 +30,7 @@ from .options import (
     print_json,
     print_legend,
     print_regression,
+    print_table,
     regression_fields,
     say,
     whole_file,
@@ -58,7 +59,7 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
         print_json({"command": "show", **_facts(release, opened), **values, "notes": list(shown.notes)})
     elif not quiet:
         console = output_console()
-        console.print(facts_table(_headed(opened).items(), f"Release {release}"))
+        print_table(console, f"Release {release}", facts_table(_headed(opened).items()))
         console.print("")
         if shown.correlations is not None and shown.regression is None:
             print_features(console, opened, shown.names)
@@ -94,9 +95,7 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
         }
         print_json(result)
     elif not quiet:
-        table = new_table(None, "", str(first), str(second))
-        for column in table.columns:
-            column.justify = "left"
+        table = new_table("", str(first), str(second), left=3)
         both = [_headed(one) for one in releases]
         for name in dict.fromkeys([*both[0], *both[1]]):
             table.add_row(f"{name}:", *(one.get(name, "") for one in both))

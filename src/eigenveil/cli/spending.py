@@ -10,7 +10,7 @@ import typer
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
 from .messages import in_own_options
-from .options import REFUSED, FitOptions, facts_table, note_console
+from .options import REFUSED, FitOptions, facts_table, note_console, print_table
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
@@ -190,6 +190,5 @@ def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, wa
     facts += [("Assumes", assumption) for assumption in plan.guarantee.assumptions]
     facts += [("Warning", in_own_options(one)) for one in (plan.guarantee.weakness, *warnings) if one is not None]
     facts += [("Ledger", ledger_in_words(accounts)), ("Output", str(options.output))]
-    console = note_console()
-    console.print("This would be spent:" if options.dry_run else "This will be spent:")
-    console.print(facts_table(facts))
+    title = "This would be spent:" if options.dry_run else "This will be spent:"
+    print_table(note_console(), title, facts_table(facts))

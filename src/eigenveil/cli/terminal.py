@@ -202,7 +202,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
         counted = "privacy units" if getattr(source, "by_unit", False) else "rows"
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(20),
             TextColumn(f"{{task.completed:,.0f}} {counted}"),
             TimeElapsedColumn(),
         )
