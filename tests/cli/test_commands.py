@@ -248,7 +248,7 @@ def test_it_asks_on_a_terminal(tmp_path, table):
     os.close(child_side)
     assert process.returncode == 1
     assert printed[0] == ""
-    assert "1-differentially private" in printed[1]
+    assert "1-DP (pure)" in printed[1]
     assert printed[1].endswith("Continue? [y/N] Nothing was spent.\n")
     assert not (tmp_path / "out.npz").exists()
 
@@ -303,7 +303,7 @@ def test_encoding_rows_of_a_file_asks_too(tmp_path, table, monkeypatch):
     words = [str(word) for word in ("local", "encode", protocol, table, "--header", "--output", reports)]
     result = CliRunner().invoke(app, words, input="n\n")
     assert result.exit_code == 1
-    assert "1-differentially private" in result.stderr
+    assert "1-DP (pure)" in result.stderr
     assert not reports.exists()
     assert CliRunner().invoke(app, [*words, "--yes"]).exit_code == 0
     assert len(reports.read_bytes().splitlines()) == 100

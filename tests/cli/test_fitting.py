@@ -41,7 +41,7 @@ NUMBERS = ("--columns", "age,income", "--bounds", "age=20:60", "--bounds", "inco
 
 def test_pca_writes_a_release_and_says_what_it_is(folder):
     result = invoke("pca", "people.csv", "-k", 1, *NUMBERS)
-    assert "5-differentially private" in result.stdout
+    assert "5-DP (pure)" in result.stdout
     assert "release.npz" in result.stdout
     assert "This will be spent" in result.stderr
     assert "This will be spent" not in result.stdout

@@ -157,7 +157,7 @@ def test_mechanisms_fit_into_seventy_columns():
 def test_show_says_what_the_release_says(folder):
     invoke("pca", *FIT, "-k", 2)
     shown = invoke("show", "release.npz").stdout
-    assert "5-differentially private" in shown
+    assert "5-DP (pure)" in shown
     assert "PrivatePCA" in shown
     told = json.loads(invoke("show", "release.npz", "--json").stdout)
     assert told["components"] == load_release("release.npz").components.tolist()

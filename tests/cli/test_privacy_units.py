@@ -46,7 +46,7 @@ def assert_of_units(release, unit_weight="equal"):
 @pytest.mark.parametrize(("given", "weight"), [((), "equal"), (("--unit-weight", "by_rows"), "by_rows")])
 def test_pca_of_persons(folder, given, weight):
     result = invoke("pca", "visits.csv", "-k", 1, *PERSON, *given)
-    assert "replace the rows of one person" in result.stdout
+    assert "unit: all rows of one privacy unit" in result.stdout
     assert "p70000" not in result.output
     assert not re.search(rf"(?<!\d){VISITS // 1000},?{VISITS % 1000}(?!\d)", result.output)
     assert_of_units(load_release("release.npz"), weight)
@@ -64,7 +64,7 @@ def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
     invoke(name, "visits.csv", *goal, *schema)
     assert_of_units(load_release("b.npz"), "by_rows")
     invoke("report", "release.npz")
-    assert "one person with all of their rows" in (folder / "release.html").read_text()
+    assert "all rows of one privacy unit" in (folder / "release.html").read_text()
 
 
 def test_what_contradicts_itself_is_refused(folder):
@@ -83,7 +83,7 @@ def test_what_contradicts_itself_is_refused(folder):
 def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
     rows = PrivacyLedger.create("rows.ledger", epsilon=9.0, data_set="visits")
     told = invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "rows.ledger", fails=LedgerError)
-    assert "one person with all of their rows" in told
+    assert "all rows of one privacy unit" in told
     assert rows.entries() == []
     privacy_units = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
     invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "persons.ledger")
@@ -123,13 +123,13 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
         "--dry-run",
     )
     assert "differences" not in told.stderr  # pooled rows are not compared, however few the persons are
-    assert f"{PATIENTS} persons" in told.stderr
+    assert f"{PATIENTS} privacy units" in told.stderr
     planned = json.loads(
         invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
     )
     assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign"]
     assert planned["n_rows"] == PATIENTS
-    with pytest.raises(InvalidDataError, match="times the persons"):
+    with pytest.raises(InvalidDataError, match="times the privacy units"):
         PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
 
     screen = io.StringIO()

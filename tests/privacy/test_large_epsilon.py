@@ -17,8 +17,8 @@ from helpers import assert_one_sentence
 
 ROWS = np.random.default_rng(0).normal(size=(500, 3)) * [3, 2, 1]
 SENTENCE = (
-    "epsilon = 50 is hardly any protection: the odds about one person may change by a factor of 10^22; choose at most "
-    "10, and 1 or less where you can."
+    "epsilon = 50 is hardly any protection: the odds about one person can change by a factor of 10^22. Use at most 10, "
+    "and 1 or less if possible."
 )
 
 

@@ -289,7 +289,7 @@ def test_a_score_map_is_drawn_and_accounted_for(with_map):
     sure = (cloud.counts > 0) & ~cloud.may_be_empty
     assert f"{int(sure.sum())} of {cloud.counts.size} cells hold more than noise" in page
     assert f"a map of {' × '.join(map(str, cloud.grid.bins))} noisy counts" in page  # noqa: RUF001
-    assert "The map of scores has a promise of its own: 3-differentially private" in page
+    assert "The map of scores has a promise of its own: 3-DP (pure)" in page
     assert "Both together keep epsilon = 7 and delta = 1e-06." in page
     assert "(its score map)" in page
     assert "Spent so far: epsilon = 7" in page
