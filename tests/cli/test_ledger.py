@@ -25,7 +25,9 @@ def invoke(*words, fails=None):
 
 def test_a_ledger_from_making_to_history(tmp_path):
     path = tmp_path / "study.ledger"
-    assert "ε = 2, δ = 1e-06" in invoke("ledger", "create", path, "--data-set", "ward 3", "--epsilon", 2, "--delta", 1e-6)
+    assert "ε = 2, δ = 1e-06" in invoke(
+        "ledger", "create", path, "--data-set", "ward 3", "--epsilon", 2, "--delta", 1e-6
+    )
     ledger = PrivacyLedger(path)
     assert (ledger.epsilon, ledger.delta) == (2.0, 1e-6)
     ledger.spend(Guarantee(0.5), "first look")
@@ -35,7 +37,7 @@ def test_a_ledger_from_making_to_history(tmp_path):
     assert shown["data_set"] == "ward 3"
     assert shown["seal"] == ledger.seal
     printed = invoke("ledger", "show", path)
-    assert "epsilon 0.5, in 1 releases" in printed
+    assert "ε = 0.5 (releases: 1)" in printed
     assert "ward 3" in printed
     assert ledger.seal in printed
     told = invoke("ledger", "history", path)

@@ -96,7 +96,7 @@ def test_schemas_and_plans_speak_of_persons(folder):
     told = invoke(
         "plan", "--rows", 600, "-k", 1, "--epsilon", 1, "--schema", "visits.schema.yaml", "--repeats", 2
     ).stdout
-    assert "rows are persons here" in told
+    assert "--rows counts privacy units" in told
 
 
 def test_a_file_without_names_takes_the_position_of_the_persons(folder):
@@ -137,4 +137,4 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     with one_bar(open_table("visits.csv", ["age"], privacy_unit="patient"), "drawing") as source:
         assert sum(batch.n_privacy_units for batch in source.batches()) == PATIENTS
-    assert f"{PATIENTS} persons" in screen.getvalue()
+    assert f"{PATIENTS} privacy units" in screen.getvalue()

@@ -52,7 +52,10 @@ def number_of_components(text: str) -> int | float | str:
     """
     if text.replace("_", "-") == "above-noise":
         return "above_noise"
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise typer.BadParameter("give a number, a share such as 0.9, or above-noise.") from None
 
 
 @with_options(FitOptions)
@@ -129,7 +132,7 @@ def _show_covariance(model: "PrivateCovariance", table: Table, options: FitOptio
 def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, options: FitOptions) -> dict[str, Any]:
     """Return the parameters of an estimator."""
     if options.epsilon is None:
-        raise typer.BadParameter("is missing; give the privacy budget to spend, such as 1.", param_hint="--epsilon")
+        raise typer.BadParameter("it is missing; give the privacy budget to spend, such as 1.", param_hint="--epsilon")
     if not options.dry_run:
         check_output(options.output, options.force, [*table.paths, *ledger_files(options.ledger)])
     # The table was opened with its schema and its privacy unit.

@@ -30,7 +30,7 @@ def create(
         Units, typer.Option(help="Privacy unit: row (default), or person for all rows of a person.")
     ] = "row",
     composition: Annotated[
-        Composition, typer.Option(help="basic (default), or zcdp, which is tighter for many releases and needs δ > 0.")
+        Composition, typer.Option(help="basic (default), or zcdp, which is tighter for many releases and needs a δ.")
     ] = "basic",
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -171,6 +171,7 @@ _PHRASES = {
 """What has no option of the same name."""
 _ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}
 _ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^'\s]+)'|([\w.]+?))(?=[\s,;:.)]|$)")
+_SUBJECT = re.compile(r"^[a-z_]+(?= must )")
 _NAME = re.compile(r"(?<![\w'-])[a-z]+(?:_[a-z]+)+(?![\w'=])")
 
 
@@ -192,6 +193,8 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     'It needs --accept-inexact, and a seeded_generator.'
     >>> in_options("Give delimiter=';'.", {"delimiter": "--delimiter"})
     "Give --delimiter ';'."
+    >>> in_options("epsilon must be above 0.", {"epsilon": "--epsilon"})
+    '--epsilon must be above 0.'
     """
 
     def option(name: str) -> str | None:
@@ -205,6 +208,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
     for phrase, words in _PHRASES.items():
         text = text.replace(phrase, words)
+    text = _SUBJECT.sub(lambda found: option(found[0]) or found[0], text)
     return _NAME.sub(lambda found: option(found[0]) or found[0], _ARGUMENT.sub(argument, text))
 
 
