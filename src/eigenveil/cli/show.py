@@ -231,34 +231,59 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="HTML file to write; by default the name of the release with .html."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger, to show its history.")] = None,
-    scores: Annotated[
-        Path | None, typer.Option(help="File of a score map on its components (.npz), to draw it too.")
+    ledger: Annotated[Path | None, typer.Option(help="Ledger, for the total spend.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Score map of this release (.npz).")] = None,
+    title: Annotated[str | None, typer.Option(help="Line above the headline.")] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file with purpose, recipients, responsible, approval, other_releases. Missing fields are "
+            "printed as blank lines to fill in."
+        ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What stands over the headline of the report.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the release.")] = None,
+    recipients: Annotated[str | None, typer.Option(help="Who receives the release.")] = None,
+    responsible: Annotated[str | None, typer.Option(help="Person responsible for the release.")] = None,
+    approval: Annotated[str | None, typer.Option(help="Who approved the release, when, and the reference.")] = None,
     registry: Annotated[
         Path | None,
-        typer.Option(help="Also write a record for the registry of deployments (.yaml), with blanks to fill in."),
+        typer.Option(help="Also write a draft record for the registry of deployments (.yaml)."),
     ] = None,
     force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write a report on a release: its answer with errors, then what a data-protection officer asks."""
+    """Write an HTML report on a release: the result with its errors, and the facts for a data-protection officer."""
     from ..accounting.ledger import PrivacyLedger
-    from ..report import write_registry, write_report
+    from ..releases.score_map import load_score_map
+    from ..report import Statement, report_record, write_registry, write_report
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
     page = release.with_suffix(".html") if output is None else output
-    inputs = [release, *([] if scores is None else [scores]), *ledger_files(ledger)]
+    inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
+    given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
+    options = {name: text for name, text in given.items() if text is not None}
+    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    target = write_report(release, page, ledger=book, title=title, scores=scores, **LargestFile.given())
-    say(f"Written to {target}; it needs no network and holds released values only.", err=False)
+    limit = LargestFile.given()
+    target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated, **limit)
+    written = None
     if registry is not None:
-        written = write_registry(release, registry, ledger=book, **LargestFile.given())
-        say(f"Written to {written}; it has blanks that only a person can fill in.", err=False)
+        written = write_registry(release, registry, ledger=book, statement=stated, **limit)
+    if as_json:
+        opened = opened_release(release)
+        cloud = None if scores is None else load_score_map(scores)
+        record = report_record(opened, ledger=book, scores=cloud, statement=stated)
+        files = {"report": str(target), "registry": None if written is None else str(written)}
+        print_json({"command": "report", **_facts(release, opened), **files, **record})
+    elif not quiet:
+        say(f"Report written to {target}.", err=False)
+        if written is not None:
+            say(f"Registry record written to {written}. Fill in its blanks before you publish it.", err=False)
     if show:
         webbrowser.open(target.resolve().as_uri())
