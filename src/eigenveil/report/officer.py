@@ -22,6 +22,7 @@ from .record import (
     released_in_words,
     spending,
     table_in_words,
+    together,
     weights_in_words,
 )
 from .statement import LABELS, Statement
@@ -232,7 +233,9 @@ def _meaning(release: Release, cloud: ScoreMap | None) -> list[Html]:
     said = guarantee_section(release.guarantee)
     if cloud is None:
         return said
-    return [*said, element("p", f"The score map has its own guarantee: {cloud.guarantee}.")]
+    text, both = f"The score map has its own guarantee: {cloud.guarantee}.", together(release, cloud)
+    text += "" if both is None else f" Both together: {budget(both.epsilon, both.delta)}."
+    return [*said, element("p", text)]
 
 
 def _bounds(release: Release) -> list[Html]:

@@ -46,7 +46,8 @@ def report_record(
     --------
     >>> import numpy as np
     >>> from eigenveil import PrivateCovariance
-    >>> release = PrivateCovariance(epsilon=2.0, bounds=(-4, 4)).fit(np.eye(3)[np.arange(900) % 3]).release_
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 3))
+    >>> release = PrivateCovariance(epsilon=2.0, bounds=(-4, 4)).fit(rows).release_
     >>> record = report_record(release)
     >>> record["bounds"]["ranges"][0], record["bounds"]["ranges_source"], record["privacy_unit"]["given"]
     ({'feature': 'x0', 'low': -4.0, 'high': 4.0}, 'caller', False)
@@ -416,7 +417,7 @@ def _without_ledger(release: Release, cloud: ScoreMap | None, paid: int | None) 
         total = guarantee.epsilon, guarantee.delta
         words = f"Total known spend: {budget(*total)}, by this release."
     else:
-        both = _together(release, cloud)
+        both = together(release, cloud)
         total = None if both is None else (both.epsilon, both.delta)
         words = (
             f"Total known spend: {budget(*total)}, by this release and its score map."
@@ -433,7 +434,7 @@ def _without_ledger(release: Release, cloud: ScoreMap | None, paid: int | None) 
     return Spending(total, words, False, (book,), (), (), unknown, None)
 
 
-def _together(release: Release, cloud: ScoreMap) -> Guarantee | None:
+def together(release: Release, cloud: ScoreMap) -> Guarantee | None:
     """Return the guarantee of a release and its score map together; None where they cannot be added."""
     if not (release.guarantee.is_private and cloud.guarantee.is_private):
         return None

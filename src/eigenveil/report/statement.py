@@ -46,8 +46,7 @@ class Statement:
     >>> Statement.from_dict({"porpose": "Annual report"})
     Traceback (most recent call last):
         ...
-    eigenveil.errors.InvalidParameterError: Unknown key 'porpose' in the statement, did you mean 'purpose'? \
-Known keys: purpose, recipients, responsible, approval, other_releases.
+    eigenveil.errors.InvalidParameterError: Unknown key 'porpose' in the statement; did you mean purpose.
     """
 
     purpose: str | None = None
@@ -70,10 +69,8 @@ Known keys: purpose, recipients, responsible, approval, other_releases.
         for key in content:
             if key not in LABELS:
                 near = get_close_matches(str(key), list(LABELS), 1)
-                hint = f", did you mean '{near[0]}'?" if near else "."
-                raise InvalidParameterError(
-                    f"Unknown key {quoted(key)} in the statement{hint} Known keys: {', '.join(LABELS)}."
-                )
+                hint = f"did you mean {near[0]}" if near else f"known keys are {', '.join(LABELS)}"
+                raise InvalidParameterError(f"Unknown key {quoted(key)} in the statement; {hint}.")
         return cls(**content)
 
     @classmethod
