@@ -75,7 +75,7 @@ def release(
     >>> moments = SecondMoments(RowBound(1.0), 3).update(np.eye(3))
     >>> drawn = release(MECHANISMS["laplace"](epsilon=1.0, n_features=3), moments)
     >>> drawn.integers["matrix"].shape, str(drawn.guarantee)
-    ((3, 3), '1-differentially private (replace one row), exact numerics')
+    ((3, 3), '1-DP (pure), replace-one adjacency, unit: one row; exact sampling')
     """
     generator = secure_generator() if generator is None else generator
     ledger = opened_ledger(ledger)

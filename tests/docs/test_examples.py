@@ -29,7 +29,7 @@ def new_mechanism(monkeypatch):
 
 def test_the_example_runs():
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
-    assert "planned: 5-differentially private" in done.stdout
+    assert "planned: 5-DP (pure)" in done.stdout
     assert "shares of variance" in done.stdout
 
 

@@ -311,10 +311,10 @@ def test_the_policy_allows_exactly_the_style_and_the_script_of_the_page(pages):
 
 def test_the_guarantee_is_told_in_odds(pages):
     page = Page(pages["gaussian"]).text
-    assert "changes the odds of whether one person's data say A or B by a factor of at most e^2 = 7.39." in page
+    assert "changes the odds by at most a factor of e^2 = 7.39" in page
     assert "a chance of 1 in 1,000,000 (delta = 1e-06)" in page
     assert "the number of rows is public" in page
-    assert "Exact numerics" in page
+    assert "Exact sampling" in page
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -340,8 +340,8 @@ def test_what_weakens_the_guarantee_is_said(pages):
     wishart = words("wishart")
     assert "The paper behind this mechanism states epsilon = 1. The noise gives epsilon = 0.3333" in wishart
     assert "The published Wishart mechanism is not pure" in wishart
-    assert "convergence is checked by tests and not proved" in words("subspace")
-    assert "whether one person's data are included" in words("add_or_remove_one")
+    assert "convergence is tested but not proved" in words("subspace")
+    assert "whether the data of one person are included" in words("add_or_remove_one")
     assert "(noisy)" in words("add_or_remove_one")
     assert "The components below may be noise." in words("swamped")
     assert "holds against the server too" in words("local")

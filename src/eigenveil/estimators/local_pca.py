@@ -70,7 +70,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), exact numerics; see assumptions
+    4-DP (pure), replace-one adjacency, unit: one row; local model, one report per person; exact sampling
     """
 
     covariance_ = PrivatePCA.covariance_

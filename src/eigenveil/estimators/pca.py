@@ -181,7 +181,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     >>> pca.components_.shape
     (1, 30)
     >>> print(pca.guarantee_)
-    1-differentially private (replace one row), exact numerics; see assumptions
+    1-DP (pure), replace-one adjacency, unit: one row; assumes row order independent of values; exact sampling
     """
 
     n_components: int | float | str | None = field(default=None, kw_only=False)

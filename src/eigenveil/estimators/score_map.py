@@ -94,7 +94,7 @@ def score_map(
     >>> release = PrivatePCA(2, epsilon=2.0, norm_bound=12.0).fit(rows).release_
     >>> cloud = score_map(rows, release, epsilon=1.0)
     >>> cloud.counts.shape, str(cloud.guarantee)
-    ((1, 13, 13), '1-differentially private (replace one row), exact numerics')
+    ((1, 13, 13), '1-DP (pure), replace-one adjacency, unit: one row; exact sampling')
     """
     if not isinstance(release, Release):
         raise InvalidParameterError(

@@ -100,7 +100,7 @@ class GaussianNoise(AdditiveMechanism):
             claimed = (self.epsilon, self.delta)
             epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
         rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed)
+        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed, mu=mu)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
-from ..guarantee import Adjacency, Guarantee, Numerics
+from ..guarantee import Adjacency, Assumption, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
@@ -15,9 +15,10 @@ from ..sampling.matrix_bingham import matrix_bingham
 from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
-_CHAIN_ASSUMPTION = (
-    "For more than one component the subspace is the state of a Markov chain after a fixed number of updates; its "
-    "convergence is checked in tests, not proved."
+_CHAIN_ASSUMPTION = Assumption(
+    "For more than one component the subspace is the state of a Markov chain after a fixed number of updates, and the "
+    "convergence of the chain is tested, not proved.",
+    "Markov chain without proof of convergence",
 )
 
 

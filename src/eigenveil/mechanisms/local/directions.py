@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...accounting.calibration import exact, share_below
+from ...guarantee import Assumption
 from ...numerics import FloatArray
 from ...sampling.discrete import Coin, logistic_coin
 from .base import ByteArray, LocalMechanism, Totals
 
 # Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
 DIRECTION_SCALE = 2**15 - 1
+_SCALED_ROWS = Assumption(
+    "The trace is assumed to be known: every row except zero rows was scaled to the norm bound.",
+    "assumes a known trace",
+)
 
 
 def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
@@ -55,10 +60,10 @@ class DirectionMechanism(LocalMechanism):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a reader of the guarantee must know."""
+        """What the guarantee assumes."""
         if self.measures_trace:
             return ()
-        return ("The trace is taken as known: every row was scaled to the norm bound, but zero rows were not.",)
+        return (_SCALED_ROWS,)
 
     @cached_property
     def trace_coin(self) -> Coin:
