@@ -98,11 +98,11 @@ def test_it_tells_what_the_release_knows(tmp_path):
     assert "number of rows (3000)" in told["dp_variant"]["unprotected_quantities"]
     assert "patients of 2025" in told["accounting"]["composition"]
     assert "epsilon 2 " in told["accounting"]["composition"]
-    assert "Known in all" not in told["accounting"]["composition"]
+    assert "Total known spend" not in told["accounting"]["composition"]
     beside = PrivateCovariance(epsilon=4.0, schema=declared).fit(table()).release_
     told_of_it = registry_record(beside, ledger)["deployment"]["accounting"]["composition"]
-    assert "Known in all: epsilon = 6, of which epsilon = 2 by the entries of the ledger" in told_of_it
-    assert "over the limit" in told_of_it
+    assert "Total known spend: epsilon = 6: epsilon = 2 in the ledger, the rest not in the ledger" in told_of_it
+    assert "exceeds the limit" in told_of_it
     assert "7 x 7" in told["basic"]["description"]
     assert "no rows" in told["basic"]["description"]
     assert "Table: patients of a clinic. Period: 2025." in told["basic"]["description"]

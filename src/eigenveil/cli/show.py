@@ -239,33 +239,60 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="HTML file to write. Default: the release file with .html."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger whose history is shown.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Score map of the components (.npz) to include.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger, for the total spend.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Score map of this release (.npz).")] = None,
+    title: Annotated[str | None, typer.Option(help="Line above the headline.")] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file with purpose, recipients, responsible, approval, other_releases. Missing fields are "
+            "printed as blank lines to fill in."
+        ),
+    ] = None,
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the release.")] = None,
+    recipients: Annotated[str | None, typer.Option(help="Who receives the release.")] = None,
+    responsible: Annotated[str | None, typer.Option(help="Person responsible for the release.")] = None,
+    approval: Annotated[str | None, typer.Option(help="Who approved the release, when, and the reference.")] = None,
     registry: Annotated[
         Path | None,
-        typer.Option(help="Also write a record for the public registry of deployments (.yaml)."),
+        typer.Option(help="Also write a draft record for the registry of deployments (.yaml)."),
     ] = None,
     force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write an HTML report about a release for readers and data-protection officers."""
     from ..accounting.ledger import PrivacyLedger
-    from ..report import write_registry, write_report
+    from ..releases.score_map import load_score_map
+    from ..report import Statement, report_record, write_registry, write_report
 
     if ledger is not None and not ledger.exists():
         raise LedgerError(f"--ledger {ledger} does not exist; give an existing ledger.")
     page = release.with_suffix(".html") if output is None else output
-    inputs = [release, *([] if scores is None else [scores]), *ledger_files(ledger)]
+    inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
+    given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
+    options = {name: text for name, text in given.items() if text is not None}
+    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    with busy("writing the report"):
-        target = write_report(release, page, ledger=book, title=title, scores=scores, **LargestFile.given())
-    say(f"Written to {target}. It contains released values only.", err=False)
+    limit = LargestFile.given()
+    with busy("writing the report", quiet or as_json):
+        target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated, **limit)
+    written = None
     if registry is not None:
-        written = write_registry(release, registry, ledger=book, **LargestFile.given())
-        say(f"Written to {written}. Fill in the fields marked TO BE FILLED IN.", err=False)
+        written = write_registry(release, registry, ledger=book, statement=stated, **limit)
+    if as_json:
+        opened = opened_release(release)
+        cloud = None if scores is None else load_score_map(scores)
+        record = report_record(opened, ledger=book, scores=cloud, statement=stated)
+        files = {"report": str(target), "registry": None if written is None else str(written)}
+        print_json({"command": "report", **_facts(release, opened), **files, **record})
+    elif not quiet:
+        say(f"Report written to {target}.", err=False)
+        if written is not None:
+            say(f"Registry record written to {written}. Fill in the fields marked TO BE FILLED IN.", err=False)
     if show:
         webbrowser.open(target.resolve().as_uri())
