@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cli import app
+from eigenveil.cli.options import NOISE
 from eigenveil.display import NOT_ABOVE_NOISE, angle_in_words
 from eigenveil.errors import NoiseWarning
 from eigenveil.releases.origin import ComponentsRequest
@@ -85,7 +86,7 @@ def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
             assert angles[i] in surface
         # In the table of the command line the mark stands in place of the angle.
         assert rows[i].split()[0] == str(i + 1)
-        assert rows[i].rstrip().endswith(angles[i] if above[i] else NOT_ABOVE_NOISE)
+        assert rows[i].rstrip().endswith(angles[i] if above[i] else NOISE)
     headline = "No component is above the noise" if count == 0 else "above the noise; "
     assert headline in page
     assert headline in notebook
