@@ -183,7 +183,7 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
     of_file = load_release("release.npz")
     for name, interval in (("entry", "covariance"), ("correlation", "correlation"), ("location", "mean")):
         assert told[f"{name}_interval"] == as_told(getattr(of_file.intervals, interval)())
-    assert told["drowned_features"] == list(of_file.spectrum.drowned_features)
+    assert told["features_below_noise"] == list(of_file.spectrum.drowned_features)
     assert told["interval_of"] == of_file.intervals.about
     told = json.loads(invoke("ridge", "release.npz", "--target", "b", "--json"))
     fit = of_file.regress("b")

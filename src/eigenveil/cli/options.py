@@ -244,7 +244,7 @@ def covariance_fields(release: "Release") -> dict[str, Any]:
         "correlation_interval": release.intervals.correlation(),
         "location": release.mean,
         "location_interval": release.intervals.mean(),
-        "drowned_features": release.spectrum.drowned_features,
+        "features_below_noise": release.spectrum.drowned_features,
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
