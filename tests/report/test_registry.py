@@ -139,5 +139,5 @@ def test_the_command_line_writes_it_beside_the_report(tmp_path):
     from eigenveil.errors import InvalidParameterError
 
     (tmp_path / "release.html").unlink()
-    assert "already there" in invoked("report", path, "--registry", record, fails=InvalidParameterError)
+    assert "already exists" in invoked("report", path, "--registry", record, fails=InvalidParameterError)
     assert not (tmp_path / "release.html").exists()
