@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.cli.options import share_and_interval
-from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_ABOVE_NOISE, NOT_DETERMINED, with_error
+from eigenveil.cli.options import NOISE, share_and_interval
+from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
 from eigenveil.limits import CORRELATION
 from eigenveil.mechanisms import MECHANISMS
@@ -205,7 +205,7 @@ def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
     assert share in words
     for number, above in enumerate(of_file.above_noise, start=1):
         row = " ".join([str(number), *share_and_interval(ratios[number - 1], ends[number - 1])])
-        assert (f"{row} {NOT_ABOVE_NOISE}" in words) == (not above)
+        assert (f"{row} {NOISE}" in words) == (not above)
     together = with_error(
         of_file.spectrum.captured_variance_ratio, of_file.spectrum.captured_variance_ratio_interval, percent=True
     )

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..display import NOT_ABOVE_NOISE, around, marked, with_error
+from ..display import around, marked, with_error
 from ..limits import CORRELATION
 from .messages import shown_warnings
 from .options import (
     ESTIMATE,
+    NOISE,
     AsJson,
     Epsilon,
     Force,
@@ -152,7 +153,7 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     above = pca.above_noise_
     grid = new_table("Components", ESTIMATE.capitalize(), "True value", "scikit-learn (not private)")
     for k, (true, best) in enumerate(zip(truth["held"], truth["best"], strict=True)):
-        estimate = marked(with_error(estimates[k], ends[k], percent=True), not above[k], NOT_ABOVE_NOISE)
+        estimate = marked(with_error(estimates[k], ends[k], percent=True), not above[k], NOISE)
         grid.add_row(f"1 to {k + 1}" if k else "1", estimate, f"{100 * true:.1f} %", f"{100 * best:.1f} %")
     print_table(console, "\nExplained variance", grid)
     _show_loadings(console, pca, names, truth["loadings"])

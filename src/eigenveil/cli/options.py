@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
+from ..display import LEGEND, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
@@ -201,6 +201,7 @@ def _stop(sentence: str, code: int) -> None:
 
 
 ESTIMATE = "private estimate ± 95 %"
+NOISE = "not distinguishable from noise"
 _SHOWN_FEATURES = 20
 _SHOWN_PAIRS = 10
 _SHOWN_LOADINGS = 3
@@ -324,7 +325,7 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
                 cells += share_and_interval(shares[i], _of(ends, i))
             if errors is not None:
                 noise = above is not None and not above[i]
-                cells.append(NOT_ABOVE_NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
+                cells.append(NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
             grid.add_row(*cells)
         print_table(console, f"Principal components of {len(names)} features", grid)
     together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
