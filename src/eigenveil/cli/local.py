@@ -106,9 +106,9 @@ def params(
         )
     if as_json or quiet:
         return
-    rank = f", rank {protocol.rank}" if mechanism_of(protocol).largest_rank > 1 else ""
+    ranked = f", rank {protocol.rank}" if mechanism_of(protocol).largest_rank > 1 else ""
     facts = [
-        ("Mechanism", f"{protocol.mechanism}{rank}"),
+        ("Mechanism", f"{protocol.mechanism}{ranked}"),
         ("Privacy of a report", str(protocol.guarantee())),
         *(("Assumes", assumption) for assumption in protocol.guarantee().assumptions),
         ("Size of a report", f"{protocol.report_bytes} bytes"),
