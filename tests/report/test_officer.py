@@ -305,10 +305,7 @@ def test_a_privacy_unit_is_named():
 def test_what_epsilon_means_is_told_in_odds():
     release = drawn("matrix_laplace", epsilon=1.0)
     page = words(render_report(release))
-    assert (
-        "Whatever an attacker believes about a person, this release changes the odds by at most a factor of 2.72"
-        in page
-    )
+    assert "This release changes the odds about one person by at most a factor of 2.72" in page
     assert "the attacker's prior odds are 1:1 (50 %)" in page
     assert "After this release the attacker's belief is between 26.8 % and 73.2 %." in page
     for record, prior, odds in zip(
