@@ -13,9 +13,9 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import odds_factor
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from eigenveil.report import Statement, render_report, report_record, write_report
-from eigenveil.report.bounds import Source, bounds_used
 from eigenveil.report.html import PRIORS, belief_range
 from eigenveil.report.notebook import fit_html
+from eigenveil.report.record import Source, bounds_used
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 from made_releases import NAMES, drawn, local_release, table, with_origin
