@@ -226,7 +226,7 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     assert (fields["n_rows"], fields["n_privacy_units"]) == (None, again.n_rows)
     assert fields["guarantee"]["unit"] == "person"
     assert target in page
-    assert f"Privacy unit: {again.guarantee.unit.in_words}." in page
+    assert f"<dt>Privacy unit</dt><dd>{again.guarantee.unit.in_words}</dd>" in page
     assert "Several rows of the same person together" not in page
     for text in (page, shown, again._repr_html_(), json.dumps(fields)):
         assert not re.search(r"(?<!\d)77,?777(?!\d)", text)

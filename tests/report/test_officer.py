@@ -13,9 +13,9 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import odds_factor
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from eigenveil.report import Statement, render_report, report_record, write_report
-from eigenveil.report.bounds import Source, bounds_used
 from eigenveil.report.html import PRIORS, belief_range
 from eigenveil.report.notebook import fit_html
+from eigenveil.report.record import Source, bounds_used
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 from made_releases import NAMES, drawn, local_release, table, with_origin
@@ -305,10 +305,7 @@ def test_a_privacy_unit_is_named():
 def test_what_epsilon_means_is_told_in_odds():
     release = drawn("matrix_laplace", epsilon=1.0)
     page = words(render_report(release))
-    assert (
-        "Whatever an attacker believes about a person, this release changes the odds by at most a factor of 2.72"
-        in page
-    )
+    assert "This release changes the odds about one person by at most a factor of 2.72" in page
     assert "the attacker's prior odds are 1:1 (50 %)" in page
     assert "After this release the attacker's belief is between 26.8 % and 73.2 %." in page
     for record, prior, odds in zip(

@@ -326,7 +326,7 @@ def test_the_page_names_the_mechanism_and_the_unit_of_privacy(kind, releases, pa
     local = releases[kind].origin.model == "local"
     assert told["Privacy unit"] == ("one report" if local else "one row")
     assert "Weights" not in told
-    assert "Privacy unit: one row." in page.text
+    assert f"Formal guarantee: {releases[kind].guarantee}." in page.text
 
 
 def test_what_weakens_the_guarantee_is_said(pages):

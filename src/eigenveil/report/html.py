@@ -393,7 +393,7 @@ def guarantee_section(guarantee: Guarantee) -> list[Html]:
         "div",
         words,
         [element("p", line) for line in extra],
-        element("p", f"Formal guarantee: {guarantee}. Privacy unit: {guarantee.unit.in_words}.", class_="soft"),
+        element("p", f"Formal guarantee: {guarantee}.", class_="soft"),
     )
     if not guarantee.is_private:
         return [element("p", "There is no limit to what can be learned about one person.", class_="lead broken"), text]
@@ -401,7 +401,7 @@ def guarantee_section(guarantee: Guarantee) -> list[Html]:
     exception = f", except with {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
     line = element(
         "p",
-        "Whatever an attacker believes about a person, this release changes the odds by at most a factor of ",
+        "This release changes the odds about one person by at most a factor of ",
         factor,
         f"{exception}.",
         class_="lead",

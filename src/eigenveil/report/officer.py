@@ -5,19 +5,24 @@ from collections.abc import Sequence
 from ..accounting.ledger import PrivacyLedger
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .bounds import Bounds, Source, bounds_used, range_in_words
 from .facts import printable
 from .html import Html, budget, card, element, folded, guarantee_section, number, question, table
 from .record import (
+    LABELS,
     NOT_IN_LEDGER,
+    Bounds,
+    Source,
     Spending,
+    Statement,
     assumptions,
+    bounds_used,
     count,
     counted,
     limits,
     model_in_words,
     plain_words,
     privacy_unit,
+    range_in_words,
     released_arrays,
     released_in_words,
     spending,
@@ -25,7 +30,6 @@ from .record import (
     together,
     weights_in_words,
 )
-from .statement import LABELS, Statement
 
 
 def subtitle(release: Release) -> str:

@@ -23,7 +23,7 @@ from .facts import read
 from .headline import headline, noise_banner
 from .html import Html, banner, element
 from .officer import facts, officer, subtitle, use
-from .statement import Statement
+from .record import Statement
 
 StatementOrPath = Statement | Mapping[str, Any] | str | PathLike[str] | None
 # Directions of a map are rounded to fewer bits than those of a release.

@@ -1,19 +1,30 @@
-"""The facts for a data-protection officer, as sentences and as plain types: for the page and for `--json`."""
+"""The facts for a data-protection officer, as sentences and as plain types: for the page and for `--json`.
+
+First what the data owner states (`Statement`), then the ranges and clipping bounds with their sources (`bounds_used`),
+then everything else that the release and the ledger record (`report_record`).
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date
+from difflib import get_close_matches
+from enum import StrEnum
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
 
 from ..accounting.composition import compose
 from ..accounting.ledger import PrivacyLedger
-from ..errors import EigenveilError
+from ..errors import EigenveilError, InvalidParameterError, quoted
+from ..files import read_bounded
 from ..guarantee import Adjacency, Guarantee, Numerics, Unit, odds_factor
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .bounds import bounds_used, private_cost
-from .html import PRIORS, belief_range, budget, prior_odds
-from .statement import Statement
+from .facts import feature_names
+from .html import PRIORS, belief_range, budget, number, prior_odds
 
 NOT_IN_LEDGER = "not in the ledger"
 WEIGHTS = {
@@ -21,6 +32,341 @@ WEIGHTS = {
     "by_rows": "every row has the same weight, so privacy units with many rows count more, up to the clipping bound",
 }
 """How rows are weighted where a privacy unit has several rows, in words."""
+
+# What the data owner states.
+
+LABELS = {
+    "purpose": "Purpose",
+    "recipients": "Recipients",
+    "responsible": "Responsible person",
+    "approval": "Approval",
+    "other_releases": "Other releases of the same data",
+}
+"""The fields of a statement, as a report names them."""
+_LONGEST_FIELD = 10_000
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the data owner states about a release. A field that is None is printed as a blank line to fill in.
+
+    Parameters
+    ----------
+    purpose : str, optional
+        Why the values are released.
+    recipients : str, optional
+        Who receives them.
+    responsible : str, optional
+        The person who is responsible for the release.
+    approval : str, optional
+        Who approved it, when, and under which reference.
+    other_releases : str, optional
+        Releases of the same data that no ledger records.
+
+    Examples
+    --------
+    >>> Statement(purpose="Annual report", recipients="Public").purpose
+    'Annual report'
+    >>> Statement.from_dict({"porpose": "Annual report"})
+    Traceback (most recent call last):
+        ...
+    eigenveil.errors.InvalidParameterError: Unknown key 'porpose' in the statement; did you mean purpose.
+    """
+
+    purpose: str | None = None
+    recipients: str | None = None
+    responsible: str | None = None
+    approval: str | None = None
+    other_releases: str | None = None
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, _field_text(one.name, getattr(self, one.name)))
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Return the statement that a mapping of its fields makes; unknown keys are refused."""
+        if content is None:
+            return cls()
+        if not isinstance(content, Mapping):
+            raise InvalidParameterError(f"A statement must be a mapping with the keys {', '.join(LABELS)}.")
+        for key in content:
+            if key not in LABELS:
+                near = get_close_matches(str(key), list(LABELS), 1)
+                hint = f"did you mean {near[0]}" if near else f"known keys are {', '.join(LABELS)}"
+                raise InvalidParameterError(f"Unknown key {quoted(key)} in the statement; {hint}.")
+        return cls(**content)
+
+    @classmethod
+    def of(cls, given: "Statement | Mapping[str, Any] | str | PathLike[str] | None") -> Self:
+        """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
+        if isinstance(given, cls):
+            return given
+        return cls.from_dict(_read_yaml(Path(given)) if isinstance(given, str | PathLike) else given)
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return all fields; those that nobody filled in are None."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def _read_yaml(path: Path) -> Any:
+    import yaml
+
+    content = read_bounded(path, "The statement", InvalidParameterError)
+    try:
+        return yaml.safe_load(content.decode("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" near line {mark.line + 1}"
+        raise InvalidParameterError(f"{path} is not valid YAML{where}; check indentation and quotes.") from error
+
+
+def _field_text(name: str, value: Any) -> str | None:
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        value = "\n".join(value)
+    if isinstance(value, date | int | float) and not isinstance(value, bool):
+        value = str(value)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if not isinstance(value, str) or len(value) > _LONGEST_FIELD:
+        raise InvalidParameterError(
+            f"{name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; got "
+            f"{type(value).__name__ if not isinstance(value, str) else f'{len(value):,} characters'}."
+        )
+    return value.strip()
+
+
+# Ranges and clipping bounds.
+
+
+class Source(StrEnum):
+    """Where a range or a clipping bound comes from."""
+
+    CALLER = "caller"
+    SCHEMA = "schema"
+    PRIVATE = "private"
+    COMPUTED = "computed"
+    """From the ranges or categories, without any data."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of one feature; no ends where none was found privately."""
+
+    feature: str
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ClippingBound:
+    """One bound on the norm of rows: what it bounds, its value, its source, and the source in words."""
+
+    what: str
+    value: float
+    source: Source
+    in_words: str
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All ranges and clipping bounds of a release.
+
+    Attributes
+    ----------
+    ranges : tuple of Range
+        In the order of the features; empty where no ranges were used.
+    ranges_source : Source or None
+    ranges_in_words : str
+        Where the ranges come from; or why there are none.
+    clipping : tuple of ClippingBound
+        Empty where no row was clipped.
+    clipping_in_words : str
+        What the bounds do to rows.
+    """
+
+    ranges: tuple[Range, ...]
+    ranges_source: Source | None
+    ranges_in_words: str
+    clipping: tuple[ClippingBound, ...]
+    clipping_in_words: str
+
+    @property
+    def common(self) -> Range | None:
+        """The one range that all of several features have, or None."""
+        alike = len(self.ranges) > 1 and len({(one.low, one.high) for one in self.ranges}) == 1
+        return self.ranges[0] if alike else None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was given by the caller or by a schema, and not estimated."""
+        sources = {self.ranges_source, *(one.source for one in self.clipping)}
+        return bool(sources & {Source.CALLER, Source.SCHEMA})
+
+
+def bounds_used(release: Release) -> Bounds:
+    """Return the ranges and clipping bounds of a release, from its public origin."""
+    rule = release.origin.row_rule
+    if release.origin.model == "local":
+        bound = ClippingBound("norm of a row", rule.row_norm, Source.CALLER, "given in the protocol")
+        clipped = "Each client scales its own row down if its norm is larger than this bound."
+        return Bounds((), None, "No ranges were used.", (bound,), clipped)
+    if not rule.keeps_lengths:
+        return Bounds((), None, _without_bounds(release), (), "No row was clipped.")
+    ranges, source = _ranges(release)
+    return Bounds(ranges, source, _ranges_in_words(release, source), tuple(_clipping(release, source)), _clips(release))
+
+
+def private_cost(release: Release, choice: str) -> tuple[float, float | None] | None:
+    """Return the epsilon that a private estimate cost, and its share of the whole epsilon; None where not recorded."""
+    chosen, parts = release.origin.chosen_privately, release.guarantee.parts
+    if choice not in chosen or len(parts) != len(chosen) + 1:
+        return None
+    cost, whole = parts[chosen.index(choice)].epsilon, release.guarantee.epsilon
+    return cost, cost / whole if whole > 0 and np.isfinite(whole) else None
+
+
+def _privately(release: Release, choice: str) -> str:
+    cost = private_cost(release, choice)
+    if cost is None:
+        return "estimated privately from part of the budget"
+    share = "" if cost[1] is None else f" ({100 * cost[1]:.3g} % of the budget)"
+    return f"estimated privately with epsilon = {cost[0]:.6g}{share}"
+
+
+def _without_bounds(release: Release) -> str:
+    rule = release.origin.row_rule
+    if rule.statistic == "kendall":
+        used = "The statistic uses only the signs of differences between rows (Kendall's tau)."
+    elif rule.compares:
+        used = "The statistic uses only the directions of differences between rows."
+    else:
+        used = "The statistic uses only the directions of rows."
+    sizes = "" if rule.scale is None else " Features were divided by the sizes in the schema."
+    return f"No ranges and no clipping bounds were needed. {used}{sizes}"
+
+
+def _ranges(release: Release) -> tuple[tuple[Range, ...], Source | None]:
+    origin, names = release.origin, feature_names(release)
+    rule, schema, d = origin.row_rule, origin.schema, len(names)
+    if "bounds" in origin.chosen_privately and rule.shift is not None and rule.scale is not None:
+        scale = np.array(rule.scale)
+        moved = sum(
+            release.integers[one] * release.unit[one] for one in ("mean", "mean_again") if one in release.integers
+        )
+        shift = np.zeros(d) + moved
+        shift[list(origin.without_range)] = 0.0
+        middle, half = np.array(rule.shift) - shift / scale, 1 / scale
+        ends = zip((middle - half).tolist(), (middle + half).tolist(), strict=True)
+        found = [
+            Range(name, *((None, None) if j in origin.without_range else pair))
+            for j, (name, pair) in enumerate(zip(names, ends, strict=True))
+        ]
+        return tuple(found), Source.PRIVATE
+    declared = None if schema is None else schema.bounds
+    if declared is not None:
+        fixed = [one for column in schema.columns for one in column.one_hot] if schema is not None else []
+        low = [0.0 if is_fixed else end for end, is_fixed in zip(declared[0], fixed, strict=True)]
+        return tuple(map(Range, names, low, declared[1])), Source.SCHEMA
+    if origin.given_bounds is not None:
+        pairs = origin.given_bounds * (d if len(origin.given_bounds) == 1 else 1)
+        return tuple(Range(name, *pair) for name, pair in zip(names, pairs, strict=True)), Source.CALLER
+    plain = rule.shift is not None and rule.scale is not None and schema is None and not origin.request.own_units
+    if plain and "mean" not in release.integers:
+        middle, half = np.array(rule.shift), 1 / np.array(rule.scale)
+        return tuple(map(Range, names, (middle - half).tolist(), (middle + half).tolist())), Source.CALLER
+    return (), None
+
+
+def _ranges_in_words(release: Release, source: Source | None) -> str:
+    schema, rule = release.origin.schema, release.origin.row_rule
+    if source is Source.PRIVATE or "bounds" in release.origin.chosen_privately:
+        return f"The ranges of the features were {_privately(release, 'bounds')}."
+    if source is Source.CALLER:
+        return "The ranges of the features were given by the caller."
+    if source is Source.SCHEMA and schema is not None:
+        return f"The ranges of the features were declared in the schema{declared_by(release)}."
+    if rule.scale is not None and schema is not None:
+        return f"No ranges were used. Features were divided by the scales in the schema{declared_by(release)}."
+    if rule.scale is not None:
+        return "The file of this release does not record the ranges of the features."
+    return "No ranges were used: features are in their own units."
+
+
+def declared_by(release: Release) -> str:
+    """Return who declared the schema and when, as the end of a sentence."""
+    schema = release.origin.schema
+    if schema is None:
+        return ""
+    on = f" on {schema.declared_on}" if schema.declared_on else ""
+    return f" by {schema.declared_by}{on}" if schema.declared_by else f"{on}; the schema does not state by whom"
+
+
+def _clipping(release: Release, ranges: Source | None) -> Iterator[ClippingBound]:
+    origin, rule = release.origin, release.origin.row_rule
+    scaled = "norm of a row" if rule.scale is None else "norm of a scaled row"
+    what = scaled if rule.unit is Unit.ROW else f"{scaled}, over all rows of one privacy unit"
+    within = _mechanism_share(release)
+    if "mean" in release.integers:
+        if origin.given_norm_bound is not None:
+            yield ClippingBound(
+                f"{what}, before the mean was subtracted", origin.given_norm_bound, Source.CALLER, "given by the caller"
+            )
+        moved = f"{what}, after the mean was subtracted"
+        first = f"{_privately(release, 'norm_bound')}, then " if "norm_bound" in origin.chosen_privately else ""
+        again = f"{first}estimated again{within}" if first else f"estimated privately{within}"
+        yield ClippingBound(moved, rule.row_norm, Source.PRIVATE, again)
+    elif "norm_bound" in origin.chosen_privately:
+        yield ClippingBound(what, rule.row_norm, Source.PRIVATE, _privately(release, "norm_bound"))
+    elif origin.given_norm_bound is not None:
+        yield ClippingBound(what, rule.row_norm, Source.CALLER, "given by the caller")
+    elif origin.model == "federated":
+        yield ClippingBound(what, rule.row_norm, Source.CALLER, "agreed by the sites")
+    elif ranges is not None and origin.estimator is not None:
+        largest = "computed from the ranges: no row within them has a larger norm"
+        yield ClippingBound(what, rule.row_norm, Source.COMPUTED, largest)
+    elif origin.estimator is not None and origin.schema is not None:
+        yield ClippingBound(what, rule.row_norm, Source.COMPUTED, "computed from the declared columns")
+    else:
+        yield ClippingBound(what, rule.row_norm, Source.CALLER, "given by the caller")
+    if rule.mapped_from is not None:
+        after = f"estimated privately{within}"
+        yield ClippingBound("norm of a preconditioned row", rule.norm, Source.PRIVATE, after)
+
+
+def _mechanism_share(release: Release) -> str:
+    """Return which part of the mechanism's budget was spent before the matrix, as the end of a sentence."""
+    share = release.origin.parameters.get("share")
+    if not isinstance(share, float) or not 0 < share < 1:
+        return " from part of the mechanism's budget"
+    return (
+        f" from the {100 * (1 - share):.2g} % of the mechanism's budget (as a share of mu²) that was spent before the "
+        "matrix"
+    )
+
+
+def _clips(release: Release) -> str:
+    whose = "A row" if release.origin.row_rule.unit is Unit.ROW else "The rows of a privacy unit"
+    return (
+        f"{whose} with a larger norm {'is' if whose == 'A row' else 'are'} scaled down to this bound. Single values "
+        "are not clipped."
+    )
+
+
+def range_in_words(one: Range) -> str:
+    """Return a range as a table shows it.
+
+    Examples
+    --------
+    >>> range_in_words(Range("age", 0.0, 120.0))
+    '0 to 120'
+    """
+    if one.low is None or one.high is None:
+        return "none found: treated as constant"
+    return f"{number(one.low, 6)} to {number(one.high, 6)}"
+
+
+# All facts.
 
 
 def report_record(

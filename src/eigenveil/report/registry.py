@@ -15,9 +15,7 @@ from ..files import given_path, whole_file
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
-from .bounds import bounds_used
-from .record import known_total
-from .statement import Statement
+from .record import Statement, bounds_used, known_total
 
 BLANK = "TO BE FILLED IN"
 _HEAD = f"""\
