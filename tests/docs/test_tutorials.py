@@ -44,8 +44,10 @@ def test_the_first_release_is_the_same_by_commands_and_in_python(tmp_path, monke
     assert PrivacyLedger("tumours.ledger").spent == PrivacyLedger("again.ledger").spent == (2.0, 0.0)
 
 
-def test_home_and_tutorial_begin_with_the_same_call():
-    pages = ("docs/index.md", FIRST)
-    home, tutorial = (next(one.text for one in snippets(page) if one.kind == "python") for page in pages)
+def test_readme_home_and_tutorial_begin_with_the_same_call():
+    pages = ("README.md", "docs/index.md", FIRST)
+    readme, home, tutorial = (next(one.text for one in snippets(page) if one.kind == "python") for page in pages)
     assert home == tutorial
-    assert ".fit_transform(" in home
+    call = home[: home.index("fit_transform(X)")]
+    assert "PrivatePCA(" in call
+    assert readme.startswith(call)
