@@ -199,8 +199,8 @@ def r_squared(X: np.ndarray, epsilon: float, delta: float, runs: int, ranges: bo
                 return "refused"
         if not any(issubclass(warning.category, NoiseWarning) for warning in caught):
             silent.append(scores[-1])
-    told = f"{min(silent):.3f} of {len(silent)} not warned of" if silent else "all warned of"
-    return f"{np.mean(scores):.3f} (least {min(scores):.3f}; {told})"
+    warned = f"{min(silent):.3f} of {len(silent)} not warned of" if silent else "all warned of"
+    return f"{np.mean(scores):.3f} (least {min(scores):.3f}; {warned})"
 
 
 def main() -> None:

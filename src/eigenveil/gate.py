@@ -156,6 +156,8 @@ def expected_origin(
     estimator: str | None = None,
     chosen_privately: tuple[str, ...] = (),
     schema: Schema | None = None,
+    given_bounds: tuple[tuple[float, float], ...] | None = None,
+    given_norm_bound: float | None = None,
 ) -> Origin:
     """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
 
@@ -170,6 +172,8 @@ def expected_origin(
         request=ComponentsRequest(min(mechanism.n_components, n_features)) if request is None else request,
         chosen_privately=chosen_privately,
         schema=schema,
+        given_bounds=given_bounds,
+        given_norm_bound=given_norm_bound,
         package_version=__version__,
     )
     origin.check_writable(n_features)

@@ -58,7 +58,7 @@ def test_pca_of_persons(folder, given, weight):
 def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
     name, *goal = words
     told = json.loads(invoke(name, "visits.csv", *goal, *PERSON, "--json").stdout)
-    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
+    assert (told["n_rows"], told["n_privacy_units"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
     assert_of_units(load_release("release.npz"))
     schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--unit-weight", "by_rows", "--output", "b.npz")
     invoke(name, "visits.csv", *goal, *schema)
@@ -70,7 +70,7 @@ def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
 def test_what_contradicts_itself_is_refused(folder):
     refusals = {
         ("--unit-weight", "by_rows", *NUMBERS, "--columns", "age,income"): "--privacy-unit",
-        ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "no feature",
+        ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "cannot also be a feature",
         ("--privacy-unit", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--privacy-unit",
         ("--privacy-unit", "doctor", *NUMBERS): "doctor",
         (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "--privacy-unit",
@@ -92,11 +92,11 @@ def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
 
 
 def test_schemas_and_plans_speak_of_persons(folder):
-    assert "one person with all of their rows" in invoke("schema", "visits.schema.yaml").stdout
+    assert "all rows with the same patient" in invoke("schema", "visits.schema.yaml").stdout
     told = invoke(
         "plan", "--rows", 600, "-k", 1, "--epsilon", 1, "--schema", "visits.schema.yaml", "--repeats", 2
     ).stdout
-    assert "rows are persons here" in told
+    assert "--rows counts privacy units" in told
 
 
 def test_a_file_without_names_takes_the_position_of_the_persons(folder):
@@ -137,4 +137,4 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     with one_bar(open_table("visits.csv", ["age"], privacy_unit="patient"), "drawing") as source:
         assert sum(batch.n_privacy_units for batch in source.batches()) == PATIENTS
-    assert f"{PATIENTS} persons" in screen.getvalue()
+    assert f"{PATIENTS} privacy units" in screen.getvalue()

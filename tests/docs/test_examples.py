@@ -33,9 +33,9 @@ def test_the_example_runs():
     assert "shares of variance" in done.stdout
 
 
-def test_the_page_quotes_the_example():
+def test_the_page_quotes_the_first_part_of_the_example():
     text = EXAMPLE.read_text(encoding="utf-8")
-    quoted = text[text.index("import math") : text.index("def main")].rstrip()
+    quoted = text[text.index("import math") : text.index("    # What is known about the noise")].rstrip()
     between = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
     assert between == f"```python\n{quoted}\n```"
 

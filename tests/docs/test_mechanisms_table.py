@@ -63,7 +63,7 @@ def test_the_page_names_the_calibration_that_releases_record_by_default():
     page = tool.PAGE.read_text(encoding="utf-8")
     from eigenveil.mechanisms import MECHANISMS
 
-    said = page[page.index("By default that is") :].split(":")[0]
+    said = page[page.index("The default constants are ours") :].split(". A release")[0]
     named = {name: calibration for calibration, name in re.findall(r'`"(\w+)"` for `(\w+)`', said)}
     (others,) = re.findall(r'`"(\w+)"` for all others', said)
     for name, mechanism in MECHANISMS.items():

@@ -352,8 +352,8 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
 
 
 def test_the_report_and_the_command_tell_the_stages(releases):
-    assert "two: rows were mapped" in render_report(releases["both"])
-    assert "measured first" in render_report(releases["both"])
+    assert "pilot estimate, then a second pass" in render_report(releases["both"])
+    assert "the mean was estimated first" in render_report(releases["both"])
     assert "mean was not subtracted" not in render_report(releases["both"])
     split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
     assert f"{float(split.mean + split.residual_norm):.4g} of its mu squared for the mean" in split.in_words()

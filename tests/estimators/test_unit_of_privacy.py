@@ -208,7 +208,10 @@ def test_what_was_paid_for_another_unit_is_not_drawn():
         gate.draw(moments_of(), generator, payment)
 
 
-@pytest.mark.parametrize(("unit_weight", "target"), [("equal", "average counts once"), ("by_rows", "rows are pooled")])
+@pytest.mark.parametrize(
+    ("unit_weight", "target"),
+    [("equal", "every privacy unit has the same weight"), ("by_rows", "every row has the same weight")],
+)
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     tmp_path, unit_weight, target, adjacency
@@ -220,15 +223,15 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     page = write_report(again, tmp_path / "page.html").read_text()
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
     fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
-    assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
+    assert (fields["n_rows"], fields["n_privacy_units"]) == (None, again.n_rows)
     assert fields["guarantee"]["unit"] == "person"
     assert target in page
-    assert "Unit of privacy: all rows of one privacy unit." in page
-    assert "nor a person with several rows" not in page
+    assert f"Privacy unit: {again.guarantee.unit.in_words}." in page
+    assert "Several rows of the same person together" not in page
     for text in (page, shown, again._repr_html_(), json.dumps(fields)):
         assert not re.search(r"(?<!\d)77,?777(?!\d)", text)
-        assert "one row" not in text.replace("replaced by one row", "")
-    assert "privacy units" in shown
+        assert "one row" not in text.replace("replaced by one row", "").replace("Is one row one person?", "")
+    assert "privacy units" in shown.lower()
     assert "privacy units</th>" in again._repr_html_()
 
 

@@ -80,7 +80,7 @@ def test_the_command_line_and_the_report_say_the_same(tmp_path, monkeypatch):
     words = ["pca", "rows.npy", "-k", "2", "--epsilon", "50", "--norm-bound", "10", "--output", "a.npz"]
     done = CliRunner().invoke(app, [*words, "--dry-run"])
     assert done.exit_code == 0, done.output
-    assert "Would spend" in done.stderr
+    assert "This would be spent" in done.stderr
     assert SENTENCE in unwrapped(done.stderr)
     planned = json.loads(CliRunner().invoke(app, [*words, "--dry-run", "--json"]).stdout)
     assert planned["guarantee"]["weakness"] == SENTENCE

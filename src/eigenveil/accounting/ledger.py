@@ -558,7 +558,9 @@ class PrivacyLedger:
                 f"{name} = {float(limit - spent):.6g}"
                 for name, limit, spent in zip(names, self._limits, total, strict=True)
             )
-            raise BudgetError(f"This release needs {needed}, but {left} is left; nothing was spent.")
+            raise BudgetError(
+                f"This release needs {needed}, but {left} is left in the ledger; spend less (nothing was spent)."
+            )
 
 
 LedgerOrPath = PrivacyLedger | str | PathLike[str]

@@ -85,6 +85,7 @@ def pay(
         estimator=needs.estimator,
         chosen_privately=tuple(sorted(route.choices)),
         schema=schema,
+        **({} if route.preparation is None else route.preparation.given),
     )
     seeded = not is_secure(generator)
     if not seeded:

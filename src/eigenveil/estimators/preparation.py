@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -355,6 +355,8 @@ class RowPreparation:
         What counts once where a privacy unit is given, as in `RowRule`.
     most_weight : float, optional
         The largest public weight of a row, where rows have weights.
+    given : mapping
+        The bounds that the caller gave, as `Origin` records them.
     """
 
     statistic: str = "clipped"
@@ -368,6 +370,7 @@ class RowPreparation:
     own_units: bool = False
     unit_weight: str | None = None
     most_weight: float | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def split(self) -> Split:
@@ -611,16 +614,31 @@ def prepared(parameters: FitParameters, needs: Needs, features: Features) -> Row
             "does not depend on values."
         )
     finds_ranges = _may_find_ranges(parameters, features) and _uses_lengths(parameters, needs)
-    return public_preparation(
+    bounds_of = _bounds_of(parameters, features, statistic)
+    preparation = public_preparation(
         features.n_features,
         statistic,
-        **_bounds_of(parameters, features, statistic),
+        **bounds_of,
         standardize=parameters.standardize,
         center=parameters.center,
         ranges=features.without_public_range if finds_ranges else (),
         own_units=has_own_units(parameters, needs, features.schema),
         **features.counted_as(parameters),
     )
+    if statistic != "clipped":
+        return preparation
+    ranges = bounds_of["bounds"] if features.schema is None else None
+    return replace(preparation, given=_given(parameters.norm_bound, ranges, features.n_features))
+
+
+def _given(norm_bound: Any, bounds: Any, d: int) -> dict[str, Any]:
+    """Return the bounds that the caller gave, as `Origin` records them: a single range where all are the same."""
+    pairs = None if bounds is None else tuple(zip(*(side.tolist() for side in _bounds(bounds, d)), strict=True))
+    alike = pairs is not None and len(set(pairs)) == 1
+    return {
+        "given_bounds": pairs[:1] if pairs is not None and alike else pairs,
+        "given_norm_bound": None if norm_bound is None else float(norm_bound),
+    }
 
 
 def prepared_once(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:

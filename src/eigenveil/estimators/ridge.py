@@ -146,7 +146,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         if feature_names is None:
             return RegressionRequest(alpha=alpha)
         if self.target not in feature_names:
-            raise InvalidParameterError(f"There is no column {quoted(self.target)} of numbers to predict.")
+            raise InvalidParameterError(
+                f"There is no numeric column {quoted(self.target)} to predict; set target to one of the columns."
+            )
         if f"{self.target}=missing" in feature_names:
             raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
         return RegressionRequest(feature_names.index(self.target), alpha)

@@ -209,7 +209,9 @@ def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Re
     content = read_bounded(source, "The release file", ReleaseFileError, max_bytes)
     body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not comment.startswith(_DIGEST_PREFIX):
-        raise ReleaseFileError(f"The file {source} is not a release of eigenveil, or it is cut short.")
+        raise ReleaseFileError(
+            f"The file {source} is not a release of eigenveil, or it is incomplete; give a file that eigenveil wrote."
+        )
     if comment != _comment_for(body):
         raise ReleaseFileError(f"The release file {source} was changed after it was written; do not use it.")
     try:

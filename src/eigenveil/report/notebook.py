@@ -1,4 +1,4 @@
-"""The face of a fit in a notebook: what was released with its errors, from the release alone."""
+"""The notebook view of a fit: the released values with their errors, from the release alone."""
 
 import warnings
 
@@ -16,9 +16,9 @@ _LOADINGS = 3
 
 
 def fit_html(title: str, release: Release) -> str:
-    """Return HTML with the promise and the first components, features or coefficients, each with its error."""
+    """Return HTML with the guarantee and the first components, features or coefficients, each with its error."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # what may be noise is marked
+        warnings.simplefilter("ignore", NoiseWarning)  # such values are marked
         shown = read(release)
         if shown.regression is not None:
             table = _coefficients(shown)
@@ -47,7 +47,7 @@ def _components(shown: Shown) -> str:
                 for_readers(", ".join(f"{shown.names[j]} {direction[j]:+.2f}" for j in largest)),
             ]
         )
-    return notebook_grid(["component", "share of variance", "off by", "largest loadings"], rows)
+    return notebook_grid(["component", "explained variance", "angle error", "largest loadings"], rows)
 
 
 def _features(release: Release, shown: Shown) -> str:

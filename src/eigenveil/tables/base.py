@@ -335,7 +335,7 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     counts = Counter(available)
     for column in chosen:
         if counts[column] == 0:
-            raise InvalidDataError(f"There is no column {quoted(column)} in {where}.")
+            raise InvalidDataError(f"There is no column {quoted(column)} in {where}; check its spelling.")
         if counts[column] > 1:
             # Named only where the caller did: what a file has in its first line may be somebody's row.
             which = "of the same name" if columns is None else quoted(column)

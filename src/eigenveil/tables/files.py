@@ -90,7 +90,7 @@ def located(given: Any) -> tuple[Place, str]:
     if path.is_dir():
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
-        raise InvalidDataError(f"There is no file {path}.")
+        raise InvalidDataError(f"There is no file {path}; check the path.")
     if not path.is_file():  # a pipe may never end, and is gone after a first reading
         raise InvalidDataError(f"{path} is no regular file; copy it to one, or on the command line give - for a pipe.")
     return path, suffix

@@ -87,7 +87,7 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
             f"{place} is of no kind that this engine reads; its name must end in {', '.join(suffixes)}."
         )
     if local and not (Path(place).exists() or glob.glob(place)):
-        raise InvalidDataError(f"There is no file {place}.")
+        raise InvalidDataError(f"There is no file {place}; check the path.")
     return suffix or PARQUET  # what is in a directory whose name does not tell
 
 
