@@ -99,7 +99,7 @@ def regress(
     sampled = release.intervals.sampled(level, of)
     if not release.matrix.has_known_noise:
         raise InvalidParameterError(
-            "A regression needs a mechanism that adds noise of a known distribution to a matrix."
+            "A regression needs a matrix with noise of a known distribution; choose a mechanism that adds noise."
         )
     if not release.origin.row_rule.keeps_lengths:
         raise InvalidParameterError(
