@@ -84,7 +84,10 @@ PARTS = (
                 missing_values="how_to/missing_data.md",
             ),
             row(
-                "And has a person several|rows?", "PrivatePCA(privacy_unit=...)", "", privacy_units="how_to/privacy_units.md"
+                "And has a person several|rows?",
+                "PrivatePCA(privacy_unit=...)",
+                "",
+                privacy_units="how_to/privacy_units.md",
             ),
         ),
     ),
