@@ -220,7 +220,7 @@ def test_the_weight_of_a_feature():
     assert uncertain.weights[0] == pytest.approx(1.0, abs=0.02)
     assert 1.2 < uncertain.weights[10] < 2.0
     assert uncertain.weights[20] < 0.8
-    assert uncertain.undetermined.tolist() == [False] * 10 + [False] * 10 + [True] * 10
+    assert uncertain.undetermined.tolist() == [False] * 10 + [True] * 20
 
 
 def test_pure_noise_is_told():
