@@ -369,6 +369,7 @@ def choose_places(
 
     Examples
     --------
+    >>> from eigenveil.mechanisms.choices import PureSearch
     >>> counts = ColumnCounts([np.array([1.0, 2.0, 3.0])]).update(np.repeat([[1.5], [2.5]], 300, axis=0))
     >>> choose_places(counts, 300, PureSearch(Fraction(1)), np.random.default_rng(0))
     array([1])
