@@ -13,7 +13,7 @@ from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, load_rele
 from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
-from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs
+from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs, untied_shares
 from eigenveil.report import render_report
 from helpers import refused
 
@@ -150,12 +150,12 @@ def tied_rows(n=30_000):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_ties_and_constant_columns(delta):
     rows = tied_rows()
-    with pytest.warns(NoiseWarning, match="differ in feature x4;"):
+    with pytest.warns(NoiseWarning, match="in feature x4, "):
         model = PrivateCovariance(statistic="kendall", epsilon=2.0, delta=delta, random_state=0).fit(rows)
     correlation = model.correlation_
     assert correlation[0, 1] == pytest.approx(0.8, abs=0.04)
     assert correlation[0, 2] > 0.9  # dividing by the released diagonal makes up for ties
-    assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=1e-9)
+    assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=0.05)
     assert np.isfinite(correlation).all()
     kendall = model.release_.matrix.kendall
     ties = np.mean(np.subtract.outer(rows[:500, 2], rows[500:1000, 2]) == 0)
@@ -166,14 +166,14 @@ def test_ties_and_constant_columns(delta):
 def test_a_feature_that_is_told_by_name_and_all_columns_constant():
     import pandas as pd
 
-    with pytest.warns(NoiseWarning, match="differ in feature wage;"):
+    with pytest.warns(NoiseWarning, match="in feature wage, "):
         PrivateCovariance(statistic="kendall", epsilon=5.0, random_state=0).fit(
             pd.DataFrame({"age": np.random.default_rng(0).normal(size=5000), "wage": np.ones(5000)})
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)
         model = PrivatePCA(1, statistic="kendall", epsilon=5.0, random_state=0).fit(np.ones((5000, 3)))
-        assert np.array_equal(model.correlation_, np.eye(3))
+        assert np.allclose(model.correlation_, np.eye(3), atol=0.05)
 
 
 def test_large_noise_does_not_lose_features_without_ties():
@@ -183,6 +183,44 @@ def test_large_noise_does_not_lose_features_without_ties():
         np.eye(3) + np.diag([-0.4, 0.2, -1.0]), 0.2, lambda generator: np.diag(rng.normal(size=3) * 0.3)
     )
     assert signs.undetermined == (2,)
+
+
+def test_no_cliff_at_ties():
+    """As one diagonal entry goes from 1.5 to -0.5, no correlation jumps; a rule that sets a column to 0 would."""
+    d, sd = 10, 0.1
+    tau = np.full((d, d), 0.4) + 0.6 * np.eye(d)
+    _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
+    found = []
+    for entry in np.linspace(1.5, -0.5, 201):
+        tau[0, 0] = entry
+        found.append(correlation_from_signs(tau, sd, draw).matrix[0, 1:])
+    assert np.abs(np.diff(found, axis=0)).max() < 0.05
+    assert found[0].min() > 0.5 > 0.05 > found[-1].max()
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.2, 0.8])
+def test_shares_are_estimated_together(spread):
+    """The error is below that of each entry by itself, cut to [0, 1]; without ties it is far below."""
+    rng = np.random.default_rng(9)
+    for shares, gain in ((np.ones(20), 2.0), (np.linspace(0.05, 1, 20), 1.0), (np.repeat([0.1, 1.0], 10), 0.85)):
+        errors, alone = [], []
+        for _ in range(300):
+            noise = rng.normal(size=20)
+            diagonal = shares + (noise - noise.mean()) * spread
+            errors.append(np.square(untied_shares(diagonal, spread).shares - shares).mean())
+            alone.append(np.square(np.clip(diagonal, 0, 1) - shares).mean())
+        assert np.sqrt(np.mean(errors)) * gain < np.sqrt(np.mean(alone)) * 1.02, shares
+
+
+def test_the_weight_of_a_feature():
+    """One over the root of its share where that is certain, and little where the share may be 0."""
+    certain = untied_shares(np.array([1.0, 0.25, 0.0]), 0.0)
+    assert certain.weights.tolist() == [1.0, 2.0, 0.0]
+    uncertain = untied_shares(np.repeat([1.0, 0.25, 0.0], 10), 0.1)
+    assert uncertain.weights[0] == pytest.approx(1.0, abs=0.02)
+    assert 1.2 < uncertain.weights[10] < 2.0
+    assert uncertain.weights[20] < 0.8
+    assert uncertain.undetermined.tolist() == [False] * 10 + [True] * 20
 
 
 def test_pure_noise_is_told():

@@ -7,14 +7,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..numerics import FloatArray
 from .shrinkage import SIMULATION_SEED, NoiseDraw, released_matrix
 
-# A released diagonal within so many standard deviations of 1 is that of a feature without ties.
-TIES_SHOW_BEYOND = 2.0
-# With ties, a diagonal below so many standard deviations is too small to divide by.
+# Shares of untied comparisons count as determined from so many standard deviations on.
 DETERMINED_FROM = 5.0
+# A share within so many standard deviations of 1 is that of a feature without ties.
+TIES_SHOW_BEYOND = 2.0
+# How strongly features with an uncertain share are damped; chosen by experiment: docs/explanation/kendall.md.
+_DAMPING = 2.0
 # Entries of simulated noise: they are brought to their known size, so they tell the shape of the distribution alone.
 _FEWEST_ENTRIES, _MOST_ENTRIES = 500, 20_000
 _FREQUENCIES = 65
@@ -41,11 +44,11 @@ class SignCorrelation:
     tie_shift : ndarray of shape (d, d)
         How much too large correlations are if it was noise that looked like ties, wherever it may have been.
     saturated : bool
-        Whether the noise is so large that correlations are cut off at 1, and no more the truth plus noise.
+        Whether the noise is so large that correlations are cut off at 1, and are no longer the true value plus noise.
     undetermined : tuple of int
-        Features with so many ties that their number is not distinguishable from noise; their correlations are 0.
+        Features with so many ties that their share of untied comparisons is not distinguishable from 0.
     roots : ndarray of shape (d,)
-        What signs were divided by: the root of the released diagonal where it shows ties, else 1.
+        Square roots of the estimated shares of untied comparisons.
     """
 
     matrix: FloatArray
@@ -84,15 +87,13 @@ def correlation_from_signs(
     [[1.0, 0.5], [0.5, 1.0]]
     """
     tau = released_matrix(tau)
-    diagonal_sd, entries = (0.0, np.zeros(1)) if noise_draw is None else _simulated(tau.shape[0], noise_sd, noise_draw)
-    diagonal = np.diag(tau)
-    tied = diagonal < 1 - TIES_SHOW_BEYOND * diagonal_sd
-    lost = tied & (diagonal <= DETERMINED_FROM * diagonal_sd)
-    roots = np.sqrt(np.where(tied & ~lost, diagonal, 1.0))
-    frequency = math.pi / 2 / np.outer(roots, roots)
+    spread, entries = (0.0, np.zeros(1)) if noise_draw is None else _simulated(tau.shape[0], noise_sd, noise_draw)
+    ties = untied_shares(np.diag(tau), spread)
+    frequency = math.pi / 2 * np.outer(ties.weights, ties.weights)
     cosine = _mean_cosine(frequency, entries)
-    matrix = np.clip(np.sin(frequency * tau) / cosine, -1.0, 1.0)
-    matrix[lost] = matrix[:, lost] = 0.0
+    # Beyond a right angle a sine falls again, so that a large correlation would come out small.
+    angle = np.clip(frequency * tau, -math.pi / 2, math.pi / 2)
+    matrix = np.clip(np.sin(angle) / cosine, -1.0, 1.0)
     # The variance of the sine of Gaussian noise about its mean, over the square of what the mean was divided by. It
     # falls with the squared correlation, which noise raises: with caution, twice what that is at 0 is taken off.
     raised = (1 - cosine**4) / cosine**2
@@ -100,29 +101,96 @@ def correlation_from_signs(
     for squares in (matrix**2, np.maximum(matrix**2 - raised, 0.0)):
         variance = ((1 - (1 - 2 * squares) * cosine**4) / 2 - squares * cosine**2) / cosine**2
         ratio = np.sqrt(np.maximum(variance, 0.0)) / noise_sd if noise_sd > 0 else np.zeros_like(tau)
-        ratio[lost] = ratio[:, lost] = 0.0
         np.fill_diagonal(ratio, 0.0)
         ratios.append(ratio)
     np.fill_diagonal(matrix, 1.0)
-    slope = -0.5 * np.arcsin(matrix) * np.sqrt(1 - matrix**2) / roots[:, None] ** 2
-    slope[~tied | lost] = 0.0
-    seen = np.where(1 - diagonal < DETERMINED_FROM * diagonal_sd, 1 - diagonal, 0.0)
+    tied, roots = ties.shares < 1, np.sqrt(ties.shares)
+    slope = -0.5 * np.arcsin(matrix) * np.sqrt(1 - matrix**2)
+    known = tied & ~ties.undetermined
+    slope[known] /= ties.shares[known, None]
+    slope[~known] = 0.0
+    seen = np.where(1 - ties.shares < DETERMINED_FROM * ties.sd, 1 - ties.shares, 0.0)
     shift = -slope * seen[:, None]
     shift += shift.T.copy()
-    undetermined = tuple(int(position) for position in np.flatnonzero(lost))
+    undetermined = tuple(int(position) for position in np.flatnonzero(ties.undetermined))
     saturated = bool(cosine.min() < _SATURATED)
+    slope *= ties.kept
     return SignCorrelation(matrix, ratios[0], ratios[1], slope, shift, saturated, undetermined, roots)
 
 
+@dataclass(frozen=True, eq=False)
+class UntiedShares:
+    """What `untied_shares` returns.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (d,)
+        Estimated shares of comparisons without a tie, between 0 and 1.
+    sd : float
+        Standard deviation of their errors.
+    kept : float
+        What an error of the released diagonal is multiplied by in `shares`.
+    """
+
+    shares: FloatArray
+    sd: float
+    kept: float
+
+    @property
+    def undetermined(self) -> NDArray[np.bool_]:
+        """Whether a feature has ties, and so many that its share is not distinguishable from 0."""
+        with_ties = (self.shares < 1 - TIES_SHOW_BEYOND * self.sd) | (self.shares == 0)
+        return np.asarray(with_ties & (self.shares <= DETERMINED_FROM * self.sd))
+
+    @property
+    def weights(self) -> FloatArray:
+        """What to multiply signs by: one over the root of the share, less where the share is uncertain.
+
+        A Wiener filter: s^2 / (s^2 + u^2) of one over the root of s, for an uncertainty of u; 1 for a share of 1.
+        """
+        squares, uncertain = self.shares**2, (_DAMPING * self.sd) ** 2
+        divisor = np.where(squares > 0, squares + uncertain, 1.0)
+        return np.asarray(self.shares**1.5 * (1 + uncertain) / divisor)
+
+
+def untied_shares(diagonal: FloatArray, spread: float) -> UntiedShares:
+    """Estimate all shares of untied comparisons together, from the diagonal of a released Kendall matrix.
+
+    Their mean is known far better than each of them, since the trace has little noise. So shares are shrunk towards
+    their mean, by how much the diagonal varies beyond its noise.
+
+    Parameters
+    ----------
+    diagonal : ndarray of shape (d,)
+    spread : float
+        Standard deviation of the noise of the diagonal about the mean of that noise.
+
+    Examples
+    --------
+    >>> untied_shares(np.array([1.2, 0.8, 1.1, 0.9]), 0.2).shares.tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> untied_shares(np.array([1.0, 1.0, 0.5]), 0.0).shares.tolist()
+    [1.0, 1.0, 0.5]
+    """
+    if diagonal.size == 1:
+        return UntiedShares(np.ones(1), 0.0, 0.0)
+    mean = float(diagonal.mean())
+    beyond = max(0.0, float(diagonal.var(ddof=1)) - spread**2)
+    kept = beyond / (beyond + spread**2) if spread > 0 else 1.0
+    shares = np.clip(min(1.0, max(0.0, mean)) + kept * (diagonal - mean), 0.0, 1.0)
+    # The mean of the noise is at most as large as that of independent numbers.
+    return UntiedShares(shares, spread * math.sqrt(kept + (1 - kept) / diagonal.size), kept)
+
+
 def _simulated(d: int, noise_sd: float, noise_draw: NoiseDraw) -> tuple[float, FloatArray]:
-    """Return the standard deviation on the diagonal, and entries beside it, of simulated noise."""
+    """Return how much simulated noise varies along its diagonal, and its entries beside the diagonal."""
     generator = np.random.default_rng(SIMULATION_SEED)
     beside = np.triu_indices(d, 1)
     draws = [noise_draw(generator) for _ in range(math.ceil(_FEWEST_ENTRIES / max(1, beside[0].size)))]
-    diagonal_sd = float(np.sqrt(np.mean([np.diag(noise) ** 2 for noise in draws])))
+    spread = float(np.sqrt(np.mean([np.var(np.diag(noise), ddof=min(1, d - 1)) for noise in draws])))
     entries = np.concatenate([noise[beside] for noise in draws])[:_MOST_ENTRIES]
     size = math.sqrt(np.mean(entries**2)) if entries.size else 0.0
-    return diagonal_sd, entries * (noise_sd / size) if size > 0 else np.zeros(1)
+    return spread, entries * (noise_sd / size) if size > 0 else np.zeros(1)
 
 
 def _mean_cosine(frequency: FloatArray, entries: FloatArray) -> FloatArray:

@@ -280,15 +280,17 @@ def sign_intervals(
     sampled : float
         As for `covariance_intervals`.
     """
-    scaled = tau / np.outer(signs.roots, signs.roots)
-    of_ties = np.where(signs.roots < 1, error.beside * 2 + error.shared + error.extra, 0.0) / signs.roots**4
-    noise = error.beside / np.outer(signs.roots, signs.roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
+    lost = list(signs.undetermined)
+    roots = signs.roots.copy()
+    roots[lost] = 1.0
+    scaled = tau / np.outer(roots, roots)
+    of_ties = np.where(roots < 1, error.beside * 2 + error.shared + error.extra, 0.0) / roots**4
+    noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
     middle = np.clip(scaled, -1.0, 1.0)
     sampling = sampling_variances(middle, comparisons, 1) * sampled
     reach = np.sqrt(error.quantiles[0] ** 2 * noise + error.normal**2 * sampling)
     ends = np.stack([scaled - reach, scaled + reach], axis=-1)
     ends = np.sin(np.pi / 2 * np.clip(ends, -1.0, 1.0))
-    lost = list(signs.undetermined)
     ends[lost] = ends[:, lost] = (-1.0, 1.0)
     ends[np.diag_indices(len(tau))] = 1.0
     return np.asarray(ends)
