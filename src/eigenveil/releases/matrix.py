@@ -410,8 +410,8 @@ class MatrixView:
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
             signs.undetermined,
-            "Nearly all rows have the same value in {features}, as far as the noise allows to see. Its correlations are "
-            "not determined.",
+            "Nearly all rows have the same value in {features}, as far as the noise allows to see; the correlations "
+            "there are not determined.",
         )
         return signs
 
