@@ -116,7 +116,7 @@ def test_demo_for_machines(tmp_path):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_what_the_demo_shows_is_no_luck():
-    """What docs/reference/command_line.md says of many releases, by fresh noise; of 1,000 the least held 0.697."""
+    """What docs/reference/command_line.md says of many releases, by fresh noise; the least of 1,000 captured 0.775."""
     names, rows = _tumours()
     held, above = [], []
     for _ in range(200):
