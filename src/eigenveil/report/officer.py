@@ -243,7 +243,8 @@ def _bounds(release: Release) -> list[Html]:
     said = [element("p", bounds.ranges_in_words)]
     if schema is not None:
         rows = [
-            (one.name, one.kind, one.in_words() or "nothing", ", ".join(one.features) or "none") for one in schema.columns
+            (one.name, one.kind, one.in_words() or "nothing", ", ".join(one.features) or "none")
+            for one in schema.columns
         ]
         if bounds.ranges_source is not Source.SCHEMA:
             said.append(element("p", "The schema declares these columns:"))

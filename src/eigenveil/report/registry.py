@@ -146,7 +146,9 @@ def _domain(release: Release) -> str:
     schema = release.origin.schema
     if schema is None:
         return _blank("which tables are possible, and what is publicly known of their columns")
-    columns = "; ".join(f"{one.name} ({one.kind}{': ' + one.in_words() if one.in_words() else ''})" for one in schema.columns)
+    columns = "; ".join(
+        f"{one.name} ({one.kind}{': ' + one.in_words() if one.in_words() else ''})" for one in schema.columns
+    )
     return f"Tables of these columns, declared by {schema.declared_by or _blank('who declared them')}: {columns}."
 
 
