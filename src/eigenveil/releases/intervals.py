@@ -58,7 +58,8 @@ class IntervalView:
             else "the second moment of the rows as they were clipped",
             "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
-            "kendall": "the correlations sin(pi tau / 2), tau Kendall's",
+            "kendall": "the correlations sin(pi tau / 2), tau Kendall's; with ties, comparisons with many untied "
+            "features count less",
         }[self.origin.row_rule.statistic]
 
     def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:

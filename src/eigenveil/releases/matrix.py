@@ -398,7 +398,7 @@ class MatrixView:
 
     @property
     def kendall(self) -> FloatArray | None:
-        """Kendall's tau matrix as released; its diagonal is 1 except for ties and noise."""
+        """Kendall's tau matrix as released; the mean of its diagonal is 1 except for ties and noise."""
         return self._bordered if self.of_signs else None
 
     @cached_property
@@ -407,7 +407,8 @@ class MatrixView:
         # Then a quick draw has the same distribution.
         gaussian = self.noise_facts is not None and self.noise_facts.gaussian
         draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
-        signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
+        sd, largest = (self.row_noise_sd or 0.0) if draw else 0.0, self.origin.row_rule.largest_share
+        signs = correlation_from_signs(self.row_matrix, sd, draw, largest)
         self._warn_of(
             signs.undetermined,
             "Nearly all rows have the same value in {features}, as far as the noise allows to see; the correlations "
