@@ -20,6 +20,7 @@ from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
 from .mechanisms.choices import CountMechanism, first_at_most
+from .mechanisms.diagonal import DiagonalMechanism
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
 from .moments.counts import NORM_GRID, ColumnCounts, MagnitudeCounts, ScoreCounts
@@ -27,7 +28,7 @@ from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
 from .moments.sums import MOST_SUM, SumsByNorm
 from .numerics import IntArray
-from .releases.origin import ComponentsRequest, Origin, Request
+from .releases.origin import ComponentsRequest, Origin, Request, Screening
 from .releases.record import Release
 from .releases.score_map import ScoreMap
 from .sampling.matrices import FARTHEST
@@ -158,6 +159,7 @@ def expected_origin(
     estimator: str | None = None,
     chosen_privately: tuple[str, ...] = (),
     schema: Schema | None = None,
+    screening: Screening | None = None,
 ) -> Origin:
     """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
 
@@ -172,6 +174,7 @@ def expected_origin(
         request=ComponentsRequest(min(mechanism.n_components, n_features)) if request is None else request,
         chosen_privately=chosen_privately,
         schema=schema,
+        screening=screening,
         package_version=__version__,
     )
     origin.check_writable(n_features)
@@ -225,11 +228,14 @@ class Drawn:
         A first release of the same moments, to be averaged with the second.
     mean_sd : float, optional
         The noise on each entry of a mean that was measured first.
+    screening : Screening, optional
+        The features that the moments are about, where these were chosen by a noisy diagonal.
     """
 
     also: Mapping[str, tuple[IntArray, float]] = field(default_factory=dict)
     pilot: Pilot | None = None
     mean_sd: float | None = None
+    screening: Screening | None = None
 
 
 NOTHING = Drawn()
@@ -246,6 +252,8 @@ def draw(
 ) -> Release:
     """Draw a release by the mechanism that was paid for, or by what is left of its budget after `drawn`."""
     mechanism = payment.mechanism if budget is None else budget.mechanism(budget.left)
+    if drawn.screening is not None:
+        mechanism = mechanism.of_width(moments.width)
     check(mechanism, moments)
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
@@ -265,7 +273,8 @@ def draw(
         parameters=mechanism.parameters(),
         row_rule=rule,
         n_rows=moments.n_samples if mechanism.adjacency is Adjacency.REPLACE_ONE else None,
-        feature_names=moments.feature_names,
+        feature_names=moments.feature_names if drawn.screening is None else drawn.screening.kept_names,
+        screening=drawn.screening,
         without_range=without_range,
         total_weight=moments.total_weight,
         mean_sd=drawn.mean_sd,
@@ -292,6 +301,21 @@ def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random
     integers = mechanism.draw(moments.gram, grid, moments.n_samples, generator)
     values = {name: np.asarray(value / grid) for name, value in integers.items()}
     return Pilot(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
+
+
+def noisy_diagonal(moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator) -> IntArray:
+    """Return the diagonal of the features with noise; what it costs has been paid.
+
+    Examples
+    --------
+    >>> from eigenveil import RowBound
+    >>> moments = SecondMoments(RowBound(1.0, bits=4), 2).update(np.eye(2))
+    >>> noisy_diagonal(moments, DiagonalMechanism(1.0, Adjacency.REPLACE_ONE), np.random.default_rng(0)).shape
+    (2,)
+    """
+    moments.check_whole()
+    diagonal = np.diagonal(moments.gram)[: moments.n_features]
+    return mechanism.draw(diagonal, moments.bound.feature_limit_squared, generator)
 
 
 def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np.random.Generator) -> IntArray:

@@ -31,7 +31,8 @@ from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray
 from ..postprocess.preconditioning import preconditioner_after
-from ..releases.origin import Request
+from ..postprocess.screening import kept_features
+from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
 from ..tables.base import Source, tracked_batches
@@ -76,15 +77,18 @@ def pay(
 ) -> gate.Payment:
     """Record a whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
     check_delta(route.guarantee, n_rows)
+    # No release has more to tell about the features that were kept than if all of them were.
+    screening = None if route.screening is None else Screening(n_features, tuple(range(n_features)), feature_names)
     origin = gate.expected_origin(
         route.mechanism,
         route.rule,
         n_features,
-        feature_names,
+        feature_names if screening is None else screening.kept_names,
         request=request,
         estimator=needs.estimator,
-        chosen_privately=tuple(sorted(route.choices)),
+        chosen_privately=route.chosen_privately,
         schema=schema,
+        screening=screening,
     )
     seeded = not is_secure(generator)
     if not seeded:
@@ -315,14 +319,43 @@ class Fit:
     def _draw(self, moments: SecondMoments, preparation: RowPreparation) -> Release:
         if self.budget is not None and self.route.split.pilot:
             moments = self._preconditioned(self.budget, moments)
+        without = preparation.without_range
+        if self.route.screening is not None:
+            own_units = self.payment.origin.request.own_units
+            moments, screening = screened(moments, self.route, self.needs, own_units, self.generator, without)
+            self.drawn = replace(self.drawn, screening=screening)
+            without = tuple(at for at, feature in enumerate(screening.kept) if feature in without)
         return gate.draw(
-            moments,
-            self.generator,
-            self.payment,
-            budget=self.budget,
-            drawn=self.drawn,
-            without_range=preparation.without_range,
+            moments, self.generator, self.payment, budget=self.budget, drawn=self.drawn, without_range=without
         )
+
+
+def screened(
+    moments: SecondMoments,
+    route: Route,
+    needs: Needs,
+    own_units: bool,
+    generator: np.random.Generator,
+    without_range: tuple[int, ...] = (),
+) -> tuple[SecondMoments, Screening]:
+    """Return the moments of the features that a noisy diagonal promises most of, and which these are.
+
+    What the diagonal costs has been paid. The choice is post-processing of it, and the moments are a part of those that
+    were collected.
+    """
+    assert route.screening is not None
+    assert needs.n_sparse is not None
+    bound, besides = moments.bound, moments.width - moments.n_features
+    noisy = gate.noisy_diagonal(moments, route.screening, generator).astype(np.float64)
+    scales = np.full(noisy.size, route.screening.scale(bound.feature_limit_squared))
+    sizes = np.asarray(bound.scale) ** -2.0 if own_units and bound.scale is not None else np.ones(noisy.size)
+    sizes[list(without_range)] = 0.0  # they are read as constants
+
+    def noise_sd(count: int) -> float:
+        return route.mechanism.of_width(count + besides).equivalent_sd * bound.limit_squared
+
+    kept = tuple(kept_features(noisy, scales, needs.n_sparse, noise_sd, sizes).tolist())
+    return moments.of_features(kept), Screening(moments.n_features, kept, moments.feature_names)
 
 
 @own_words

@@ -19,6 +19,7 @@ from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
 from ..mechanisms.base import made_once
 from ..mechanisms.choices import noise_scale
+from ..mechanisms.diagonal import DiagonalMechanism
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request
@@ -34,7 +35,16 @@ from .preparation import (
     prepared,
     prepared_with_ranges,
 )
-from .split import DividedByRows, MechanismsByRows, Split, check_read_once, divided_by_rows, undivided, with_room
+from .split import (
+    DividedByRows,
+    MechanismsByRows,
+    Split,
+    check_read_once,
+    divided_by_rows,
+    screening_epsilon,
+    undivided,
+    with_room,
+)
 
 _Value = TypeVar("_Value")
 CLIPPED_PER_NOISE = 4
@@ -137,6 +147,8 @@ class Route:
         What is found privately before the release, and what each of them costs.
     assumptions : tuple of str
         What the guarantee assumes of the table.
+    screening : DiagonalMechanism, optional
+        Draws the diagonal by which features are screened before the matrix is drawn; None where all are kept.
     """
 
     preparation: RowPreparation | None
@@ -145,18 +157,25 @@ class Route:
     rule: RowRule
     choices: Mapping[str, Guarantee]
     assumptions: tuple[str, ...] = ()
+    screening: DiagonalMechanism | None = None
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
-        parts = (*self.choices.values(), self.mechanism.guarantee())
+        screening = () if self.screening is None else (self.screening.guarantee(),)
+        parts = (*self.choices.values(), *screening, self.mechanism.guarantee())
         return _composed(parts, self.rule.unit, compared, self.assumptions)
 
     @property
     def can_transform(self) -> bool:
         """Whether rows in the units of the table can be transformed by the release."""
         return self.rule.statistic != "kendall"
+
+    @property
+    def chosen_privately(self) -> tuple[str, ...]:
+        """What is chosen privately, by name."""
+        return tuple(sorted((*self.choices, *(() if self.screening is None else ("features",)))))
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
@@ -178,6 +197,8 @@ class Route:
                     searched = len(preparation.ranges)
                     takes = LEAST_ROWS / epsilon if name == "norm_bound" else rows_for_ranges(epsilon, searched)
                     check_enough(n_rows, self.rule.unit.counted, epsilon, takes, CHOICES[name], INSTEAD[name])
+        if self.screening is not None:
+            self.screening.check_grid(self.rule.feature_limit_squared)
         if n_rows is not None:
             self.split.check(self.mechanism, self.rule, n_rows)
             needs.check_rows(self.mechanism, self.rule, n_rows)
@@ -190,11 +211,13 @@ class Route:
         bound = "a bound that is found privately" if self.choices else "a public bound"
         mean = "" if self.rule.constant is None or self.split.mean else ", with a constant for the mean"
         lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}{mean}')}; {self.mechanism.name}"]
-        if self.choices:
+        if self.chosen_privately:
             lines.append(f"epsilon {self.mechanism.epsilon:.6g} for the release")
         lines += [
             f"epsilon {part.epsilon:.6g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
         ]
+        if self.screening is not None:
+            lines.append(f"epsilon {self.screening.epsilon:.6g} to choose features privately, by a noisy diagonal")
         if self.split.divides_mechanism:
             lines.append(self.split.in_words())
         if not self.can_transform:
@@ -208,6 +231,7 @@ class Route:
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
             "choices": {name: part.epsilon for name, part in self.choices.items()},
+            "screening": None if self.screening is None else self.screening.epsilon,
             "split": self.split.to_dict(),
             "can_transform": self.can_transform,
         }
@@ -459,16 +483,18 @@ def route_of_moments(
     """Return the route of rows that were collected before, by this rule, under these assumptions about their tables."""
     check_read_once(parameters.stages)
     needs.check_rule(rule, parameters.standardize)
-    epsilon = decimal_below(exact(budget_epsilon(parameters.epsilon)))
+    whole = decimal_below(exact(budget_epsilon(parameters.epsilon)))
+    screening, epsilon = _screened(parameters, needs, rule, n_features, whole)
     mechanisms = _mechanisms(parameters, needs, n_features, epsilon)
-    return Route(None, _at(mechanisms(rule), n_rows), Split(), rule, {}, assumptions)
+    return Route(None, _at(mechanisms(rule), n_rows), Split(), rule, {}, assumptions, screening)
 
 
 def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
     """Return the routes of rows that are prepared in one way."""
     rule, whole = preparation.bound.rule, exact(budget_epsilon(parameters.epsilon))
     choices = preparation.split.choices(whole, parameters.adjacency)
-    epsilon = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
+    left = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
+    screening, epsilon = _screened(parameters, needs, rule, features.n_features, left)
     mechanisms = _mechanisms(parameters, needs, features.n_features, epsilon)
     needs.check_rule(rule, parameters.standardize)
     found: DividedByRows
@@ -483,9 +509,21 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
     private = preparation.split
     shares = {"ranges": private.ranges, "norm": private.norm}
     return tuple(
-        (rows, Route(preparation, mechanism, replace(split, **shares), rule, choices, features.assumptions))
+        (rows, Route(preparation, mechanism, replace(split, **shares), rule, choices, features.assumptions, screening))
         for rows, mechanism, split in found
     )
+
+
+def _screened(
+    parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, epsilon: float
+) -> tuple[DiagonalMechanism | None, float]:
+    """Return what screens features, and the epsilon that is left for the matrix."""
+    k = needs.n_sparse if parameters.mechanism == AUTO else None  # a mechanism that was asked for draws all features
+    delta, standardize = budget_delta(parameters.delta), bool(parameters.standardize)
+    part = screening_epsilon(rule, n_features, epsilon, delta, k, standardize)
+    if not part:
+        return None, epsilon
+    return DiagonalMechanism(part, Adjacency.parse(parameters.adjacency)), decimal_below(exact(epsilon) - exact(part))
 
 
 def _mechanisms(

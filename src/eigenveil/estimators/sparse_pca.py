@@ -1,6 +1,9 @@
 """`PrivateSparsePCA`: principal components that use few features."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
+
+import numpy as np
 
 from ..errors import integer_between
 from ..releases.origin import Request, SparseRequest
@@ -14,6 +17,10 @@ from .preparation import Needs
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSparsePCA(PrivatePCA):
     """Sparse principal components by Fantope projection and selection, from one released matrix.
+
+    At ``delta=0`` and from 100 features on, a quarter of epsilon measures the variances of all features first, and the
+    matrix is released of those features alone that promise most; the guarantee is that of both together. Not with
+    `standardize`, nor by a `mechanism` that is named.
 
     Parameters are those of `PrivatePCA`; `n_components` is a whole number, and
 
@@ -31,6 +38,10 @@ class PrivateSparsePCA(PrivatePCA):
         Orthonormal directions; zero for features outside of the support.
     support_ : ndarray of int
         Features that take part in some component.
+    kept_ : ndarray of int
+        Features that the release is about: all, or those that were chosen privately. `components_`, `mean_` and
+        `scale_` have an entry for every feature of the table, 0, 0 and 1 where it was not kept; everything else, as
+        `covariance_` and shares of the variance, is about the features that were kept.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of the shrunk release along the components; the intervals are about that of the rows.
 
@@ -57,8 +68,11 @@ class PrivateSparsePCA(PrivatePCA):
 
     def _needs(self) -> Needs:
         # The penalty is the same for all entries, and so must be the noise.
-        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True)
+        k = int(self.n_components) if isinstance(self.n_components, Integral) else None
+        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True, n_sparse=k)
 
     def _interpret(self, release: Release) -> None:
         super()._interpret(release)
-        self.support_, self.n_iter_ = release.spectrum.sparse.support, release.spectrum.sparse.n_iter
+        screening, all_features = release.origin.screening, range(release.n_features)
+        self.kept_ = np.array(all_features if screening is None else screening.kept)
+        self.support_, self.n_iter_ = self.kept_[release.spectrum.sparse.support], release.spectrum.sparse.n_iter
