@@ -230,12 +230,15 @@ class Drawn:
         The noise on each entry of a mean that was measured first.
     screening : Screening, optional
         The features that the moments are about, where these were chosen by a noisy diagonal.
+    mechanism : CentralMechanism, optional
+        What draws the matrix, where it is for fewer features than were paid for, or has epsilon that was left over.
     """
 
     also: Mapping[str, tuple[IntArray, float]] = field(default_factory=dict)
     pilot: Pilot | None = None
     mean_sd: float | None = None
     screening: Screening | None = None
+    mechanism: CentralMechanism | None = None
 
 
 NOTHING = Drawn()
@@ -252,8 +255,7 @@ def draw(
 ) -> Release:
     """Draw a release by the mechanism that was paid for, or by what is left of its budget after `drawn`."""
     mechanism = payment.mechanism if budget is None else budget.mechanism(budget.left)
-    if drawn.screening is not None:
-        mechanism = mechanism.of_width(moments.width)
+    mechanism = drawn.mechanism or mechanism
     check(mechanism, moments)
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
@@ -303,6 +305,18 @@ def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random
     return Pilot(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
 
 
+def noisy_unevenness(
+    moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator
+) -> tuple[int, int]:
+    """Return by how much the largest tenth of the features, and half, exceed average ones, with noise that was paid."""
+    return mechanism.draw_unevenness(_diagonal(moments), moments.bound.feature_limit_squared, generator)
+
+
+def _diagonal(moments: SecondMoments) -> IntArray:
+    moments.check_whole()
+    return np.diagonal(moments.gram)[: moments.n_features]
+
+
 def noisy_diagonal(moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator) -> IntArray:
     """Return the diagonal of the features with noise; what it costs has been paid.
 
@@ -310,12 +324,10 @@ def noisy_diagonal(moments: SecondMoments, mechanism: DiagonalMechanism, generat
     --------
     >>> from eigenveil import RowBound
     >>> moments = SecondMoments(RowBound(1.0, bits=4), 2).update(np.eye(2))
-    >>> noisy_diagonal(moments, DiagonalMechanism(1.0, Adjacency.REPLACE_ONE), np.random.default_rng(0)).shape
+    >>> noisy_diagonal(moments, DiagonalMechanism(1.0, 0.1, Adjacency.REPLACE_ONE), np.random.default_rng(0)).shape
     (2,)
     """
-    moments.check_whole()
-    diagonal = np.diagonal(moments.gram)[: moments.n_features]
-    return mechanism.draw(diagonal, moments.bound.feature_limit_squared, generator)
+    return mechanism.draw(_diagonal(moments), moments.bound.feature_limit_squared, generator)
 
 
 def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np.random.Generator) -> IntArray:

@@ -354,8 +354,7 @@ class PrivateEstimator(BaseEstimator):
         with noting_payment(payment):
             drawn = gate.NOTHING
             if route.screening is not None:
-                moments, screening = screened(moments, route, needs, own_units, generator)
-                drawn = gate.Drawn(screening=screening)
+                moments, drawn = screened(moments, route, needs, generator)
             release = gate.draw(moments, generator, payment, drawn=drawn)
         return self._fitted_by(release)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import gate
+from ..accounting.calibration import decimal_below, exact
 from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
@@ -31,7 +32,7 @@ from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray
 from ..postprocess.preconditioning import preconditioner_after
-from ..postprocess.screening import kept_features
+from ..postprocess.screening import kept_features, worth_screening
 from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
@@ -319,43 +320,44 @@ class Fit:
     def _draw(self, moments: SecondMoments, preparation: RowPreparation) -> Release:
         if self.budget is not None and self.route.split.pilot:
             moments = self._preconditioned(self.budget, moments)
-        without = preparation.without_range
         if self.route.screening is not None:
-            own_units = self.payment.origin.request.own_units
-            moments, screening = screened(moments, self.route, self.needs, own_units, self.generator, without)
-            self.drawn = replace(self.drawn, screening=screening)
-            without = tuple(at for at, feature in enumerate(screening.kept) if feature in without)
+            moments, self.drawn = screened(moments, self.route, self.needs, self.generator)
         return gate.draw(
-            moments, self.generator, self.payment, budget=self.budget, drawn=self.drawn, without_range=without
+            moments,
+            self.generator,
+            self.payment,
+            budget=self.budget,
+            drawn=self.drawn,
+            without_range=preparation.without_range,
         )
 
 
 def screened(
-    moments: SecondMoments,
-    route: Route,
-    needs: Needs,
-    own_units: bool,
-    generator: np.random.Generator,
-    without_range: tuple[int, ...] = (),
-) -> tuple[SecondMoments, Screening]:
-    """Return the moments of the features that a noisy diagonal promises most of, and which these are.
+    moments: SecondMoments, route: Route, needs: Needs, generator: np.random.Generator
+) -> tuple[SecondMoments, gate.Drawn]:
+    """Return the moments of the features that a noisy diagonal promises most of, and what draws them.
 
-    What the diagonal costs has been paid. The choice is post-processing of it, and the moments are a part of those that
-    were collected.
+    All features are kept where the diagonal is so even that noise would choose among them: the diagonal is then not
+    drawn, and what it would have cost is left to the matrix. Everything has been paid. The choice is post-processing,
+    and the moments are a part of those that were collected.
     """
     assert route.screening is not None
     assert needs.n_sparse is not None
-    bound, besides = moments.bound, moments.width - moments.n_features
-    noisy = gate.noisy_diagonal(moments, route.screening, generator).astype(np.float64)
-    scales = np.full(noisy.size, route.screening.scale(bound.feature_limit_squared))
-    sizes = np.asarray(bound.scale) ** -2.0 if own_units and bound.scale is not None else np.ones(noisy.size)
-    sizes[list(without_range)] = 0.0  # they are read as constants
+    bound, constants = moments.bound, moments.width - moments.n_features
+    scale = route.screening.scale(bound.feature_limit_squared)
+    tenth, half = gate.noisy_unevenness(moments, route.screening, generator)
+    if not worth_screening(tenth, half, moments.n_features, scale):
+        left = exact(route.mechanism.epsilon) + exact(route.screening.epsilon)
+        return moments, gate.Drawn(mechanism=route.mechanism.with_epsilon(decimal_below(left)))
 
     def noise_sd(count: int) -> float:
-        return route.mechanism.of_width(count + besides).equivalent_sd * bound.limit_squared
+        return route.mechanism.of_width(count + constants).equivalent_sd * bound.limit_squared
 
-    kept = tuple(kept_features(noisy, scales, needs.n_sparse, noise_sd, sizes).tolist())
-    return moments.of_features(kept), Screening(moments.n_features, kept, moments.feature_names)
+    noisy = gate.noisy_diagonal(moments, route.screening, generator).astype(np.float64)
+    kept = tuple(kept_features(noisy, scale, needs.n_sparse, noise_sd).tolist())
+    part = moments.of_features(kept)
+    screening = Screening(moments.n_features, kept, moments.feature_names)
+    return part, gate.Drawn(screening=screening, mechanism=route.mechanism.of_width(part.width))
 
 
 @own_words

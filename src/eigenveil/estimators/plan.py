@@ -36,12 +36,14 @@ from .preparation import (
     prepared_with_ranges,
 )
 from .split import (
+    SCREENED_FROM,
+    SCREENING_SHARE,
+    TEST_SHARE,
     DividedByRows,
     MechanismsByRows,
     Split,
     check_read_once,
     divided_by_rows,
-    screening_epsilon,
     undivided,
     with_room,
 )
@@ -163,7 +165,7 @@ class Route:
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
-        screening = () if self.screening is None else (self.screening.guarantee(),)
+        screening = () if self.screening is None else self.screening.guarantees
         parts = (*self.choices.values(), *screening, self.mechanism.guarantee())
         return _composed(parts, self.rule.unit, compared, self.assumptions)
 
@@ -217,7 +219,9 @@ class Route:
             f"epsilon {part.epsilon:.6g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
         ]
         if self.screening is not None:
-            lines.append(f"epsilon {self.screening.epsilon:.6g} to choose features privately, by a noisy diagonal")
+            test, diagonal = self.screening.test_epsilon, self.screening.epsilon
+            lines.append(f"epsilon {test:.6g} to test whether features can be chosen by their variances")
+            lines.append(f"epsilon {diagonal:.6g} to choose them, or else for the release too")
         if self.split.divides_mechanism:
             lines.append(self.split.in_words())
         if not self.can_transform:
@@ -231,7 +235,7 @@ class Route:
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
             "choices": {name: part.epsilon for name, part in self.choices.items()},
-            "screening": None if self.screening is None else self.screening.epsilon,
+            "screening": [] if self.screening is None else [part.epsilon for part in self.screening.guarantees],
             "split": self.split.to_dict(),
             "can_transform": self.can_transform,
         }
@@ -494,7 +498,9 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
     rule, whole = preparation.bound.rule, exact(budget_epsilon(parameters.epsilon))
     choices = preparation.split.choices(whole, parameters.adjacency)
     left = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
-    screening, epsilon = _screened(parameters, needs, rule, features.n_features, left)
+    screening, epsilon = None, left
+    if not preparation.ranges:  # which put features on different scales
+        screening, epsilon = _screened(parameters, needs, rule, features.n_features, left)
     mechanisms = _mechanisms(parameters, needs, features.n_features, epsilon)
     needs.check_rule(rule, parameters.standardize)
     found: DividedByRows
@@ -517,13 +523,18 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
 def _screened(
     parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, epsilon: float
 ) -> tuple[DiagonalMechanism | None, float]:
-    """Return what screens features, and the epsilon that is left for the matrix."""
-    k = needs.n_sparse if parameters.mechanism == AUTO else None  # a mechanism that was asked for draws all features
-    delta, standardize = budget_delta(parameters.delta), bool(parameters.standardize)
-    part = screening_epsilon(rule, n_features, epsilon, delta, k, standardize)
-    if not part:
+    """Return what screens features, and the epsilon that is left for the matrix.
+
+    Sparse components at delta = 0 are screened, unless a mechanism was asked for. Correlations are not, since all
+    features are equally large there, nor are features on different scales, whose diagonal tells less about some.
+    """
+    even = bool(parameters.standardize) or rule.statistic == "kendall" or len(set(rule.scale or ())) > 1
+    able = needs.n_sparse is not None and parameters.mechanism == AUTO and budget_delta(parameters.delta) == 0
+    if even or not able or n_features < SCREENED_FROM:
         return None, epsilon
-    return DiagonalMechanism(part, Adjacency.parse(parameters.adjacency)), decimal_below(exact(epsilon) - exact(part))
+    parts = [decimal_below(exact(epsilon) * share) for share in (SCREENING_SHARE, TEST_SHARE)]
+    left = decimal_below(exact(epsilon) - sum(map(exact, parts)))
+    return DiagonalMechanism(parts[0], parts[1], parameters.adjacency), left
 
 
 def _mechanisms(

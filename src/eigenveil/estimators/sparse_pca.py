@@ -18,9 +18,10 @@ from .preparation import Needs
 class PrivateSparsePCA(PrivatePCA):
     """Sparse principal components by Fantope projection and selection, from one released matrix.
 
-    At ``delta=0`` and from 100 features on, a quarter of epsilon measures the variances of all features first, and the
-    matrix is released of those features alone that promise most; the guarantee is that of both together. Not with
-    `standardize`, nor by a `mechanism` that is named.
+    At ``delta=0`` and from 100 features on, 4 % of epsilon tests whether few features have most of the variance. Where
+    they do, a quarter of epsilon measures the variances of all features, and the matrix is released of those features
+    alone that promise most, with less noise. The guarantee covers all parts. With `standardize`, or by a `mechanism`
+    that is named, all features are kept.
 
     Parameters are those of `PrivatePCA`; `n_components` is a whole number, and
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from ..accounting.calibration import decimal_below, exact
+from ..accounting.calibration import decimal_below
 from ..accounting.sensitivity import sum_squared
 from ..errors import CapacityError, InvalidParameterError, shown
 from ..guarantee import Adjacency, Guarantee, Numerics
@@ -35,8 +35,9 @@ RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
 """The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
 PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of what the mean leaves for the matrix: the share of a pilot estimate, and of a bound for preconditioned rows."""
-SCREENING_SHARE, SCREENED_FROM = Fraction(1, 4), 100
-"""Of the epsilon of a matrix at delta = 0: for a noisy diagonal that features are screened by, from this width on."""
+SCREENING_SHARE, TEST_SHARE, SCREENED_FROM = Fraction(1, 4), Fraction(1, 25), 100
+"""Of the epsilon of a matrix at delta = 0: for a noisy diagonal that features are screened by, and for a test before
+it whether that is worth its share, from this width on."""
 SMALL_STEP = 1 / 8
 """A mean that moves rows by no more than this part of their bound leaves the bound as it is, and ends the rounds.
 
@@ -224,24 +225,6 @@ def _quieter(mechanism: CentralMechanism, constant: CentralMechanism, rule: RowR
     spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * len(MEANS) / NORM_SEARCHES
     first = mechanism.equivalent_sd / math.sqrt(1 - spent)
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
-
-
-def screening_epsilon(
-    rule: RowRule, n_features: int, epsilon: float, delta: float, n_sparse: int | None, standardize: bool
-) -> float:
-    """Return the part of the epsilon of a matrix that features are screened with; 0 where they are not.
-
-    Sparse components at delta = 0 are; correlations are not, since all features are equally large there.
-
-    Examples
-    --------
-    >>> [screening_epsilon(RowRule(1.0), d, 1.0, 0.0, 1, False) for d in (50, 500)]
-    [0.0, 0.25]
-    """
-    even = standardize or rule.statistic == "kendall"
-    if n_sparse is None or even or delta or n_features < SCREENED_FROM:
-        return 0.0
-    return decimal_below(exact(epsilon) * SCREENING_SHARE)
 
 
 @cache  # of the few shares that there are

@@ -256,6 +256,10 @@ class CentralMechanism(Mechanism):
         sizes = {"n_features": n_features, "n_components": min(self.n_components, n_features)}
         return type(self)(**{**self.parameters(), **sizes})
 
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism with another epsilon."""
+        return type(self)(**{**self.parameters(), "epsilon": epsilon})
+
     @property
     def exact(self) -> bool:
         """Whether the distribution of the released bits is that of the proof, with these parameters."""
