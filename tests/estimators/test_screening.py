@@ -8,6 +8,7 @@ from eigenveil import PrivatePCA, PrivateSparsePCA, RowBound, load_release
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.origin import Origin, Screening
+from eigenveil.report.page import render_report
 
 N, D = 4000, 150
 SUPPORT = np.array([3, 40, 77, 149])
@@ -132,6 +133,13 @@ def test_moments_of_features_are_a_part_of_those_of_all() -> None:
     assert part.feature_names == ("f2", "f149")
     assert part.bound.shift == (2 / D, 149 / D)
     assert (part.n_samples, part.bound.limit_squared) == (whole.n_samples, bound.limit_squared)
+
+
+def test_a_report_says_what_it_is_about() -> None:
+    release = fitted(norm_bound=20.0).release_
+    kept, page = release.n_features, render_report(release)
+    assert release.features_counted == f"{kept} of {D}, chosen privately"
+    assert f"about {kept} of {D} features" in " ".join(page.split())
 
 
 def test_an_origin_names_the_features_that_were_kept() -> None:

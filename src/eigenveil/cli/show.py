@@ -126,7 +126,7 @@ def _told(release: "Release") -> dict[str, str]:
         "guarantee": str(release.guarantee),
         "mechanism": origin.mechanism,
         release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
-        "features": str(release.n_features),
+        "features": release.features_counted,
         "made by": origin.estimator,
         "made on": origin.created,
         "ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),

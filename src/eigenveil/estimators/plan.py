@@ -169,6 +169,11 @@ class Route:
         parts = (*self.choices.values(), *screening, self.mechanism.guarantee())
         return _composed(parts, self.rule.unit, compared, self.assumptions)
 
+    def _screening_costs(self) -> dict[str, float]:
+        if self.screening is None:
+            return {}
+        return {"features": self.screening.epsilon, "test_of_features": self.screening.test_epsilon}
+
     @property
     def can_transform(self) -> bool:
         """Whether rows in the units of the table can be transformed by the release."""
@@ -234,8 +239,7 @@ class Route:
             "statistic": self.rule.statistic,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
-            "choices": {name: part.epsilon for name, part in self.choices.items()},
-            "screening": [] if self.screening is None else [part.epsilon for part in self.screening.guarantees],
+            "choices": {name: part.epsilon for name, part in self.choices.items()} | self._screening_costs(),
             "split": self.split.to_dict(),
             "can_transform": self.can_transform,
         }

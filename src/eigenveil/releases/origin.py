@@ -300,6 +300,10 @@ class Origin:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.screening is None:  # files of most releases have no such field
+            del known["screening"]
+        else:
+            known["screening"] = _lists(asdict(self.screening))
         return {
             **known,
             "parameters": dict(self.parameters),
@@ -310,7 +314,6 @@ class Origin:
             "without_range": list(self.without_range),
             "collection": None if self.collection is None else _written(self.collection),
             "schema": None if self.schema is None else self.schema.to_dict(),
-            "screening": None if self.screening is None else _lists(asdict(self.screening)),
         }
 
     @classmethod

@@ -64,6 +64,12 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
             "Directions were sampled and their variances released with noise of their own; other directions share the "
             "rest of the total evenly. Nothing tells which are above the noise."
         )
+    if release.origin.screening is not None:
+        yield (
+            f"The release is about {release.n_features:,} of {release.origin.screening.n_features:,} features, which "
+            "were chosen privately. It tells nothing about the others: loadings, shares of the variance and intervals "
+            "are about the features that were kept."
+        )
     if isinstance(request, SparseRequest):
         yield (
             "The components are sparse: they are computed from the released matrix, loadings that are zero are exactly "
