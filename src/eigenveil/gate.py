@@ -4,7 +4,7 @@ Private sums come in, a `Release` goes out. In between, everything that can be r
 in the ledger in a committed transaction, and only then is anything drawn. Units are converted here, once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -19,7 +19,7 @@ from .errors import CapacityError, InvalidDataError, InvalidParameterError, Nois
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
-from .mechanisms.choices import CountMechanism, first_at_most
+from .mechanisms.choices import CountMechanism, Search, first_at_most
 from .mechanisms.diagonal import DiagonalMechanism
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
@@ -378,21 +378,40 @@ def choose_magnitudes(
     return np.take(NORM_GRID, [first_at_most(column, most_above, share, generator) for column in above])
 
 
-def choose_places(counts: ColumnCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
+def choose_places(
+    counts: ColumnCounts,
+    most_above: int,
+    search: Search,
+    generator: np.random.Generator,
+    only: Sequence[int] | None = None,
+) -> IntArray:
     """Return, for every column, the place of the first of its points that about `most_above` of its numbers pass.
+
+    Parameters
+    ----------
+    counts : ColumnCounts
+        Private.
+    most_above : int
+        A public number.
+    search : PureSearch or GaussianSearch
+        What the search costs, all columns together; it has been paid.
+    generator : numpy.random.Generator
+    only : sequence of int, optional
+        The positions of the columns to search, where not all of them are.
 
     Formal guarantee
     ----------------
-    Pure epsilon over all columns together where a row is replaced: `choose_magnitudes` with each column's own points.
+    That of the search. A replaced row moves the numbers above all points of a column one way, each by at most 1.
 
     Examples
     --------
+    >>> from eigenveil.mechanisms.choices import PureSearch
     >>> counts = ColumnCounts([np.array([1.0, 2.0, 3.0])]).update(np.repeat([[1.5], [2.5]], 300, axis=0))
-    >>> choose_places(counts, 300, Fraction(1), np.random.default_rng(0))
+    >>> choose_places(counts, 300, PureSearch(Fraction(1)), np.random.default_rng(0))
     array([1])
     """
-    share = epsilon / len(counts.points)
-    return np.array([first_at_most(column, most_above, share, generator) for column in counts.above()])
+    above = counts.above()
+    return search.places(above if only is None else [above[one] for one in only], most_above, generator)
 
 
 def release_scores(

@@ -11,9 +11,9 @@ from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, P
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
-from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, rows_for_ranges
+from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, GAUSSIAN_FROM
 from eigenveil.estimators.preparation import Features, FitParameters, prepared
-from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARE
+from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARES
 from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.moments.second_moments import SecondMoments
@@ -66,7 +66,7 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     share = drawn.pop("share", 1.0)
     assert any(share == pytest.approx(one, rel=2e-3) for one in shares)  # as near as weights of averages come
     assert drawn == {name: value for name, value in mechanism.parameters().items() if name != "share"}
-    assert fitted.release_.origin.chosen_privately == tuple(sorted(route.choices))
+    assert fitted.release_.origin.chosen_privately == route.split.chosen
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -80,22 +80,36 @@ def test_the_parts_add_up_to_the_budget(model):
 
 
 def test_bounds_cost_their_shares_and_correlations_nothing():
-    norm, ranges = 2 * NORM_SHARE, 2 * RANGES_SHARE
+    norm = 2 * NORM_SHARE
     for standardize, times in ((False, COVARIANCE_FROM), (True, CORRELATIONS_FROM)):
         options = {"epsilon": 2.0, "standardize": standardize}
         ((_, clipped),) = PrivatePCA(2, statistic="clipped", **options).plan(5).routes
         assert {name: part.epsilon for name, part in clipped.choices.items()} == {"norm_bound": float(norm)}
         ((_, public),) = PrivatePCA(2, norm_bound=1.0, **options).plan(5).routes
         assert public.choices == {}
-        (_, few), (below, many) = PrivatePCA(2, **options).plan(5).routes
-        assert below == math.ceil(times * rows_for_ranges(ranges, 5))
+        (_, few), (below, many), *_ = PrivatePCA(2, **options).plan(5).routes
+        assert below == times * 5 / 2
+        first = 0 if times < 2 * 1000 else 1  # a share of ranges that is half as large takes twice the rows
         assert few.choices == {}
         assert few.rule.statistic == ("kendall" if standardize else "spatial_sign")
         assert {name: part.epsilon for name, part in many.choices.items()} == {
-            "bounds": float(ranges),
+            "bounds": float(2 * RANGES_SHARES[first]),
             "norm_bound": float(norm),
         }
         assert many.rule.statistic == "clipped"
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_with_delta_ranges_take_a_share_of_the_gaussian_budget_and_pay_earlier(standardize):
+    plan = PrivatePCA(2, epsilon=2.0, delta=1e-6, standardize=standardize).plan(40)
+    (_, few), (below, many), *_ = plan.routes
+    assert few.rule.statistic in ("kendall", "spatial_sign")
+    assert below == GAUSSIAN_FROM * 40 / 2
+    assert many.choices == {}
+    assert many.split.chosen == ("bounds", "norm_bound")
+    assert many.split.gaussian_ranges == RANGES_SHARES[-1]
+    assert many.mechanism.epsilon == many.guarantee.epsilon == 2.0
+    assert "of its mu squared for the ranges of the features" in str(plan)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)

@@ -22,7 +22,8 @@ from eigenveil import (
 )
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.estimators import plan as plans
-from eigenveil.estimators.split import RANGES_SHARE
+from eigenveil.estimators.split import RANGES_SHARES, SEARCHES
+from eigenveil.mechanisms.choices import PureSearch
 from eigenveil.metrics import captured_variance
 from eigenveil.releases.origin import ComponentsRequest, Origin, Request
 from eigenveil.tables.open import open_table
@@ -288,14 +289,14 @@ def test_a_regression_with_nothing_public():
 
 def least_rows(n_searched):
     """The rows that private ranges take at epsilon 1."""
-    return math.ceil(plans.rows_for_ranges(RANGES_SHARE, n_searched))
+    return math.ceil(plans.rows_for_ranges(PureSearch(RANGES_SHARES[0] / SEARCHES), n_searched))
 
 
 def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     least = least_rows(4)
     frame = raw(least - 1)
-    assert plans.rows_for_ranges(3, 4) == 400
+    assert least == 2000  # 500 d / epsilon
     for attempt in (
         lambda: PrivateCovariance(ledger=ledger).fit(frame),
         lambda: PrivateRidge(target="year", ledger=ledger).fit(frame),
@@ -303,7 +304,9 @@ def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ):
         with refused(InvalidDataError) as caught:
             attempt()
-        assert f"takes {least:,}; give public bounds, or a schema with ranges" in str(caught.value)
+        assert f"give public bounds, or a schema with ranges, at least {least:,} rows, or an epsilon of" in str(
+            caught.value
+        )
     assert ledger.entries() == []
     assert PrivateCovariance().fit(raw(least)).covariance_.shape == (4, 4)
 
@@ -371,9 +374,9 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
     """Two of six features share the cost, so fewer rows do, and indicators keep their zeros and ones."""
     searched, original = [], gate.choose_places
 
-    def counted(counts, most, epsilon, generator):
-        searched.append((counts.columns, epsilon))
-        return original(counts, most, epsilon, generator)
+    def counted(counts, most, search, generator, only=None):
+        searched.append((counts.columns, search))
+        return original(counts, most, search, generator, only)
 
     monkeypatch.setattr(gate, "choose_places", counted)
     rng, city, n = np.random.default_rng(0), list("abcd"), least_rows(2)
@@ -382,14 +385,14 @@ def test_what_is_0_or_1_by_construction_is_not_searched(monkeypatch):
     model = PrivateCovariance(epsilon=1.0)
     with refused(InvalidDataError) as caught:
         model.fit(open_table(frame[1:], ["age", "city", "pay"], categories={"city": city}))
-    assert f"takes {n:,}" in str(caught.value)
+    assert f"at least {n:,} rows" in str(caught.value)
     with refused(InvalidParameterError) as caught:  # it would search all six
         model.fit(table, plan=model.plan(6))
     assert "make it from them" in str(caught.value)
-    assert model.plan(table).most_rows.choices["bounds"].epsilon == float(RANGES_SHARE)
+    assert model.plan(table).route(n).choices["bounds"].epsilon == float(RANGES_SHARES[0])
     assert searched == []
     model.fit(table)
-    assert searched == [((0, 5), RANGES_SHARE / plans.SEARCHES)] * plans.SEARCHES
+    assert searched == [((0, 5), PureSearch(RANGES_SHARES[0] / SEARCHES))] * (SEARCHES - 1)  # none is lost
     assert np.array_equal(model.scale_[1:5], np.ones(4))
     sharp = PrivateCovariance(epsilon=1e4).fit(table)
     assert np.allclose(np.diag(sharp.covariance_)[1:5], 3 / 16, rtol=0.2)
@@ -413,7 +416,7 @@ def test_truth_values_are_not_searched_either(tmp_path):
     assert PrivateCovariance(schema=schema).plan(2).most_rows.preparation.ranges == (0,)
     with refused(InvalidDataError) as caught:
         PrivateCovariance(epsilon=1.0, schema=schema).fit(frame[: least_rows(1) - 1])
-    assert f"takes {least_rows(1):,}" in str(caught.value)  # of one feature
+    assert f"at least {least_rows(1):,} rows" in str(caught.value)  # of one feature
     only = frame.assign(old=frame.age > 40)[["member", "old"]]
     of_both = Schema((Column("member", "boolean"), Column("old", "boolean")))
     public = PrivateCovariance(epsilon=50.0, schema=of_both).fit(only)
@@ -452,7 +455,7 @@ def test_rows_that_come_once_are_planned_for_one_pass():
 
 def test_projections_are_refused_before_the_spend_where_no_units_are_told(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, data_set="study")
-    frame, many = raw(3_000), raw()
+    frame, many = raw(least_rows(4) - 1), raw()
     frame.to_csv(tmp_path / "few.csv", index=False)
     many.to_csv(tmp_path / "many.csv", index=False)
     model = PrivatePCA(2, standardize=True, ledger=ledger)

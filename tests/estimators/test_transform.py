@@ -12,16 +12,17 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from eigenveil import PrivacyLedger, PrivatePCA, load_release
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import InvalidParameterError
-from eigenveil.estimators.plan import CORRELATIONS_FROM, plan_fit, rows_for_ranges
+from eigenveil.estimators.plan import plan_fit, rows_for_ranges
 from eigenveil.estimators.preparation import Features, FitParameters
-from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARE
+from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARES, SEARCHES
+from eigenveil.mechanisms.choices import PureSearch
 from helpers import invoked, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # few rows, on purpose
 
 EPSILON, D = 4.0, 3
-LEAST = int(rows_for_ranges(RANGES_SHARE * int(EPSILON), D))
-"""Rows in which ranges can be found: 750."""
+LEAST = int(rows_for_ranges(PureSearch(RANGES_SHARES[0] * int(EPSILON) / SEARCHES), D))
+"""Rows in which ranges can be found: 375."""
 SIZES, MIDDLES = np.array([9_000.0, 0.1, 30.0]), np.array([40_000.0, 1.7, -2_000.0])
 
 
@@ -70,8 +71,8 @@ def test_what_needs_a_transform_finds_ranges_where_the_rows_allow(use, ledger):
     assert entry.guarantee.epsilon == EPSILON
 
 
-@pytest.mark.parametrize("times", [1, 2, CORRELATIONS_FROM])
-def test_means_and_sizes_are_released_with_the_shares_of_the_plan(times, tmp_path):
+@pytest.mark.parametrize(("times", "ranges"), [(2, RANGES_SHARES[0]), (4, RANGES_SHARES[1]), (10, RANGES_SHARES[2])])
+def test_means_and_sizes_are_released_with_the_shares_of_the_plan(times, ranges, tmp_path):
     rows = table(times * LEAST)
     model = standardizing(random_state=1)
     scores = model.fit_transform(rows)
@@ -80,9 +81,9 @@ def test_means_and_sizes_are_released_with_the_shares_of_the_plan(times, tmp_pat
     assert origin.chosen_privately == ("bounds", "norm_bound")
     parameters, needs = FitParameters.of(model), replace(model._needs(), units=True)
     route = plan_fit(parameters, needs, Features.declared(D, parameters)).route(len(rows))
-    assert (route.split.ranges, route.split.norm) == (RANGES_SHARE, NORM_SHARE)
+    assert (route.split.ranges, route.split.norm) == (ranges, NORM_SHARE)
     assert {name: exact(part.epsilon) for name, part in route.choices.items()} == {
-        "bounds": RANGES_SHARE * int(EPSILON),
+        "bounds": ranges * int(EPSILON),
         "norm_bound": NORM_SHARE * int(EPSILON),
     }
     left = exact(EPSILON) - sum(exact(part.epsilon) for part in route.choices.values())
@@ -125,7 +126,7 @@ def test_every_surface_says_before_the_spend_that_there_is_no_transform(tmp_path
         invoked(*forecast).stdout,
     ):
         assert told in " ".join(surface.replace("│", " ").split())
-    many = standardizing().plan(D, CORRELATIONS_FROM * LEAST)
+    many = standardizing().plan(D, 6 * LEAST)
     assert many.can_transform
     assert "no transform" not in str(many)
     assert not standardizing().plan(D).can_transform  # whatever the number of rows

@@ -21,7 +21,6 @@ from eigenveil.estimators.split import (
     MEANS,
     NORM_SEARCHES,
     NORM_SHARE,
-    RANGES_SHARE,
     RESIDUAL_NORM_SHARE,
 )
 from eigenveil.guarantee import Adjacency
@@ -179,21 +178,31 @@ def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
     assert shares[-1] == pytest.approx(float(1 - mean - norm), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("rows", "n_features", "chosen", "left"),
-    [
-        ("clipped", STEEP.shape[1], ("norm_bound",), 1 - NORM_SHARE),
-        ("auto", 4, ("bounds", "norm_bound"), 1 - NORM_SHARE - RANGES_SHARE),
-    ],
-)
-def test_a_private_bound_is_paid_beside_the_gaussian_budget(monkeypatch, rows, n_features, chosen, left):
+def test_a_private_norm_bound_is_paid_beside_the_gaussian_budget(monkeypatch):
     recorder = Recorder(monkeypatch)
-    table = STEEP[:, :n_features]
-    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, statistic=rows).fit(table)
-    assert model.release_.origin.chosen_privately == chosen
-    mu = naive_mu(float(left) * EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, statistic="clipped").fit(STEEP)
+    assert model.release_.origin.chosen_privately == ("norm_bound",)
+    mu = naive_mu(float(1 - NORM_SHARE) * EPSILON, DELTA * (1 - DISCRETE_SHARE))
     assert sum(recorder.costs) == pytest.approx(mu**2, rel=1e-6)
     assert model.guarantee_.epsilon == EPSILON
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # of the constant
+@pytest.mark.parametrize("constant", [False, True])
+def test_private_ranges_are_paid_out_of_the_gaussian_budget(monkeypatch, constant):
+    """Every count of every search, mean and matrix: together mu^2, also where a second search is not needed."""
+    recorder = Recorder(monkeypatch)
+    table = np.vstack([STEEP] * 4)
+    table[:, 3] = 5.0 if constant else table[:, 3]
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA).fit(table)
+    assert model.release_.origin.chosen_privately == ("bounds", "norm_bound")
+    assert model.release_.origin.without_range == ((3,) if constant else ())
+    mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    spent = sum(recorder.costs)
+    # A bisection may end a question early, and what it has not asked is not spent.
+    assert 0.9 * mu**2 < spent <= mu**2 * (1 + 1e-6)
+    assert sum(recorder.excess) <= DISCRETE_SHARE * DELTA
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
 
 
 def test_averages_of_two_releases_are_exact_integers_of_one_share():

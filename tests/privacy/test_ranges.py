@@ -8,10 +8,9 @@ import pytest
 
 from eigenveil import PrivateCovariance, gate
 from eigenveil.estimators import fit
-from eigenveil.estimators.plan import SEARCHES, rows_for_ranges
-from eigenveil.estimators.preparation import RowPreparation
-from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARE
-from eigenveil.guarantee import Adjacency
+from eigenveil.estimators.plan import rows_for_ranges
+from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARES, SEARCHES
+from eigenveil.mechanisms.choices import PureSearch
 from eigenveil.moments.counts import ColumnCounts, half_differences
 from eigenveil.sampling.randomness import secure_generator
 from eigenveil.tables.open import open_source
@@ -73,7 +72,7 @@ def test_control_overlapping_pairs_would_be_caught():
 def test_the_places_are_drawn_by_the_enumerated_distribution_with_a_share_of_epsilon_each():
     counts = ColumnCounts([np.arange(4.0), np.arange(4.0)]).update(np.repeat([[0.5, 2.5]], 6, axis=0))
     generator, draws, epsilon = secure_generator(), 4000, Fraction(1)
-    found = np.array([gate.choose_places(counts, 3, epsilon, generator) for _ in range(draws)])
+    found = np.array([gate.choose_places(counts, 3, PureSearch(epsilon), generator) for _ in range(draws)])
     for column, above in enumerate(counts.above()):
         expected = enumerated(above, 3, 2 / (float(epsilon) / 2))
         seen = np.bincount(found[:, column], minlength=4) / draws
@@ -83,21 +82,26 @@ def test_the_places_are_drawn_by_the_enumerated_distribution_with_a_share_of_eps
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
-def test_three_searches_share_what_was_paid(monkeypatch):
-    spent = []
+@pytest.mark.parametrize("constants", [0, 1])
+def test_searches_share_what_was_paid(monkeypatch, constants):
+    """A fourth one is made where a column was lost in the first, of that column alone."""
+    spent, searched = [], []
     original = gate.choose_places
 
-    def counted(counts, most, epsilon, generator):
-        spent.append(epsilon)
-        return original(counts, most, epsilon, generator)
+    def counted(counts, most, search, generator, only=None):
+        spent.append(search.epsilon)
+        searched.append(len(counts.points) if only is None else len(only))
+        return original(counts, most, search, generator, only)
 
     monkeypatch.setattr(gate, "choose_places", counted)
-    X = np.random.default_rng(0).normal(size=(10_000, 3)) + np.array([0, 50, -3e6])
+    X = np.random.default_rng(0).normal(size=(16_000, 3)) + np.array([0, 50, -3e6])
+    X[:, :constants] = 1.0
     model = PrivateCovariance(epsilon=2.0).fit(X)
-    assert len(spent) == SEARCHES
-    choices = RowPreparation(ranges=(0, 1, 2)).split.choices(Fraction(2), Adjacency.REPLACE_ONE)
-    assert sum(spent) <= Fraction(str(choices["bounds"].epsilon)) <= 2 * RANGES_SHARE
-    shares = (RANGES_SHARE, NORM_SHARE, 1 - RANGES_SHARE - NORM_SHARE)
+    assert searched == [3, *[constants] * bool(constants), 3, 3]
+    ranges = RANGES_SHARES[-1]
+    assert sum(spent) <= 2 * ranges
+    assert set(spent) == {2 * ranges / SEARCHES}
+    shares = (ranges, NORM_SHARE, 1 - ranges - NORM_SHARE)
     assert [part.epsilon for part in model.guarantee_.parts] == [float(2 * share) for share in shares]
 
 
@@ -106,13 +110,15 @@ def test_three_searches_share_what_was_paid(monkeypatch):
 def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need_be(middle, spread):
     """At the least number of rows that is not refused."""
     d, epsilon = 4, Fraction(1)
-    n = int(rows_for_ranges(epsilon, d))
+    n = int(rows_for_ranges(PureSearch(epsilon / SEARCHES), d))
     rng = np.random.default_rng(5)
     X = middle + spread * rng.normal(size=(n, d))
     generator, astray = secure_generator(), 0
     for _ in range(5):
         source = open_source(X)
-        middles, half, none = fit.found_ranges(source, fit.pair_sizes(source, range(d))[1], epsilon, generator)
+        middles, half, none = fit.found_ranges(
+            source, fit.pair_sizes(source, range(d))[1], lambda: PureSearch(epsilon / SEARCHES), generator
+        )
         step = abs(middle) / 2**16
         known = not none and (np.abs(middles - middle) < 1.5 * half).all()
         astray += not (known and (half > 0.9 * spread).all() and (half < 8 * max(spread, step)).all())

@@ -199,7 +199,7 @@ class PlanByRows(PlannedSpend, Protocol):
     """A plan that tells what is chosen privately in so many rows."""
 
     def route(self, n_rows: int) -> Any:
-        """Return what is done with so many rows: with `choices` and `rows_beyond`."""
+        """Return what is done with so many rows: with `split` and `rows_beyond`."""
 
 
 class AuditedEstimator(Protocol):
@@ -219,7 +219,7 @@ def estimator_neighbours(estimator: AuditedEstimator, d: int) -> list[Neighbours
     """
     plan, n_rows = _smallest_plan(estimator, d)
     n_long = n_rows // 5
-    if isinstance(plan, PlanByRows) and plan.route(n_rows).choices:
+    if isinstance(plan, PlanByRows) and plan.route(n_rows).split.norm:
         n_long = int(plan.route(n_rows).rows_beyond(n_rows))
     base = np.zeros((n_rows, d))
     base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)

@@ -7,7 +7,7 @@ docs/explanation/privacy_budget.md those of a mean that is measured first and of
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -24,13 +24,14 @@ from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
 from ..guarantee import Adjacency
 from ..mechanisms.budget import Budget, BudgetShare
+from ..mechanisms.choices import Search
 from ..mechanisms.gaussian import Gaussian
 from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
 from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
 from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
-from ..numerics import FloatArray
+from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..postprocess.screening import kept_features, worth_screening
 from ..releases.origin import Request, Screening
@@ -40,9 +41,17 @@ from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
 from .inputs import check_delta
-from .plan import SEARCHES, Plan, Route, balanced_rows
+from .plan import Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
-from .split import MEANS, NORM_PLACES, NORM_SEARCHES, PRECONDITIONED_NORM_PLACES, SMALL_STEP
+from .split import (
+    MEANS,
+    NORM_PLACES,
+    NORM_SEARCHES,
+    PRECONDITIONED_NORM_PLACES,
+    SEARCHED_PLACES,
+    SEARCHES,
+    SMALL_STEP,
+)
 from .wrappers import FitContext
 
 ADDING = "adding up rows"
@@ -54,11 +63,9 @@ _FINDING_RANGES, _FINDING_NORM = f"finding {CHOICES['bounds']}", f"finding {CHOI
 _HALVES = np.arange(-2000, 201)
 _SIZES = np.ldexp(np.where(_HALVES % 2, math.sqrt(2.0), 1.0), _HALVES // 2)
 _NO_SIZE_BELOW, _NO_SIZE_FROM = 1800, 2200
-# Pairs beyond the size, in units of one over epsilon: enough to be seen.
-_PAIRS_BEYOND = 12
 # Octaves of the median beyond the size of its feature, and steps within an octave. Numbers that differ at all differ by
 # 2^-53 of themselves; only where rows agree may the median lie farther out.
-_OCTAVES, _OCTAVES_WITHOUT, _STEPS = 60, 230, 2**16
+_OCTAVES, _OCTAVES_WITHOUT = 60, 230
 # Half the width of a feature without a range, which is read as constant: so wide that it lengthens no row.
 _NO_RANGE = 2.0**300
 
@@ -160,10 +167,10 @@ class Fit:
         if preparation.ranges:
             n_rows, counts = pair_sizes(source, preparation.ranges)
             preparation = self._take_route(n_rows)
-        elif plan.most_rows.choices or plan.measures_mean:
+        elif plan.most_rows.split.chosen or plan.measures_mean:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
             preparation = self._take_route(counts.n_rows)
-        if counts is not None and (self.route.choices or self.route.split.mean):
+        if counts is not None and (self.route.split.chosen or self.route.split.mean):
             gate.check_capacity(self.route.mechanism, self.route.rule, self.n_rows)
             self._pay()
             with noting_payment(self.payment):
@@ -219,16 +226,24 @@ class Fit:
         route = self.route
         if isinstance(counts, ColumnCounts):
             if preparation.ranges:  # else they were counted for a route of more rows than there are
-                found = found_ranges(self.source, counts, route.cost("bounds"), self.generator)
-                preparation = preparation.within(*found)
+                preparation = preparation.within(*found_ranges(self.source, counts, self._search, self.generator))
             counts = (sums_by_norm if route.split.mean else row_sizes)(self.source, preparation, progress=False)
-        if route.choices:
+        if route.split.gaussian_norm and self.budget is not None and isinstance(counts, RowSizes):
+            portion, places = self.budget.take(route.split.gaussian_norm), NORM_GRID.size
+            preparation = preparation.with_norm(self._norm(self.budget, counts, places - 1, places, portion))
+        elif route.choices:
             beyond, epsilon = route.rows_beyond(counts.n_rows), route.cost("norm_bound")
             norm = float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0])
             preparation = preparation.with_norm(norm)
         if self.budget is not None and route.split.mean and isinstance(counts, SumsByNorm):
             return self._without_mean(self.budget, preparation, counts)
         return preparation
+
+    def _search(self) -> Search:
+        """Return the next search for ranges, at a share of what was paid."""
+        if self.budget is None or not self.route.split.gaussian_ranges:
+            return self.route.range_search()
+        return self.route.range_search(self.budget.take(self.route.split.gaussian_ranges / SEARCHES))
 
     def _without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
         """Return the preparation whose rows are freed of a private mean, and bounded anew: in one round or in two.
@@ -242,7 +257,7 @@ class Fit:
             again = name != MEANS[0]
             if again:
                 sums = sums_by_norm(self.source, preparation, progress=False)
-            if again or not self.route.choices:
+            if again or not self.route.split.chosen:
                 preparation = self._bounded(budget, preparation, sums, 1 + again)
             preparation, left, moved = self._subtracted(name, budget, preparation, sums, left)
             self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
@@ -413,17 +428,6 @@ def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
     return tracked_batches(source, purpose=purpose)
 
 
-def pairs_beyond(n_pairs: int, n_features: int, epsilon: Fraction) -> Fraction:
-    """Return how many of so many pairs of rows should differ by more than a size that a search of this epsilon finds.
-
-    Examples
-    --------
-    >>> pairs_beyond(10_000, 5, Fraction(1, 10))
-    Fraction(600, 1)
-    """
-    return min(_PAIRS_BEYOND * n_features / epsilon, Fraction(3 * n_pairs, 4))
-
-
 @own_words
 def pair_sizes(source: Source, features: Sequence[int]) -> tuple[int, ColumnCounts]:
     """Return the number of rows, and counts of half the distances of disjoint pairs of them in these features."""
@@ -435,22 +439,30 @@ def pair_sizes(source: Source, features: Sequence[int]) -> tuple[int, ColumnCoun
 
 
 def found_ranges(
-    source: Source, pairs: ColumnCounts, epsilon: Fraction, generator: np.random.Generator
+    source: Source, pairs: ColumnCounts, search: Callable[[], Search], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
     """Return middles and half widths of ranges, and the features that have none; what they cost has been paid.
 
     A feature of which no pairs were counted is 0 or 1, and keeps that; a truth value has the range [0, 1].
+
+    Parameters
+    ----------
+    source : Source
+    pairs : ColumnCounts
+        Half the distances of disjoint pairs of rows.
+    search : callable
+        Returns the next search, at a share of what was paid.
+    generator : numpy.random.Generator
     """
-    each = epsilon / SEARCHES
-    sizes, known = _sizes(pairs, each, generator)
+    sizes, known = _sizes(pairs, search, generator)
     units = np.where(known, sizes, _SIZES[_NO_SIZE_BELOW])  # without a size, in what is worth knowing
     octaves = [_octaves(unit, of_known) for unit, of_known in zip(units, known, strict=True)]
     searched = list(pairs.columns)
     counts = _counted(source, octaves, searched)
     middle = counts.n_rows // 2
-    places = gate.choose_places(counts, middle, each, generator)
+    places = gate.choose_places(counts, middle, search(), generator)
     steps = [_within_octave(*found) for found in zip(units, octaves, map(int, places), strict=True)]
-    places = gate.choose_places(_counted(source, steps, searched), middle, each, generator)
+    places = gate.choose_places(_counted(source, steps, searched), middle, search(), generator)
     chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
     medians, widths = np.array(chosen).T
     middles, half = np.zeros(source.n_features), np.ones(source.n_features)
@@ -476,12 +488,23 @@ def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -
 
 
 def _sizes(
-    pairs: ColumnCounts, epsilon: Fraction, generator: np.random.Generator
+    pairs: ColumnCounts, search: Callable[[], Search], generator: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return a distance that most pairs of rows do not pass, for every feature, and of which it was found."""
-    beyond = pairs_beyond(pairs.n_rows, len(pairs.points), epsilon)
-    places = gate.choose_places(pairs, math.floor(beyond), epsilon, generator)
+    """Return a distance that most pairs of rows do not pass, for every feature, and of which it was found.
+
+    Features in which too few pairs differ for the first search have a second one, which they share among themselves.
+    """
+    places = _searched(pairs, search(), generator, range(len(pairs.points)))
+    lost = np.flatnonzero(places < _NO_SIZE_BELOW)
+    if lost.size:
+        places[lost] = _searched(pairs, search(), generator, lost.tolist())
     return 2 * _SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
+
+
+def _searched(pairs: ColumnCounts, search: Search, generator: np.random.Generator, only: Sequence[int]) -> IntArray:
+    """Return the places of sizes in some features: about as many pairs are beyond as the noise hardly passes."""
+    beyond = min(search.margin(len(only), _SIZES.size), Fraction(3 * pairs.n_rows, 4))
+    return gate.choose_places(pairs, math.floor(beyond), search, generator, only)
 
 
 def _octaves(size: float, known: bool) -> FloatArray:
@@ -493,7 +516,7 @@ def _octaves(size: float, known: bool) -> FloatArray:
 def _within_octave(size: float, points: FloatArray, place: int) -> FloatArray:
     """Return equal steps up to one of the octaves' points, from the one before, each about a size."""
     high, low = points[place], points[place - 1] if place else 2 * points[0]
-    count = int(min(_STEPS, max(2, math.ceil((high - low) / size))))
+    count = int(min(SEARCHED_PLACES, max(2, math.ceil((high - low) / size))))
     return np.asarray(low + (high - low) * np.arange(1, count + 1) / count)
 
 

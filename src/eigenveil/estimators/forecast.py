@@ -306,4 +306,4 @@ def _usual_energy(estimator: PrivatePCA) -> float:
 
 def _bounded_publicly(route: Route) -> bool:
     """Return whether rows are clipped to a public norm, so that it matters how long they are beside it."""
-    return route.rule.keeps_lengths and not route.choices
+    return route.rule.keeps_lengths and not route.split.chosen

@@ -18,8 +18,10 @@ from ..errors import InvalidDataError, InvalidParameterError, budget_delta, budg
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
 from ..mechanisms.base import made_once
-from ..mechanisms.choices import noise_scale
+from ..mechanisms.budget import BudgetShare
+from ..mechanisms.choices import GaussianSearch, PureSearch, Search, noise_scale
 from ..mechanisms.diagonal import DiagonalMechanism
+from ..mechanisms.gaussian import Gaussian
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request
@@ -36,8 +38,12 @@ from .preparation import (
     prepared_with_ranges,
 )
 from .split import (
+    GAUSSIAN_NORM_SHARE,
+    NORM_SHARE,
+    RANGES_SHARES,
     SCREENED_FROM,
     SCREENING_SHARE,
+    SEARCHES,
     TEST_SHARE,
     DividedByRows,
     MechanismsByRows,
@@ -56,23 +62,26 @@ CLIPPED_PER_NOISE = 4
 _BEYOND, _WITHIN = 6, 16
 LEAST_ROWS = 20
 """Rows times epsilon below which nothing is found: a search goes astray in more than one of twenty."""
-SEARCHES = 3
-"""Searches for ranges, which share what the ranges cost evenly."""
-LEAST_ROWS_EACH = 100
-"""Rows times the epsilon of one search in one feature, below which some range goes astray too often."""
-COVARIANCE_FROM, CORRELATIONS_FROM = 2, 5
-"""From so many times the rows that ranges take on, components of rows within them beat those of compared rows."""
+LEAST_MARGINS = Fraction(80, 12)
+"""Rows in units of the margin of one search in one feature, below which some range goes astray too often."""
+PAIR_PLACES = 2201
+"""Places that the size of a feature is looked for among."""
+COVARIANCE_FROM, CORRELATIONS_FROM, GAUSSIAN_FROM = 2000, 3000, 1500
+"""From so many rows on, times d/epsilon, components of rows within private ranges beat those of compared rows.
+
+The first two where epsilon is pure, the last where ranges take a share of a Gaussian budget. By experiment:
+docs/explanation/raw_tables.md."""
 
 
-def rows_for_ranges(epsilon: Fraction, n_features: int) -> Fraction:
-    """Return how many rows it takes to find ranges of so many features at this epsilon.
+def rows_for_ranges(search: Search, n_features: int) -> Fraction:
+    """Return how many rows it takes to find ranges of so many features by searches of this cost.
 
     Examples
     --------
-    >>> rows_for_ranges(Fraction(3, 10), 5)
+    >>> rows_for_ranges(PureSearch(Fraction(2, 25)), 5)
     Fraction(5000, 1)
     """
-    return LEAST_ROWS_EACH * SEARCHES * n_features / epsilon
+    return LEAST_MARGINS * search.margin(n_features, PAIR_PLACES)
 
 
 def rows_beyond(mechanism: CentralMechanism, rule: RowRule, epsilon: Fraction, n_rows: int) -> int:
@@ -113,12 +122,13 @@ def balanced_rows(mechanism: CentralMechanism, rule: RowRule) -> Fraction:
     return CLIPPED_PER_NOISE * mechanism.n_features * noise
 
 
-def check_enough(n: int, counted: str, epsilon: Fraction, takes: Fraction, what: str, instead: str) -> None:
-    """Refuse, before anything is spent, to look for what so few rows or persons do not show at this epsilon."""
+def check_enough(n: int, counted: str, epsilon: float, takes: Fraction, what: str, instead: str) -> None:
+    """Refuse, before anything is spent, to look for what so few rows or privacy units do not show at this epsilon."""
     if n < takes:
+        enough = math.ceil(100 * epsilon * takes / max(n, 1)) / 100
         raise InvalidDataError(
-            f"{n:,} {counted} are too few to find {what} privately: the share of epsilon for it, {float(epsilon):.3g}, "
-            f"takes {math.ceil(takes):,}; give {instead}, or more epsilon."
+            f"{n:,} {counted} are too few to find {what} privately; give {instead}, at least {math.ceil(takes):,} "
+            f"{counted}, or an epsilon of about {enough:g}."
         )
 
 
@@ -182,11 +192,18 @@ class Route:
     @property
     def chosen_privately(self) -> tuple[str, ...]:
         """What is chosen privately, by name."""
-        return tuple(sorted((*self.choices, *(() if self.screening is None else ("features",)))))
+        return tuple(sorted((*self.split.chosen, *(() if self.screening is None else ("features",)))))
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
         return exact(self.choices[choice].epsilon)
+
+    def range_search(self, portion: BudgetShare | None = None) -> Search:
+        """Return one of the searches for ranges: at a share of the Gaussian budget, or at its share of epsilon."""
+        if not self.split.gaussian_ranges:
+            return PureSearch(self.cost("bounds") / SEARCHES)
+        share = self.split.gaussian_ranges / SEARCHES
+        return GaussianSearch(portion or BudgetShare(self.mechanism.epsilon, self.mechanism.delta, share))
 
     def rows_beyond(self, n_rows: int) -> int:
         """Return how many of so many rows a norm bound that is found privately should leave beyond it."""
@@ -198,12 +215,16 @@ class Route:
         if preparation is not None:
             preparation.check_ends()
             for name in self.choices:
-                epsilon = self.cost(name)
-                noise_scale(epsilon / (10 * SEARCHES * self.mechanism.n_features))  # and to spare
-                if n_rows is not None and adjacency is Adjacency.REPLACE_ONE:
-                    searched = len(preparation.ranges)
-                    takes = LEAST_ROWS / epsilon if name == "norm_bound" else rows_for_ranges(epsilon, searched)
-                    check_enough(n_rows, self.rule.unit.counted, epsilon, takes, CHOICES[name], INSTEAD[name])
+                noise_scale(self.cost(name) / (10 * SEARCHES * self.mechanism.n_features))  # and to spare
+            if n_rows is not None and adjacency is Adjacency.REPLACE_ONE:
+                needed = {}
+                if preparation.ranges:
+                    needed["bounds"] = rows_for_ranges(self.range_search(), len(preparation.ranges))
+                if "norm_bound" in self.choices:
+                    needed["norm_bound"] = LEAST_ROWS / self.cost("norm_bound")
+                for name, takes in needed.items():
+                    counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
+                    check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
         if self.screening is not None:
             self.screening.check_grid(self.rule.feature_limit_squared)
         if n_rows is not None:
@@ -215,10 +236,10 @@ class Route:
 
         Every surface that shows a route shows these lines.
         """
-        bound = "a bound that is found privately" if self.choices else "a public bound"
+        bound = "a bound that is found privately" if self.split.chosen else "a public bound"
         mean = "" if self.rule.constant is None or self.split.mean else ", with a constant for the mean"
         lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}{mean}')}; {self.mechanism.name}"]
-        if self.chosen_privately:
+        if self.choices or self.screening is not None:
             lines.append(f"epsilon {self.mechanism.epsilon:.6g} for the release")
         lines += [
             f"epsilon {part.epsilon:.6g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
@@ -343,7 +364,7 @@ class Plan:
             raise InvalidParameterError(
                 "The plan reads the rows twice, and these come once only; make it from this table."
             )
-        if features.reads_once and any(route.choices for _, route in self.routes):
+        if features.reads_once and any(route.split.chosen for _, route in self.routes):
             raise InvalidDataError(
                 "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds "
                 "or a schema with ranges, or a table or a file in place of the stream."
@@ -469,11 +490,12 @@ def plan_fit(
     if with_ranges is not None:
         many = _routes(parameters, needs, features, with_ranges)
         # All features have noise, searched or not.
-        takes = rows_for_ranges(many[-1][1].cost("bounds"), features.n_features)
-        times = CORRELATIONS_FROM if parameters.standardize else COVARIANCE_FROM
-        if parameters.standardize and needs.units:  # which signs of differences tell nothing about
-            times = 1
-        routes = _joined(routes, math.ceil(times * takes), many)
+        takes = rows_for_ranges(_at(many, 0).range_search(), features.n_features)
+        if not (parameters.standardize and needs.units):  # which signs of differences tell nothing about
+            pure = CORRELATIONS_FROM if parameters.standardize else COVARIANCE_FROM
+            times = pure if many[-1][1].choices else GAUSSIAN_FROM
+            takes = max(takes, times * features.n_features / exact(budget_epsilon(parameters.epsilon)))
+        routes = _joined(routes, math.ceil(takes), many)
     plan = Plan(features.n_features, routes, made_for)
     plan = plan if rows is None else plan.for_rows(rows)
     plan.most_rows.check(needs, rows)
@@ -499,27 +521,65 @@ def route_of_moments(
 
 def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
     """Return the routes of rows that are prepared in one way."""
-    rule, whole = preparation.bound.rule, exact(budget_epsilon(parameters.epsilon))
-    choices = preparation.split.choices(whole, parameters.adjacency)
-    left = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
-    screening, epsilon = None, left
-    if not preparation.ranges:  # which put features on different scales
-        screening, epsilon = _screened(parameters, needs, rule, features.n_features, left)
-    mechanisms = _mechanisms(parameters, needs, features.n_features, epsilon)
-    needs.check_rule(rule, parameters.standardize)
-    found: DividedByRows
-    if features.reads_once:
-        check_read_once(parameters.stages)
-        found = undivided(mechanisms(rule))
-    else:
-        wanted = parameters.stages == 2 or needs.n_directions is not None
-        preconditions = wanted and not needs.even_noise
-        found = divided_by_rows(mechanisms, rule, preparation.norm, parameters.stages, preconditions)
-        found = with_room(found, rule)
-    private = preparation.split
-    shares = {"ranges": private.ranges, "norm": private.norm}
+    if not preparation.ranges:
+        return _routes_with(parameters, needs, features, preparation, Fraction(0))
+    # The more rows there are, the less of the budget ranges take.
+    tiers = [_routes_with(parameters, needs, features, preparation, share) for share in RANGES_SHARES]
+    routes = tiers[0]
+    for tier in tiers[1:]:
+        routes = _joined(routes, _rows_of_tier(tier, len(preparation.ranges)), tier)
+    return routes
+
+
+def _rows_of_tier(tier: Routes, n_searched: int) -> int:
+    """Return from how many rows on the shares of some routes suffice to find ranges, also of columns with ties."""
+    return math.ceil(2 * rows_for_ranges(_at(tier, 0).range_search(), n_searched))
+
+
+def _routes_with(
+    parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation, ranges: Fraction
+) -> Routes:
+    """Return the routes of rows that are prepared in one way, with this share of the budget for ranges."""
+    whole = exact(budget_epsilon(parameters.epsilon))
+    private = Split(ranges=ranges, norm=NORM_SHARE * (preparation.norm is None))
+    choices = private.choices(whole, parameters.adjacency)
+    left, screening = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0))), None
+    epsilon = left
+    if not ranges:  # which put features on different scales
+        screening, epsilon = _screened(parameters, needs, preparation.bound.rule, features.n_features, left)
+    found = _divided(parameters, needs, features, preparation, epsilon)
+    if ranges and _in_mu(found[-1][1]):
+        # All of it is one Gaussian budget, whose parts add up in squares.
+        undiminished = _divided(parameters, needs, features, preparation, decimal_below(whole))
+        gaussian = tuple(one for one in undiminished if _in_mu(one[1]))
+        if gaussian:
+            return tuple(
+                (
+                    rows if at else 0,
+                    Route(
+                        preparation,
+                        mechanism,
+                        split.after(ranges, GAUSSIAN_NORM_SHARE),
+                        preparation.bound.rule,
+                        {},
+                        features.assumptions,
+                    ),
+                )
+                for at, (rows, mechanism, split) in enumerate(gaussian)
+            )
     return tuple(
-        (rows, Route(preparation, mechanism, replace(split, **shares), rule, choices, features.assumptions, screening))
+        (
+            rows,
+            Route(
+                preparation,
+                mechanism,
+                replace(split, ranges=private.ranges, norm=private.norm),
+                preparation.bound.rule,
+                choices,
+                features.assumptions,
+                screening,
+            ),
+        )
         for rows, mechanism, split in found
     )
 
@@ -539,6 +599,25 @@ def _screened(
     parts = [decimal_below(exact(epsilon) * share) for share in (SCREENING_SHARE, TEST_SHARE)]
     left = decimal_below(exact(epsilon) - sum(map(exact, parts)))
     return DiagonalMechanism(parts[0], parts[1], parameters.adjacency), left
+
+
+def _in_mu(mechanism: CentralMechanism) -> bool:
+    """Return whether private choices can take shares of the mechanism's mu^2."""
+    return isinstance(mechanism, Gaussian) and mechanism.divisible
+
+
+def _divided(
+    parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation, epsilon: float
+) -> DividedByRows:
+    """Return the mechanisms of a fit at this epsilon, and how their budgets are divided, by the number of rows."""
+    rule, mechanisms = preparation.bound.rule, _mechanisms(parameters, needs, features.n_features, epsilon)
+    needs.check_rule(rule, parameters.standardize)
+    if features.reads_once:
+        check_read_once(parameters.stages)
+        return undivided(mechanisms(rule))
+    wanted = parameters.stages == 2 or needs.n_directions is not None
+    preconditions = wanted and not needs.even_noise
+    return with_room(divided_by_rows(mechanisms, rule, preparation.norm, parameters.stages, preconditions), rule)
 
 
 def _mechanisms(

@@ -31,7 +31,7 @@ from ..numerics import FloatArray
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies
 from .inputs import checked_schema, checked_unit_column
-from .split import NORM_SHARE, RANGES_SHARE, Split, checked_stages
+from .split import checked_stages
 
 AUTO = "auto"
 """The statistic that is chosen by what is public."""
@@ -373,9 +373,9 @@ class RowPreparation:
     most_weight: float | None = None
 
     @property
-    def split(self) -> Split:
-        """The shares of epsilon that find what is not public."""
-        return Split(ranges=RANGES_SHARE * bool(self.ranges), norm=NORM_SHARE * (self.norm is None))
+    def chosen(self) -> tuple[str, ...]:
+        """What is to be found privately."""
+        return ("bounds",) * bool(self.ranges) + ("norm_bound",) * (self.norm is None)
 
     def of_unit_rows(self) -> "RowPreparation":
         """Return the preparation that takes the directions of the statistic, whatever their lengths."""

@@ -21,10 +21,16 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 
 STAGES = (1, 2, "auto")
-RANGES_SHARE = Fraction(3, 10)
-"""Of epsilon, for ranges of the features that are found privately: a tenth for each of three searches."""
-NORM_SHARE = Fraction(1, 10)
-"""Of epsilon, for a norm bound that is found privately."""
+RANGES_SHARES = Fraction(16, 25), Fraction(8, 25), Fraction(4, 25)
+"""Of the budget, for ranges of the features that are found privately: the less, the more rows there are.
+
+Of epsilon, or of mu^2 where the mechanism is Gaussian and its budget can be divided."""
+NORM_SHARE, GAUSSIAN_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
+"""Of epsilon, and of mu^2, for a norm bound that is found privately."""
+SEARCHES = 4
+"""Searches for ranges, which share what the ranges cost evenly."""
+SEARCHED_PLACES = 2**16
+"""The most places that a search looks at."""
 MEAN_SHARES = ((20, Fraction(1, 10)), (100, Fraction(1, 20)))
 """From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean measured first.
 
@@ -64,6 +70,8 @@ class Split:
     ----------
     ranges, norm : Fraction
         Shares of epsilon: ranges of the features, and a norm bound, that are found privately.
+    gaussian_ranges, gaussian_norm : Fraction
+        The same as shares of mu^2 of the mechanism.
     mean : Fraction
         Share of mu^2 of the mechanism: a mean that is measured first and subtracted.
     residual_norm : Fraction
@@ -82,6 +90,8 @@ class Split:
 
     ranges: Fraction = _NONE
     norm: Fraction = _NONE
+    gaussian_ranges: Fraction = _NONE
+    gaussian_norm: Fraction = _NONE
     mean: Fraction = _NONE
     residual_norm: Fraction = _NONE
     pilot: Fraction = _NONE
@@ -90,12 +100,26 @@ class Split:
     @property
     def matrix(self) -> Fraction:
         """The share of mu^2 that is left for the matrix, where all others are spent."""
-        return 1 - self.mean - self.residual_norm - self.pilot - self.preconditioned_norm
+        chosen = self.gaussian_ranges + self.gaussian_norm
+        return 1 - chosen - self.mean - self.residual_norm - self.pilot - self.preconditioned_norm
 
     @property
     def divides_mechanism(self) -> bool:
         """Whether anything is measured at a share of mu^2 before the matrix."""
-        return bool(self.mean or self.pilot)
+        return bool(self.mean or self.pilot or self.gaussian_ranges)
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """What is chosen privately."""
+        ranges, norm = self.ranges or self.gaussian_ranges, self.norm or self.gaussian_norm
+        return ("bounds",) * bool(ranges) + ("norm_bound",) * bool(norm)
+
+    def after(self, ranges: Fraction, norm: Fraction) -> "Split":
+        """Return the split of a Gaussian budget of which ranges and a norm bound take these shares first."""
+        left = 1 - ranges - norm
+        others = ("mean", "residual_norm", "pilot", "preconditioned_norm")
+        shares = {name: getattr(self, name) * left for name in others}
+        return replace(self, gaussian_ranges=ranges, gaussian_norm=norm, **shares)
 
     def choices(self, epsilon: Fraction, adjacency: Adjacency) -> dict[str, Guarantee]:
         """Return what the private choices cost, by what is chosen."""
@@ -109,6 +133,10 @@ class Split:
         """Refuse, before anything is spent, what one of the parts cannot draw."""
         if not isinstance(mechanism, Gaussian):
             return
+        if self.gaussian_ranges:
+            each = _portion(mechanism, self.gaussian_ranges / SEARCHES / mechanism.n_features)
+            each.check_counts(SEARCHED_PLACES, n_rows)
+            _portion(mechanism, self.gaussian_norm).check_counts(NORM_GRID.size, n_rows)
         if self.mean:
             squared_change, largest = sum_squared(mechanism.adjacency) * 16**rule.bits, n_rows * 4**rule.bits
             _portion(mechanism, self.mean / len(MEANS)).check(mechanism.n_features, squared_change, largest)
@@ -136,6 +164,8 @@ class Split:
         """Return what is measured at a share of the Gaussian budget before the matrix; empty where nothing is."""
         # The matrix takes what rounds of the mean, and a bound, that are not needed would have had.
         shares = {
+            "the ranges of the features": ("up to ", self.gaussian_ranges),
+            "the norm bound": ("", self.gaussian_norm),
             "the mean": ("up to ", self.mean + self.residual_norm),
             "a pilot estimate": ("", self.pilot),
             "a bound for preconditioned rows": ("up to ", self.preconditioned_norm),

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -72,9 +71,8 @@ def invite(
     parameters = FitParameters.of(estimator)
     check_read_once(parameters.stages)
     preparation = prepared(parameters, estimator._needs(), Features.declared(schema.n_features, parameters))
-    private = preparation.split.choices(Fraction(1), parameters.adjacency)
-    if private and not preparation.bound.compares:
-        name = next(iter(private))
+    if preparation.chosen and not preparation.bound.compares:
+        name = preparation.chosen[0]
         raise InvalidParameterError(
             f"Several sites cannot choose {CHOICES[name]} privately before they release together; give {INSTEAD[name]}."
         )

@@ -57,6 +57,10 @@ class BudgetShare:
     delta: float
     share: Fraction
 
+    def divided(self, parts: int) -> "BudgetShare":
+        """Return one of so many equal parts of this share."""
+        return BudgetShare(self.epsilon, self.delta, self.share / parts)
+
     def scale(self, squared_change: int) -> float:
         """Return the noise for numbers that one row changes by at most the root of `squared_change`, in l2."""
         mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)
@@ -99,7 +103,7 @@ class BudgetShare:
         >>> BudgetShare(1.0, 1e-6, Fraction(1, 20)).first_at_most(counts, 500, np.random.default_rng(0))
         3
         """
-        each = BudgetShare(self.epsilon, self.delta, self.share / bisections(counts.size))
+        each = self.divided(bisections(counts.size))
         noises = iter(each.count_noises(bisections(counts.size), generator))
         low, high = -1, counts.size - 1
         while high - low > 1:
@@ -118,7 +122,7 @@ class BudgetShare:
 
     def check_counts(self, n_places: int, n_rows: int) -> None:
         """Refuse, before anything is spent, counts that `first_at_most` cannot measure."""
-        each = BudgetShare(self.epsilon, self.delta, self.share / bisections(n_places))
+        each = self.divided(bisections(n_places))
         each.check(1, _COUNT_GRID**2, n_rows * _COUNT_GRID)
 
 

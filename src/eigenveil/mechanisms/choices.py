@@ -1,8 +1,10 @@
 """Private choices and counts: the first of many counts that is small enough, and noise for counts."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 
@@ -65,6 +67,54 @@ def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.
     # One for the threshold, and one for every count but the last, whose place is what is left.
     low_enough = counts[:-1] - noise[1:] <= most - noise[0]
     return int(np.argmax(np.append(low_enough, True)))
+
+
+@dataclass(frozen=True)
+class PureSearch:
+    """One search in each of several columns, at a pure epsilon for all of them together.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        The cost of the search, all columns together.
+    """
+
+    epsilon: Fraction
+
+    def margin(self, n_columns: int, n_places: int) -> Fraction:
+        """Return a number of rows that the noise of a search in one of so many columns hardly passes."""
+        del n_places
+        return 12 * n_columns / self.epsilon
+
+    def places(self, counts: Sequence[IntArray], most: int, generator: np.random.Generator) -> IntArray:
+        """Return, for each column of falling counts, the first place that comes to `most`."""
+        each = self.epsilon / len(counts)
+        return np.array([first_at_most(column, most, each, generator) for column in counts])
+
+
+@dataclass(frozen=True)
+class GaussianSearch:
+    """One search in each of several columns, at a share of a Gaussian budget for all of them together.
+
+    Parameters
+    ----------
+    portion : BudgetShare
+        The cost of the search, all columns together.
+    """
+
+    portion: BudgetShare
+
+    def margin(self, n_columns: int, n_places: int) -> Fraction:
+        """Return a number of rows that the noise of a search in one of so many columns hardly passes."""
+        return Fraction(4 * self.portion.divided(n_columns).count_sd(n_places))
+
+    def places(self, counts: Sequence[IntArray], most: int, generator: np.random.Generator) -> IntArray:
+        """Return, for each column of falling counts, the first place that comes to `most`."""
+        each = self.portion.divided(len(counts))
+        return np.array([each.first_at_most(column, most, generator) for column in counts])
+
+
+Search: TypeAlias = PureSearch | GaussianSearch
 
 
 AUTO = "auto"
