@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from eigenveil import PrivatePCA, PrivateSparsePCA, RowBound, load_release
+from eigenveil import PrivatePCA, PrivateSparsePCA, RowBound, load_release, score_map
+from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.origin import Origin, Screening
@@ -158,3 +160,25 @@ def test_an_origin_names_the_features_that_were_kept() -> None:
     ):
         with pytest.raises(ValueError, match=r"\w"):
             wrong.check(2, names)
+
+
+def test_a_score_map_takes_rows_of_all_features() -> None:
+    rows = table()
+    rows[:, [20, 21, 22]] += 4 * np.random.default_rng(1).normal(size=(N, 1))
+    release = PrivateSparsePCA(2, epsilon=8.0, norm_bound=20.0).fit(rows).release_
+    assert release.origin.screening is not None
+    cloud = score_map(rows, release, epsilon=1.0)
+    assert np.array(cloud.grid.weights).shape == (2, D)
+    assert "chosen privately" in render_report(release, scores=cloud)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_line_shows_the_features_that_were_kept(tmp_path, as_json: bool) -> None:
+    path, out = tmp_path / "rows.csv", tmp_path / "rows.npz"
+    pd.DataFrame(table(), columns=[f"g{position}" for position in range(D)]).to_csv(path, index=False)
+    options = ["--epsilon", "4", "--components", "1", "--norm-bound", "20", "--output", str(out), "--yes"]
+    result = CliRunner().invoke(app, ["sparse-pca", str(path), *options, *(["--json"] if as_json else [])])
+    assert result.exit_code == 0, result.output
+    assert "g149" in result.output
+    shown = CliRunner().invoke(app, ["show", str(out)])
+    assert f"of {D}, chosen privately" in shown.output

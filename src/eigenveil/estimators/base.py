@@ -381,11 +381,10 @@ class PrivateEstimator(BaseEstimator):
         """Set the fitted attributes to what a release says; return the estimator."""
         self.release_: Release = release
         self.guarantee_, self.mechanism_ = release.guarantee, release.origin.mechanism
-        screening = release.origin.screening
-        of_table = release if screening is None else screening
-        self.n_samples_, self.n_features_in_ = release.n_rows, of_table.n_features
-        if of_table.feature_names is not None:
-            self.feature_names_in_ = np.asarray(of_table.feature_names, dtype=object)
+        self.n_features_in_, names = release.matrix.table_features
+        self.n_samples_ = release.n_rows
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.scale_, self.norm_bound_ = release.matrix.of_all(release.scale, 1.0), release.origin.row_rule.row_norm

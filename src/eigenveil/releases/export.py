@@ -30,9 +30,8 @@ def to_sklearn(release: "Release") -> Any:
     from sklearn.preprocessing import StandardScaler
 
     release.matrix.check_units()
-    of_all, screening = release.matrix.of_all, release.origin.screening
+    of_all, names = release.matrix.of_all, release.matrix.table_features[1]
     scale, mean, components = of_all(release.scale, 1.0), of_all(release.mean, 0.0), of_all(release.components, 0.0)
-    names = release.feature_names if screening is None else screening.feature_names
     scaled, k = not np.all(scale == 1), len(components)
     unknown = np.full(k, np.nan)
     pca = PCA(n_components=k)

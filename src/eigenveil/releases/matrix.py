@@ -230,6 +230,14 @@ class MatrixView:
             ) from None
         return real_rows(rows, self.n_features)
 
+    @property
+    def table_features(self) -> tuple[int, tuple[str, ...] | None]:
+        """Number and names of all features of the table, those that were not kept included."""
+        screening = self.origin.screening
+        if screening is None:
+            return self.n_features, self.feature_names
+        return screening.n_features, screening.feature_names
+
     def of_all(self, values: FloatArray, otherwise: float) -> FloatArray:
         """Return values of the features as those of all features of the table; `otherwise` where one was not kept."""
         screening = self.origin.screening
