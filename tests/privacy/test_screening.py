@@ -93,13 +93,13 @@ def test_noise_is_drawn_anew_for_every_entry() -> None:
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
 def test_parts_of_epsilon_add_up_on_both_ways(adjacency: str) -> None:
     rng = np.random.default_rng(0)
-    even = rng.normal(size=(3000, 120))
-    uneven = even.copy()
-    uneven[:, :4] += 8 * rng.normal(size=(3000, 1))
-    options = {"epsilon": 2.0, "norm_bound": 20.0, "adjacency": adjacency, "tol": 0.1}
+    dense = rng.normal(size=(4000, 120)) * np.sqrt(np.linspace(0.1, 2, 120))
+    sparse = dense.copy()
+    sparse[:, :4] += 8 * rng.normal(size=(4000, 1))
+    options = {"epsilon": 8.0, "norm_bound": 20.0, "adjacency": adjacency, "tol": 0.1}
     screening = PrivateSparsePCA(1, **options).plan(120).most_rows.screening
     assert screening is not None
-    for rows, width in ((uneven, None), (even, 120)):
+    for rows, width in ((sparse, None), (dense, 120)):
         release = PrivateSparsePCA(1, **options).fit(rows).release_
         spent = exact(screening.test_epsilon) + exact(release.mechanism.epsilon)
         if width is None:
@@ -108,8 +108,8 @@ def test_parts_of_epsilon_add_up_on_both_ways(adjacency: str) -> None:
         else:
             assert release.origin.screening is None
             assert release.n_features == width
-        assert spent == Fraction(2)
-        assert release.guarantee.epsilon == 2.0
+        assert spent == Fraction(8)
+        assert release.guarantee.epsilon == 8.0
 
 
 def test_the_guarantee_is_that_of_all_parts() -> None:
