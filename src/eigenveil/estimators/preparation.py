@@ -120,6 +120,8 @@ class Needs:
         Whether ranges of the features must be public.
     units : bool
         Whether rows are transformed right after the fit, in the units of the table.
+    n_sparse : int, optional
+        How many components are wanted that use few features, so that features may be screened first.
     """
 
     estimator: str
@@ -132,6 +134,7 @@ class Needs:
     target: bool = False
     public_ranges: bool = False
     units: bool = False
+    n_sparse: int | None = None
 
     def check_mechanism(self, mechanism: CentralMechanism) -> None:
         """Refuse a mechanism that releases too little."""

@@ -206,6 +206,11 @@ class RowRule:
         return int(4**self.bits) + self.constant_units**2
 
     @property
+    def feature_limit_squared(self) -> int:
+        """The largest trace that one unit has a part in, of the features alone, without the constant."""
+        return self.limit_squared - (self.constant_units**2 if self.knows_corner else 0)
+
+    @property
     def constant_units(self) -> int:
         """The appended integer, or 0 where none is appended."""
         return 0 if self.constant is None else round(2.0**self.bits * (self.constant / self.norm))
