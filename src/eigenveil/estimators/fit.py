@@ -464,7 +464,8 @@ def found_medians(
 
     Of some features, that is: the others keep the middle of their range.
     """
-    assert preparation.shift is not None and preparation.half is not None
+    assert preparation.shift is not None
+    assert preparation.half is not None
     searched = list(preparation.medians)
     middles, steps = preparation.shift.copy(), preparation.half / (MEDIAN_PLACES / 2)
     offsets = np.arange(1, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2

@@ -398,8 +398,9 @@ class RowPreparation:
 
     def about(self, medians: FloatArray) -> "RowPreparation":
         """Return the preparation about these medians in place of the middles of public ranges."""
-        assert self.shift is not None and self.scale is not None and self.longest is not None
-        moved = float(np.linalg.norm((medians - self.shift) * self.scale))
+        assert self.shift is not None
+        assert self.longest is not None
+        moved = float(np.linalg.norm((medians - self.shift) * (1.0 if self.scale is None else self.scale)))
         return replace(self, shift=medians, longest=self.longest + moved, half=None, medians=())
 
     def with_norm(self, norm: float) -> "RowPreparation":
