@@ -483,9 +483,9 @@ def plan_fit(
     if about_medians is not None:
         whole = exact(budget_epsilon(parameters.epsilon))
         for times_d, times, medians, norm in MEDIAN_SHARES:
-            takes = math.ceil(max(times_d * features.n_features, times) / whole)
+            below = math.ceil(max(times_d * features.n_features, times) / whole)
             private = Split(medians=medians, norm=norm)
-            routes = _joined(routes, takes, _routes_with(parameters, needs, features, about_medians, private))
+            routes = _joined(routes, below, _routes_with(parameters, needs, features, about_medians, private))
     plan = Plan(features.n_features, routes, made_for)
     plan = plan if rows is None else plan.for_rows(rows)
     plan.most_rows.check(needs, rows)
