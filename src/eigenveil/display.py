@@ -53,6 +53,7 @@ LEGEND = (
     "± and (from to) are 95 % intervals for the rows of this data set, as they were used: they tell what the noise of "
     "the release may have done, and not how another sample would differ."
 )
+INTERVAL = "95 % interval"
 NOT_DETERMINED = (
     "The noise passes the smallest variance that the features have in any direction, so least-squares coefficients are "
     "not determined; more rows, a larger epsilon or fewer features would help."

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
+from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
@@ -212,6 +212,7 @@ def component_fields(release: "Release") -> dict[str, Any]:
         "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
         "mean": release.mean,
         "location_interval": release.intervals.mean(),
+        "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
     return {name: plain(value) for name, value in told.items()}
@@ -354,7 +355,7 @@ def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = Tr
     """Print once what all these intervals are, or why there are none."""
     varied = release.matrix.has_matrix and release.explained_variance_interval is not None
     console.print(
-        LEGEND if varied or release.intervals.unavailable is None else release.intervals.unavailable,
+        release.intervals.legend if varied or release.intervals.unavailable is None else release.intervals.unavailable,
         soft_wrap=soft_wrap,
     )
 

@@ -27,8 +27,9 @@ class PrivateCovariance(PrivateEstimator):
     location_ : ndarray of shape (n_features,)
         The released mean with ``center=True``, else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
-        95 % intervals for every covariance and correlation of the rows as they were used, from the raw release and the
-        known noise; None without a noise distribution. `release_.intervals.covariance(level, of="population")` returns
+        95 % intervals for every covariance and correlation of the clipped rows, with ``statistic="kendall"`` for
+        sin(pi tau / 2) of Kendall's tau, from the raw release and the known noise; None without a noise distribution.
+        `release_.intervals.about` says which, and `release_.intervals.covariance(level, of="population")` returns
         others.
     location_interval_ : ndarray of shape (n_features, 2) or None
         The same for the mean; None where none was released.
@@ -48,13 +49,14 @@ class PrivateCovariance(PrivateEstimator):
     )
     entry_interval_ = ReleaseAttribute(
         lambda release: release.intervals.covariance(),
-        "95 % intervals for the entries of the covariance of this data set.",
+        "95 % intervals for the covariances of the clipped rows, or of Kendall's tau: `release_.intervals.about`.",
     )
     correlation_interval_ = ReleaseAttribute(
-        lambda release: release.intervals.correlation(), "95 % intervals for the correlations of this data set."
+        lambda release: release.intervals.correlation(),
+        "95 % intervals for the correlations of the clipped rows, or of Kendall's tau: `release_.intervals.about`.",
     )
     location_interval_ = ReleaseAttribute(
-        lambda release: release.intervals.mean(), "95 % intervals for the means of this data set."
+        lambda release: release.intervals.mean(), "95 % intervals for the means of the clipped rows."
     )
 
     def _interpret(self, release: Release) -> None:

@@ -146,7 +146,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         Variances of the rows, as they were used, along the components, and their share of the total: not the
         eigenvalues, which the noise raises. None where the mechanism releases no variances.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
-        95 % intervals for these variances, from the known noise; free of privacy cost.
+        95 % intervals for these variances, from the known noise; free of privacy cost. They are of the clipped rows,
+        or of Kendall's tau with ``statistic="kendall"``: `release_.intervals.about` says so.
     explained_variance_interval_kind_ : tuple of str
         For each component "exact distribution" or "approximate"; docs/explanation/uncertainty.md has their coverage.
     captured_variance_, captured_variance_ratio_, captured_variance_interval_ : float, float, ndarray of shape (2,)
@@ -203,7 +204,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     )
     explained_variance_interval_ = ReleaseAttribute(
         with_known_noise(lambda release: release.explained_variance_interval),
-        "95 % intervals for the variances along the components, from the public distribution of the noise.",
+        "95 % intervals for the variances along the components: of what, `release_.intervals.about` says.",
     )
     explained_variance_interval_kind_ = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
@@ -211,7 +212,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     )
     explained_variance_ratio_interval_ = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
-        "95 % intervals for the shares of the components, with the error of the total.",
+        "95 % intervals for the shares of the components: of what, `release_.intervals.about` says.",
     )
     captured_variance_ = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance,

@@ -48,7 +48,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     r2_ : float
         Share of the target's variation that the fit explains, from the same release.
     coef_interval_ : ndarray of shape (n_features, 2)
-        95 % intervals for the least-squares coefficients of the rows as they were used; `coef_` is drawn to 0 by the
+        95 % intervals for the least-squares coefficients of the clipped rows; `coef_` is drawn to 0 by the
         ridge, and an interval that would not hold it is widened to hold it. Infinite where the noise leaves them open.
     r2_interval_ : ndarray of shape (2,)
         The same for the share of variation that least squares explain, within [0, 1].

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
+from ..display import INTERVAL, LEGEND
 from ..errors import InvalidParameterError, one_of
 from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
@@ -53,14 +54,29 @@ class IntervalView:
     @property
     def about(self) -> str:
         """What intervals of covariances are about, in words: it depends on how rows were made."""
+        rows = "the clipped rows" if self.origin.may_clip else "the rows"
         return {
-            "clipped": "the covariance of the rows as they were clipped"
-            if self.matrix.centred
-            else "the second moment of the rows as they were clipped",
+            "clipped": f"the {'covariance' if self.matrix.centred else 'second moment'} of {rows}",
             "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
-            "kendall": "the correlations sin(pi tau / 2), tau Kendall's",
+            "kendall": "sin(pi tau / 2) of Kendall's tau, which is Pearson's correlation for elliptical data only",
         }[self.origin.row_rule.statistic]
+
+    @property
+    def name(self) -> str:
+        """What to call an interval: "95 % interval", and in a few words of what, unless of the rows as they are."""
+        of = {
+            "clipped": "of the clipped rows" if self.origin.may_clip else "",
+            "normalized": "of directions of rows",
+            "spatial_sign": "of directions between rows",
+            "kendall": "of Kendall's tau",
+        }[self.origin.row_rule.statistic]
+        return f"{INTERVAL} {of}".rstrip()
+
+    @property
+    def legend(self) -> str:
+        """What ± and brackets mean, and what intervals are about where that is not the rows as they are."""
+        return LEGEND if self.name == INTERVAL else f"{LEGEND} They are for {self.about}."
 
     def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return an interval for every entry of the covariance, in the units of the features; None if noise is unknown.

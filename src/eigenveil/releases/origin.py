@@ -220,6 +220,16 @@ class Origin:
         """Whether a constant was appended to the rows, so that the mean is part of the release."""
         return self.row_rule.constant is not None
 
+    @property
+    def may_clip(self) -> bool:
+        """Whether rows may have been clipped: always, unless the norm is that of public ranges.
+
+        A norm that is found privately, after a mean was measured, or for preconditioned rows is mostly lower.
+        """
+        rule = self.row_rule
+        found = self.chosen_privately or self.mean_sd is not None or rule.mapped_from is not None
+        return rule.keeps_lengths and (bool(found) or rule.shift is None or rule.unit_weight == "by_rows")
+
     def check(self, n_features: int) -> None:
         """Raise `ValueError` where this is no origin of a release of so many features, as a file may say anything."""
         must(n_features >= 1, "there are features")

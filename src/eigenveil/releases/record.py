@@ -175,7 +175,7 @@ class Release:
 
     @property
     def explained_variance_interval(self) -> FloatArray | None:
-        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
+        """95 % intervals for the variances along the components, of what `intervals.about` says; None where unknown."""
         return self.spectrum.explained_variance_interval
 
     @property
