@@ -1,6 +1,11 @@
-"""Compile the one pass over rows where there is a compiler; without one the package is all Python, and slower."""
+"""Compile the one pass over rows where there is a compiler; without one the package is all Python, and slower.
+
+The README of the built package has absolute links once `[project.urls]` of pyproject.toml has a Repository: a package
+index shows the README, and not the files beside it.
+"""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 ROWS = Path("eigenveil/moments")
 # No fused products, and nothing else that could change a rounding.
@@ -48,3 +54,22 @@ def compiled(source: Path, library: Path) -> bool:
         return False
     command = [compiler, *FLAGS, str(source), "-o", str(library), "-lm"]
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+class ReadmeHook(MetadataHookInterface):
+    """What makes the README of the package."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the README, with absolute links where the repository is known."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        repository = metadata.get("urls", {}).get("Repository")
+        text = with_absolute_links(text, repository) if repository else text
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def with_absolute_links(text: str, repository: str) -> str:
+    """Return Markdown whose relative links lead to files of a repository, and whose images are loaded from it."""
+    relative = r"(?![a-z][a-z0-9+.-]*:|#)"
+    root = repository.rstrip("/")
+    text = re.sub(rf"(!\[[^\]]*\]\(|\bsrc=\"){relative}", rf"\1{root}/raw/HEAD/", text)
+    return re.sub(rf"(\]\(|\bhref=\"){relative}", rf"\1{root}/blob/HEAD/", text)

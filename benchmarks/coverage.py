@@ -8,8 +8,8 @@ A cell is a mechanism, a rule of the rows, a width d, a spectrum and a size n ep
 noise of the mechanism is added to it, and the release reads itself. Shown is how often the interval of the first,
 second and third component, and that of the three together, held the true variance along the released directions; the
 median width of the first interval over the total variance; and the same coverage of the naive interval, eigenvalue +-
-1.96 standard deviations of the noise, for the first component. With R repeats a coverage of 0.95 is told to +-
-0.22/sqrt(R).
+1.96 standard deviations of the noise, for the first component. With R repeats a coverage of 0.95 has the
+standard error 0.22/sqrt(R).
 
 `--real` fits real tables: how often intervals of entries hold what they are about, and how often they hold the
 covariance or the correlation of the table as it is. The first is that of the clipped rows, or sin(pi tau/2), tau
@@ -78,8 +78,8 @@ def cell(releases: Iterator[Release], truth: np.ndarray) -> dict[str, list[float
         directions = release.spectrum.leading[1][:K]
         along = np.einsum("ki,ij,kj->k", directions, truth, directions)
         ends = np.vstack([found.interval, found.total_interval[-1:]])
-        told = np.append(along, along.sum())
-        held.append((ends[:, 0] - 1e-9 <= told) & (told <= ends[:, 1] + 1e-9))
+        true = np.append(along, along.sum())
+        held.append((ends[:, 0] - 1e-9 <= true) & (true <= ends[:, 1] + 1e-9))
         naive.append(abs(release.spectrum.leading[0][0] - along[0]) <= 1.96 * np.sqrt(2) * release.noise_sd)
         width.append((ends[0, 1] - ends[0, 0]) / np.trace(truth))
     return {"held": np.mean(held, axis=0).tolist(), "naive": float(np.mean(naive)), "width": float(np.median(width))}

@@ -1,6 +1,6 @@
 """How often the intervals of a release hold the truth, and how long they are.
 
-    python benchmarks/coverage_entries.py                    # the table of docs/research/intervals_of_entries.md
+    python benchmarks/coverage_entries.py                    # summarized in docs/research/intervals_of_entries.md
     python benchmarks/coverage_entries.py --repeats 1000 --features 5
 
 Gaussian rows, a correlated covariance of unit variances, a bound that clips next to nothing: simulated on the level of

@@ -68,7 +68,7 @@ _TABLES = {
     "census": _Table(
         "census/census_income_kdd_train.csv.xz", 8, nominal=_CENSUS_CODES, label="income", label_is_feature=True
     ),
-    # Three of the five persons have no time.
+    # Three of the five people have no time.
     "localization": _Table(
         "localization/localization.csv.xz", 10, dropped=("timestamp", "date"), label="activity", label_is_feature=True
     ),
@@ -151,7 +151,7 @@ def load(
     name : str
         One of `NAMES`, or a wide set of Wang and Xu (2019).
     max_rows : int, optional
-        Keep this many rows, drawn with a fixed seed after scales were read off all of them; None keeps all.
+        Keep this many rows, drawn with a fixed seed after scales were computed from all of them; None keeps all.
     label_is_feature : bool, optional
         Whether the label is among the columns of `X` too; by default as Chaudhuri et al. have it.
     scale_features : bool

@@ -1,8 +1,8 @@
 """eigenveil beside the strongest published competitors at equal privacy, on real tables and on wide ones.
 
-    python benchmarks/frontier.py --out FOLDER --write docs/research/utility.md    all, about half an hour on one core
-    python benchmarks/frontier.py --out FOLDER --quick                             three small sets, two minutes
-    python benchmarks/frontier.py --out FOLDER --show                              the tables of what FOLDER has
+    python benchmarks/frontier.py --out FOLDER --write     all, half an hour on one core, then docs/research/utility.md
+    python benchmarks/frontier.py --out FOLDER --quick     three small sets, two minutes
+    python benchmarks/frontier.py --out FOLDER --show      the tables of what FOLDER has
 
 Every result is kept in FOLDER as soon as it is there, and a second call goes on where the first was stopped; `--again
 eigenveil` measures again the contestants whose names begin so, as after a change of the library.
@@ -154,7 +154,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="three small sets, five runs")
     parser.add_argument("--again", nargs="+", default=(), help="contestants to measure again, by how they begin")
     parser.add_argument("--show", action="store_true", help="run nothing")
-    parser.add_argument("--write", type=Path, help="a page with marks, to put the tables into")
+    parser.add_argument("--write", action="store_true", help="save frontier_results.json and write the page from it")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.runs = arguments.runs or 5
@@ -169,16 +169,17 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     arguments = parsed()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore", NoiseWarning)  # small epsilons are meant to swamp the signal
+    warnings.simplefilter("ignore", NoiseWarning)  # small epsilons are meant to have more noise than signal
     if not arguments.show:
         with threadpool_limits(1):
             run(arguments)
     files = [kept_file(arguments.out, case) for case in cases(arguments)]
     found = [json.loads(path.read_text()) for path in files if path.exists()]
-    sections = frontier_page.sections(found, list(CONTESTANTS))
-    print("\n\n".join(sections.values()))
+    results = frontier_page.summarized(found, list(CONTESTANTS))
+    print("\n\n".join(frontier_page.sections(results).values()))
     if arguments.write:
-        arguments.write.write_text(frontier_page.filled(arguments.write.read_text(), sections))
+        frontier_page.save(results)
+        frontier_page.main()
 
 
 if __name__ == "__main__":

@@ -1,94 +1,100 @@
-"""The tables of `frontier.py` as Markdown, and a page with marks into which they are put."""
+"""The tables of docs/research/utility.md, made from `frontier_results.json`: `python benchmarks/frontier_page.py`.
 
+`frontier.py` measures, and `summarized` turns what it measured into the saved results. A page has a pair of marks for
+each part that is written into it.
+"""
+
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-OURS, SAME = "eigenveil", "eigenveil, same inputs"
-TITLES = {"1": "Loss of the first direction", "5": "Loss of five directions", "matrix": "Error of the matrix"}
+RESULTS = Path(__file__).with_name("frontier_results.json")
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "research" / "utility.md"
+OURS, SAME, NOTHING = "eigenveil", "eigenveil, same inputs", "nothing"
+MEASURES = {"1": "first direction", "5": "five directions", "matrix": "matrix"}
 KINDS = {"approximate": "δ = 1e-6", "pure": "δ = 0"}
+SHOWN = 1.0  # the epsilon whose errors are in the page
 CLEAR = 2.0  # standard errors of a difference that counts
 SMALLEST = 1e-12  # below it a loss is rounding
+NOTE = (
+    "Means and standard errors of the errors that benchmarks/frontier.py measured, by measure and method, with three "
+    'and one significant digits; "lower" has the methods that are clearly lower than eigenveil with the same inputs.'
+)
 
-# A sentence for everybody who is lower somewhere; those who are not are left out of the page.
+# Why a method can be lower; only methods that are lower in some case get into the page.
 REASONS = {
-    "Gaussian": "has our directions where no map is taken: in four rows tried with 60 draws of each and one radius the "
-    "losses did not differ clearly, so a lower loss is mostly chance, in the draws or in a radius chosen from few "
-    "pilots: at equal radius ours was the lower in 11 of 12 further comparisons of the matrix (airfoil, wine, "
-    "breast_cancer). A lower error of the matrix can be real at a radius so small that nearly all rows are clipped "
-    "(kddcup99): clipped rows are too small already, and ours are shrunk further.",
-    "Laplace": "is below ours by chance where both are near a random subspace.",
-    "SeparateCov": "knows its eigenvalues better than directions that drown in noise, which helps an error of the "
-    "matrix where most of the spectrum is hidden. Its directions are ours with a part of the budget.",
-    "AdaptiveCov": "chooses its clip radius for the error of the matrix, and may go below the oracle's list.",
-    "CoinPress": "measures again and again in the metric of its last estimate, and clips in it: where a spectrum is "
-    "steep, or a few rows are far longer than the rest (raw units, census, kddcup99), small eigenvalues get small "
-    "noise. Our second stage does that once, after a tenth of the budget, and takes a map only where its forecast "
-    "promises a fifth; for a matrix it does not try. An oracle chooses the steps, the clip factor and the start of "
-    "CoinPress for every row: at one fixed choice (factor 0.5, 5 steps) it lost to ours on digits, wine and "
-    "breast_cancer.",
-    "power method": "asks for k columns in place of a whole matrix, and needs few steps where the first eigenvalues "
-    "stand far above the rest.",
-    "DP-Oja": "asks for k columns in place of a whole matrix.",
-    "PPCA": "spends all on the directions and none on a matrix, which pays where n epsilon / d is small; for k > 1 its "
-    "privacy rests on a Markov chain, so that `auto` leaves it alone.",
-    "eigenvector sampling": "spends all on the directions and none on a matrix, which pays where n epsilon / d is "
-    "small.",
-    "nothing": "is lower where the noise is larger than what there is to see: a random subspace by chance, the zero "
-    "matrix because shrinking a noisy matrix stops short of all of it.",
+    "Gaussian": "adds the same noise as eigenveil's `gaussian`, without preconditioning and shrinkage. In four cases "
+    "repeated with 60 draws and one radius the losses did not differ clearly, so most of the lower losses are chance. "
+    "At equal radius eigenveil had the lower matrix error in 11 of 12 further comparisons (airfoil, wine, "
+    "breast_cancer). A lower matrix error can be real where nearly all rows are clipped (kddcup99): clipping already "
+    "makes the matrix too small, and eigenveil shrinks it further.",
+    "Laplace": "is lower by chance where both are near a random subspace.",
+    "SeparateCov": "measures the eigenvalues separately, which helps the matrix error where most directions are not "
+    "distinguishable from noise.",
+    "AdaptiveCov": "chooses its clip radius for the matrix error, and may choose one below the oracle's list.",
+    "CoinPress": "measures several times, each time in the metric of its last estimate, and clips in it. Small "
+    "eigenvalues get little noise where the spectrum is steep or a few rows are much longer than the rest (raw units, "
+    "census, kddcup99). eigenveil's preconditioning measures twice, applies only where its forecast gain is at least a "
+    "fifth, and is not used for a matrix. The oracle also chooses the start, the steps and the clip factor of "
+    "CoinPress for every case. At one fixed choice (factor 0.5, 5 steps) CoinPress had higher errors than eigenveil "
+    "on digits, wine and breast_cancer.",
+    "power method": "measures k columns instead of a whole matrix, and needs few steps where the first eigenvalues are "
+    "well separated.",
+    "DP-Oja": "measures k columns instead of a whole matrix.",
+    "PPCA": "spends the whole budget on directions, which pays where nε/d is small. For k > 1 its privacy rests on a "
+    "Markov chain, so `auto` does not choose it.",
+    "eigenvector sampling": "spends the whole budget on directions, which pays where nε/d is small.",
+    NOTHING: "uses no data. It is lower where the noise is larger than the signal.",
 }
 
 Row = dict[str, Any]
+Case = dict[str, Any]
 
 
-def sections(found: list[Row], names: list[str]) -> dict[str, str]:
-    """Return the parts of the page by the names of their marks."""
-    parts = {"sets": set_table(found)}
+# From single errors to the saved results.
+
+
+def summarized(found: list[Row], names: list[str]) -> dict[str, Any]:
+    """Return what is saved: means and standard errors, who is clearly lower, and how often nobody is."""
+    cases = [_case(row, names) for row in found]
+    unbeaten = {}
     for kind in KINDS:
-        mine = [row for row in found if (row["delta"] > 0) == (kind == "approximate")]
-        for measure in TITLES:
-            parts[f"{kind}-{measure}"] = measure_table(mine, measure, names)
-        parts[f"{kind}-summary"] = summary(mine, names)
-        parts[f"{kind}-lower"] = lower_list(mine, names)
-        parts[f"{kind}-why"] = why(mine, names)
-    return parts
+        rows = [row for row in found if (row["delta"] > 0) == (kind == "approximate")]
+        unbeaten[kind] = {
+            measure: {ours: _unbeaten(rows, measure, ours, names) for ours in (SAME, OURS)} for measure in MEASURES
+        }
+    return {"note": NOTE, "unbeaten": unbeaten, "cases": cases}
 
 
-def filled(page: str, parts: dict[str, str], of: str = "frontier") -> str:
-    """Return the page with every part between its marks; `of` is the script that makes them."""
-    for name, text in parts.items():
-        begin, end = f"<!-- {of}: {name} -->", "<!-- end -->"
-        pattern = re.compile(rf"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
-        if not pattern.search(page):
-            raise ValueError(f"The page has no mark {begin}.")
-        before, after = pattern.split(page)
-        page = f"{before}{begin}\n{text}\n{end}{after}"
-    return page
+def _case(row: Row, names: list[str]) -> Case:
+    errors: dict[str, dict[str, list[float]]] = {}
+    counts: set[int] = set()
+    for measure in MEASURES:
+        for name in names:
+            values = errors_of(row, name, measure)
+            if values is not None:
+                mean, spread = float(f"{values.mean():.3g}"), float(f"{standard_error(values):.1g}")
+                errors.setdefault(measure, {})[name] = [mean, spread]
+                counts.add(len(values))
+    lower_names = {measure: lower(row, measure, SAME, names) for measure in MEASURES}
+    return {
+        **{key: row[key] for key in ("set", "form", "epsilon", "delta", "n", "d")},
+        "runs": [min(counts), max(counts)],
+        "errors": errors,
+        "lower": {measure: below for measure, below in lower_names.items() if below},
+    }
 
 
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows))
-
-
-def set_table(found: list[Row]) -> str:
-    """Return the shapes of the sets, and how many runs their rows have (fewer where a draw takes long)."""
-    shapes: dict[tuple[str, str], tuple[int, int]] = {}
-    runs: dict[str, set[int]] = {}
-    for row in found:
-        shapes[row["set"], row["form"]] = (row["n"], row["d"])
-        for results in row["contestants"].values():
-            runs.setdefault(row["set"], set()).update(len(result["errors"]) for result in results.values())
-    rows = []
-    for name in dict.fromkeys(name for name, _ in shapes):
-        (n, d), standard = shapes[name, "raw"], shapes.get((name, "standardized"))
-        number_of_runs = " to ".join(str(end) for end in sorted({min(runs[name]), max(runs[name])}))
-        rows.append([name, f"{n:,}", f"{d:,}", f"{standard[1]:,}" if standard else "", number_of_runs])
-    return markdown(["set", "n", "d, raw", "d, standardized", "runs"], rows)
+def _unbeaten(rows: list[Row], measure: str, ours: str, names: list[str]) -> list[int]:
+    measured = [row for row in rows if errors_of(row, ours, measure) is not None]
+    return [sum(not lower(row, measure, ours, names) for row in measured), len(measured)]
 
 
 def errors_of(row: Row, name: str, measure: str) -> np.ndarray | None:
-    """Return the errors of a contestant; five directions are three where there are five features."""
+    """Return the errors of a method; five directions are three where there are five features."""
     results = row["contestants"].get(name, {})
     result = results.get(measure) or (results.get("3") if measure == "5" else None)
     return None if result is None else np.maximum(result["errors"], SMALLEST)
@@ -111,74 +117,142 @@ def clearly_below(errors: np.ndarray, others: np.ndarray) -> bool:
     return bool(gap > CLEAR * np.hypot(standard_error(errors), standard_error(others)) or pairs > CLEAR * chance)
 
 
-def lower(row: Row, measure: str, ours: str, names: list[str]) -> list[tuple[str, float]]:
-    """Return who is clearly lower than `ours` and by which mean, the lowest first."""
+def lower(row: Row, measure: str, ours: str, names: list[str]) -> list[str]:
+    """Return who is clearly lower than `ours`, the lowest first."""
     mine = errors_of(row, ours, measure)
     others = {name: errors_of(row, name, measure) for name in names if not name.startswith(OURS)}
     found = [
-        (name, float(errors.mean()))
+        (float(errors.mean()), name)
         for name, errors in others.items()
         if mine is not None and errors is not None and clearly_below(errors, mine)
     ]
-    return sorted(found, key=lambda each: each[1])
+    return [name for _, name in sorted(found)]
 
 
-def number(errors: np.ndarray | None, bold: bool) -> str:
-    if errors is None:
-        return ""
-    spread = standard_error(errors)
-    text = f"{errors.mean():.3g}" + (f" ± {spread:.1g}" if spread else "")
-    return f"**{text}**" if bold else text
+# From the saved results to the page.
 
 
-def measure_table(found: list[Row], measure: str, names: list[str]) -> str:
-    used = [name for name in names if any(errors_of(row, name, measure) is not None for row in found)]
+def save(results: dict[str, Any], path: Path = RESULTS) -> None:
+    """Write the results as JSON, a case a line."""
+    head = json.dumps({key: results[key] for key in ("note", "unbeaten")}, indent=1)
+    lines = ",\n".join(json.dumps(case) for case in results["cases"])
+    path.write_text(f'{head[:-2]},\n "cases": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def sections(results: dict[str, Any]) -> dict[str, str]:
+    """Return the parts of the page by the names of their marks."""
+    parts = {"sets": set_table(results["cases"]), "summary": summary(results["unbeaten"])}
+    for kind in KINDS:
+        cases = [case for case in results["cases"] if (case["delta"] > 0) == (kind == "approximate")]
+        for measure in MEASURES:
+            parts[f"{kind}-{measure}"] = measure_table(cases, measure, folded=kind == "pure")
+        parts[f"{kind}-lower"] = lower_table(cases)
+    parts["why"] = why(results["cases"])
+    return parts
+
+
+def filled(page: str, parts: dict[str, str], of: str = "frontier") -> str:
+    """Return the page with every part between its marks; `of` is the script that makes them."""
+    for name, text in parts.items():
+        begin, end = f"<!-- {of}: {name} -->", "<!-- end -->"
+        pattern = re.compile(rf"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
+        if not pattern.search(page):
+            raise ValueError(f"The page has no mark {begin}.")
+        before, after = pattern.split(page)
+        page = f"{before}{begin}\n{text}\n{end}{after}"
+    return page
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows))
+
+
+def fold(title: str, text: str) -> str:
+    """Return the text as a collapsed block, with blank lines around it."""
+    return f'\n??? note "{title}"\n\n' + "\n".join(f"    {line}" for line in text.splitlines()) + "\n"
+
+
+def set_table(cases: list[Case]) -> str:
+    """Return the shapes of the sets, and how many runs their cases have (fewer where a draw takes long)."""
+    shapes = {(case["set"], case["form"]): (case["n"], case["d"]) for case in cases}
     rows = []
-    for row in found:
-        results = [errors_of(row, name, measure) for name in used]
-        means = [each.mean() for each in results if each is not None]
-        if means:
-            cells = [number(each, each is not None and each.mean() == min(means)) for each in results]
-            cells[0] = cells[0] or "refused"  # eigenveil by its defaults, which takes part everywhere
-            rows.append([row["set"], row["form"], f"{row['epsilon']:g}", *cells])
-    return markdown(["set", "form", "ε", *used], rows)
+    for name in dict.fromkeys(name for name, _ in shapes):
+        (n, d), standard = shapes[name, "raw"], shapes.get((name, "standardized"))
+        counts = [count for case in cases if case["set"] == name for count in case["runs"]]
+        runs = " to ".join(str(end) for end in sorted({min(counts), max(counts)}))
+        rows.append([name, f"{n:,}", f"{d:,}", f"{standard[1]:,}" if standard else "", runs])
+    return fold("Data sets", markdown(["set", "n", "d, raw", "d, standardized", "runs"], rows))
 
 
-def summary(found: list[Row], names: list[str]) -> str:
-    """Return a line a measure: how often each of ours is the lowest or not clearly above it."""
-    lines = []
-    for measure, title in TITLES.items():
-        rows = [row for row in found if errors_of(row, SAME, measure) is not None]
-        answered = [row for row in rows if errors_of(row, OURS, measure) is not None]
-        count = {
-            ours: sum(not lower(row, measure, ours, names) for row in each)
-            for ours, each in ((SAME, rows), (OURS, answered))
-        }
-        lines.append(
-            f"- {title}: nobody is clearly lower than eigenveil with the same inputs in {count[SAME]} of {len(rows)} "
-            f"rows, and than eigenveil by its defaults in {count[OURS]} of the {len(answered)} that it does not refuse."
-        )
-    return "\n".join(lines)
+def summary(unbeaten: dict[str, dict[str, dict[str, list[int]]]]) -> str:
+    """Return how often no other method is clearly lower, by measure and privacy."""
+    rows = []
+    for measure, title in MEASURES.items():
+        counts = [unbeaten[kind][measure][ours] for kind in KINDS for ours in (SAME, OURS)]
+        rows.append([title, *(f"{unbeaten_in} of {total}" for unbeaten_in, total in counts)])
+    header = [f"{privacy}, {ours}" for privacy in KINDS.values() for ours in ("same inputs", "defaults")]
+    return markdown(["measure", *header], rows)
 
 
-def lower_list(found: list[Row], names: list[str]) -> str:
-    """Return a line for every row in which eigenveil with the same inputs is clearly not the lowest."""
-    lines = []
-    for measure, title in TITLES.items():
-        for row in found:
-            others = lower(row, measure, SAME, names)
-            if others:
-                mine = errors_of(row, SAME, measure)
-                text = ", ".join(f"{name} {mean:.3g}" for name, mean in others)
-                lines.append([title, row["set"], row["form"], f"{row['epsilon']:g}", number(mine, False), text])
-    return markdown(["measure", "set", "form", "ε", "ours", "lower"], lines) if lines else "In no row."
+def measure_table(cases: list[Case], measure: str, folded: bool) -> str:
+    """Return both of ours and the lowest other method at one epsilon; the lowest of a row is bold."""
+    rows = []
+    for case in cases:
+        errors = case["errors"].get(measure, {})
+        if case["epsilon"] != SHOWN or SAME not in errors:
+            continue
+        others = {name: mean for name, (mean, _) in errors.items() if name not in (OURS, SAME, NOTHING)}
+        best = min(others, key=lambda name: others[name]) if others else None
+        means = [errors[OURS][0] if OURS in errors else None, errors[SAME][0], others[best] if best else None]
+        least = min(mean for mean in means if mean is not None)
+        cells = [_bold(mean, mean == least) for mean in means]
+        cells[0] = cells[0] or "refused"
+        rows.append([case["set"], case["form"], *cells[:2], f"{cells[2]} {best}" if best else "none"])
+    table = markdown(["set", "form", "eigenveil", "same inputs", "lowest other"], rows)
+    return fold(f"{MEASURES[measure].capitalize()}, ε = {SHOWN:g}, pure", table) if folded else table
 
 
-def why(found: list[Row], names: list[str]) -> str:
-    """Return a sentence about everybody who is clearly lower in some row, with how many rows they are."""
-    counts = dict.fromkeys(names, 0)
-    for row in found:
-        for measure in TITLES:
-            for name, _ in lower(row, measure, SAME, names):
+def _bold(mean: float | None, bold: bool) -> str:
+    if mean is None:
+        return ""
+    return f"**{mean:.3g}**" if bold else f"{mean:.3g}"
+
+
+def lower_table(cases: list[Case]) -> str:
+    """Return every case in which another method is clearly lower than eigenveil with the same inputs, and how much."""
+    epsilons = sorted({case["epsilon"] for case in cases})
+    found: dict[tuple[str, str, str], dict[float, str]] = {}
+    for measure in MEASURES:
+        for case in cases:
+            if measure in case["lower"]:
+                errors, name = case["errors"][measure], case["lower"][measure][0]
+                ratio = errors[SAME][0] / errors[name][0]
+                cell = f"{name} {ratio:.2f}" if ratio < 10 else f"{name} {ratio:,.0f}"
+                found.setdefault((measure, case["set"], case["form"]), {})[case["epsilon"]] = cell
+    rows = [
+        [MEASURES[measure], name, form, *(cells.get(epsilon, "") for epsilon in epsilons)]
+        for (measure, name, form), cells in found.items()
+    ]
+    header = ["measure", "set", "form", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    return markdown(header, rows) if rows else "In no case."
+
+
+def why(cases: list[Case]) -> str:
+    """Return a sentence about every method that is clearly lower in some case, most cases first."""
+    counts = dict.fromkeys(REASONS, 0)
+    for case in cases:
+        for names in case["lower"].values():
+            for name in names:
                 counts[name] += 1
-    return "\n".join(f"- {name} ({count}) {REASONS[name]}" for name, count in counts.items() if count)
+    order = sorted(counts, key=lambda name: -counts[name])
+    in_words = {name: f"{count} case{'s' if count > 1 else ''}" for name, count in counts.items()}
+    return "\n".join(f"- **{name}** ({in_words[name]}) {REASONS[name]}" for name in order if counts[name])
+
+
+def main() -> None:
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), sections(results)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,8 @@
 """The tables of `frontier.py`: real sets raw and standardized, and wide ones, with what every contestant asks of them.
 
 "Raw" rows are in the units of the file, with indicators for categories. "Standardized" rows have mean 0 and sd 1 in
-every column that varies: **read off the data without privacy**, for everybody. The target is the second moment about
-the origin in both cases, of the rows as they are: what clipping loses counts as error.
+every column that varies: **computed from the data without privacy**, for every method. The target is the second moment
+about the origin in both cases, of the rows as they are: what clipping loses counts as error.
 """
 
 import importlib.util
@@ -39,7 +39,7 @@ _DENSE = 1_500  # up to here the true matrix is kept and compared
 
 
 class Table:
-    """Rows, dense or sparse, and the statistics of them that the contestants and the measures read."""
+    """Rows, dense or sparse, and the statistics of them that the contestants and the measures use."""
 
     def __init__(self, name: str, preparation: str, X: Any) -> None:
         self.name, self.preparation, self.X = name, preparation, X
@@ -126,7 +126,7 @@ class Table:
 
     @cached_property
     def first_eigenvalue(self) -> float:
-        """The largest eigenvalue of the truth, for those who are told it."""
+        """The largest eigenvalue of the truth, for those that are given it."""
         return self.best(1)
 
     def best(self, k: int) -> float:

@@ -48,7 +48,7 @@ def spiked(n: int, d: int, seed: int = 0) -> np.ndarray:
 
 
 def covertype() -> np.ndarray | None:
-    """Features over their largest value, rows over the largest norm; read off the data without privacy."""
+    """Features over their largest value, rows over the largest norm; computed from the data without privacy."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "datasets"
     path = Path(os.environ.get("EIGENVEIL_DATA", beside)) / "covertype" / "covertype.npz"
     if not path.exists():

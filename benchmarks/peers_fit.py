@@ -37,7 +37,7 @@ def peer_worker(package: str, source: str, target: str, limit: str) -> None:
         from opendp.extras.sklearn.decomposition import make_private_pca
 
         dp.enable_features("contrib", "idealized-numerics", "honest-but-curious")
-        # Its class would spend a third on a mean; the function behind it is told that the centre is 0.
+        # Its class would spend a third on a mean; the function behind it takes 0 as the centre.
         origin = np.zeros(X.shape[1])
         domain = dp.numpy.array2_domain(origin=origin, norm=1.0, p=2, size=len(X), num_columns=X.shape[1], T=float)
         measurement = make_private_pca(domain, dp.symmetric_distance(), epsilon, num_components=k)

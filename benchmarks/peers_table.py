@@ -52,9 +52,9 @@ def measure(diffprivlib_python: str) -> None:
 
 
 def version_of(package: str, results: dict[str, Any]) -> str:
-    """Return the version as a fit told it; ours is that of the environment."""
-    told = [case["packages"][package].get("version") for case in results["cases"]]
-    return next((version for version in told if version), results["origin"]["versions"].get(package, ""))
+    """Return the version that a fit reported; ours is that of the environment."""
+    reported = [case["packages"][package].get("version") for case in results["cases"]]
+    return next((version for version in reported if version), results["origin"]["versions"].get(package, ""))
 
 
 def mean_text(losses: list[float]) -> str:
@@ -81,15 +81,17 @@ def readme_table(results: dict[str, Any]) -> str:
 
 
 def page_table(results: dict[str, Any]) -> str:
-    """Return the table of the reference page: a line a package and case."""
-    header = ["set", "ε", "package", "fits", "mean loss", "seconds a fit", ""]
+    """Return the table of the research page: a line a set and epsilon, packages in the order of `NAMES`."""
     rows = []
     for case in results["cases"]:
-        for package, found in case["packages"].items():
-            seconds = f"{np.median(found['seconds']):.2g}" if found["seconds"] else ""
-            cells = [case["set"], f"{case['epsilon']:g}", package, str(len(found["losses"]))]
-            rows.append([*cells, mean_text(found["losses"]), seconds, found["note"]])
-    return markdown(header, rows)
+        found = [case["packages"][package] for package in NAMES]
+        losses = [mean_text(each["losses"]) or each["note"] for each in found]
+        fits = " / ".join(str(len(each["losses"])) for each in found)
+        seconds = " / ".join(f"{np.median(each['seconds']):.2g}" if each["seconds"] else "none" for each in found)
+        rows.append([case["set"], f"{case['epsilon']:g}", *losses, f"{case['random']:.2g}", fits, seconds])
+    return markdown(
+        ["set", "ε", *(f"{words} loss" for words in NAMES.values()), "random", "fits", "seconds a fit"], rows
+    )
 
 
 def origin_in_words(results: dict[str, Any]) -> str:
@@ -97,8 +99,8 @@ def origin_in_words(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{words} {version_of(name, results)}" for name, words in NAMES.items())
     return (
         f"Measured on {', '.join(origin['days'])} at commit {', '.join(origin['commits'])} ({versions}, Python "
-        f"{origin['versions']['python']}). A fit has {results['seconds']:g} s of the processor; a package that did not "
-        "finish is not tried again in that row."
+        f"{origin['versions']['python']}). A fit has {results['seconds']:g} seconds of processor time. After the first "
+        "fit that does not finish, no further fit is tried."
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of persons: what it costs to bring them together, and a file ten times larger than the memory for it.
+"""Rows of privacy units: the cost of grouping them, and a file ten times larger than the memory for it.
 
     python benchmarks/persons.py [--quick] [--rounds 5] [--busy] [--output result.json]
 
@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def bounds(n_features: int) -> tuple[RowBound, RowBound]:
-    """Return a bound on rows and one on persons, which clip few of them."""
+    """Return a bound on rows and one on privacy units, which clip few of them."""
     norm = 1.5 * n_features**0.5
     return RowBound(norm), RowBound(norm, unit_weight="equal")
 
@@ -60,10 +60,10 @@ def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, b
         "groupby": lambda: frame.groupby("id").sum(),
         "product": lambda: X.T @ X,
         "fit of rows": lambda: PrivateCovariance(norm_bound=rows.norm).fit(without),
-        "fit of persons": lambda: PrivateCovariance(norm_bound=rows.norm, privacy_unit="id").fit(frame),
+        "fit of units": lambda: PrivateCovariance(norm_bound=rows.norm, privacy_unit="id").fit(frame),
         "rows": lambda: second_moments(frame, rows, columns=columns, progress=False),
-        "persons": lambda: second_moments(frame, privacy_units, privacy_unit="id", progress=False),
-        "persons, array": lambda: second_moments(array, privacy_units, privacy_unit=ids, progress=False),
+        "units": lambda: second_moments(frame, privacy_units, privacy_unit="id", progress=False),
+        "units, array": lambda: second_moments(array, privacy_units, privacy_unit=ids, progress=False),
         "grouping": lambda: sum(block.n_privacy_units for block in open_table(frame, privacy_unit="id").batches()),
         "grouping, array": lambda: sum(
             block.n_privacy_units for block in open_table(array, privacy_unit=ids).batches()
@@ -78,18 +78,18 @@ def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, b
 
     return {
         "seconds, groupby + X.T @ X": median(one["groupby"] + one["product"] for one in timed),
-        "fit of persons / fit of rows": ratio("fit of persons", "fit of rows"),
-        "fit of persons / (groupby + X.T @ X)": ratio("fit of persons", "groupby", "product"),
+        "fit of units / fit of rows": ratio("fit of units", "fit of rows"),
+        "fit of units / (groupby + X.T @ X)": ratio("fit of units", "groupby", "product"),
         "grouping / groupby": ratio("grouping", "groupby"),
         "grouping / groupby, array": ratio("grouping, array", "groupby"),
-        "persons / rows": ratio("persons", "rows"),
-        "persons / (groupby + X.T @ X)": ratio("persons", "groupby", "product"),
-        "persons / (groupby + X.T @ X), array": ratio("persons, array", "groupby", "product"),
+        "units / rows": ratio("units", "rows"),
+        "units / (groupby + X.T @ X)": ratio("units", "groupby", "product"),
+        "units / (groupby + X.T @ X), array": ratio("units, array", "groupby", "product"),
     }
 
 
 def write_file(path: Path, n_bytes: int, n_features: int) -> str:
-    """Write rows of persons in no order, at least so many bytes, and return the digest of their moments."""
+    """Write rows of privacy units in no order, at least so many bytes, and return the digest of their moments."""
     generator = np.random.default_rng(1)
     schema = pa.schema([(name, pa.float64()) for name in names(n_features)] + [("id", pa.int64())])
     n_rows = 1 + n_bytes // (8 * n_features)
@@ -121,14 +121,14 @@ def from_file(allowed: int, n_features: int) -> dict[str, object]:
         size = path.stat().st_size
         command = [sys.executable, __file__, "--child", str(path), str(n_features), str(allowed)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    told = dict(json.loads(done.stdout))
+    reported = dict(json.loads(done.stdout))
     return {
         "file_mib": size / MIB,
         "allowed_mib": allowed / MIB,
         "file / allowed": size / allowed,
-        "seconds": told["seconds"],
-        "peak_growth_mib": told["peak_growth_mib"],
-        "same bits as in memory": told["digest"] == expected,
+        "seconds": reported["seconds"],
+        "peak_growth_mib": reported["peak_growth_mib"],
+        "same bits as in memory": reported["digest"] == expected,
     }
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/reading.py [--quick] [--shapes 20000x784 6000x3000] [-k 10] [--mechanism NAME] [--output FILE]
 
-Each attribute is read off a fresh copy of the release, so that nothing another one has computed helps it. Ratios are to
+Each attribute is computed from a fresh copy of the release, so that nothing is shared between them. Ratios are to
 `PCA(k, svd_solver="covariance_eigh")`, fitted in the same run; far below 1, a number is at hand with the fit.
 """
 

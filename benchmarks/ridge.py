@@ -1,10 +1,10 @@
 """R² of `PrivateRidge` on raw tables with public ranges, beside AdaSSP, a functional mechanism and no privacy.
 
 Run `python benchmarks/ridge.py [--runs 20] [--output FILE.json] [--widen 1.0]`. The ranges are those of the table,
-made `--widen` times as wide about their middle: **they are read off the data without privacy**, as a custodian would
-know them. R² is that of the rows themselves (private fits do not overfit), the median over runs. AdaSSP (Wang 2018)
-needs a delta; the functional mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace noise on
-the coefficients of the loss) is pure. Both get the same ranges. "refused" is before the spend.
+made `--widen` times as wide about their middle: **they are computed from the data without privacy**, as a data owner
+would know them. R² is that of the rows themselves (private fits do not overfit), the median over runs. AdaSSP (Wang
+2018) needs a delta; the functional mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace
+noise on the coefficients of the loss) is pure. Both get the same ranges. "refused" is before the spend.
 """
 
 import argparse
@@ -146,11 +146,11 @@ def main() -> None:
                 except InvalidDataError:  # refused before the spend
                     mine = []
                 runs = {each: [] for each in names} | peers | {"eigenveil": mine}
-                told = {each: [float(np.median(v)), min(v)] if v else None for each, v in runs.items()}
+                medians = {each: [float(np.median(v)), min(v)] if v else None for each, v in runs.items()}
                 results.append(
-                    {"table": name, "n": n, "d": d, "best": best, "epsilon": epsilon, "delta": delta, **told}
+                    {"table": name, "n": n, "d": d, "best": best, "epsilon": epsilon, "delta": delta, **medians}
                 )
-                cells = [f"{told[each][0]:.3g} ({told[each][1]:.2g})" if told[each] else "" for each in names]
+                cells = [f"{medians[each][0]:.3g} ({medians[each][1]:.2g})" if medians[each] else "" for each in names]
                 cells[0] = cells[0] or "refused"
                 report.add_row(name, str(n), str(d), f"{best:.3f}", f"{epsilon:g}", f"{delta:g}", *cells)
     Console(width=120).print(report)

@@ -1,11 +1,11 @@
-"""Mean first against the appended constant, and two stages against one, at equal privacy.
+"""Mean first against the appended constant, and preconditioning against one pass, at equal privacy.
 
     python benchmarks/stages.py                      # images and all sets that are there, epsilon 0.3, 1 and 3
     python benchmarks/stages.py --sets images digits --epsilon 1 --repeats 20
 
 Three columns a set, each the loss of captured variance for k components, and the relative Frobenius error of the raw
-matrix: one stage (with an appended constant where rows are centred), the mean first, and with a second stage too. `map`
-is how often rows were mapped. The last number is the ratio of the last loss to that of one shot: without a mean to find
+matrix: one pass (with an appended constant where rows are centred), the mean first, and with preconditioning too. `map`
+is how often rows were mapped. The last number is the ratio of the last loss to that of one pass: without a mean to find
 this must never be far above 1.
 """
 
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--center", nargs="+", type=int, choices=(0, 1), default=[0, 1])
     asked = parser.parse_args()
-    columns = "one stage        | mean first       | two stages       map | ratio"
+    columns = "one pass         | mean first       | preconditioned   map | ratio"
     print(f"{'set':14} {'n':>6} {'d':>4} {'k':>2} eps centred | {columns}")
     for name in asked.sets:
         X, k = rows(name)

@@ -1,4 +1,4 @@
-"""How often would an exact sampler of subspaces keep a proposal? The table in docs/explanation/choosing.md.
+"""Acceptance rates of an exact sampler of subspaces, which docs/explanation/choosing.md quotes.
 
 python benchmarks/subspace_acceptance.py [--features 10 30 60 64] [--components 2 3 4] [--proposals 200]
 

@@ -74,7 +74,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     bound = RowBound(1.0)
     centred = RowBound(1.0, constant=0.5, shift=(0.0,) * N_FEATURES)
-    far, clipped, rung = (1e6, 2.0), (2.0, 1.0), (1.0, 0.99)
+    far, clipped, near = (1e6, 2.0), (2.0, 1.0), (1.0, 0.99)
     private = {"delta": 1e-6, "adjacency": "add_or_remove_one"}
     shown = Table("what is timed", "row", "AUC", "± 2 se")
     cases = [
@@ -82,10 +82,10 @@ def main() -> None:
         Case("moments", clipped, lambda rows: SecondMoments(bound, N_FEATURES).update(rows)),
         Case("moments with a constant", far, lambda rows: SecondMoments(centred, N_FEATURES).update(rows)),
         Case("moments, column by column", far, lambda rows: SecondMoments(bound, N_FEATURES).update(rows.T.copy().T)),
-        Case("counts of norms", rung, lambda rows: RowSizes(None, None).update(rows)),
-        Case("sums by norm", rung, lambda rows: SumsByNorm(bound, N_FEATURES).update(rows)),
+        Case("counts of norms", near, lambda rows: RowSizes(None, None).update(rows)),
+        Case("sums by norm", near, lambda rows: SumsByNorm(bound, N_FEATURES).update(rows)),
         Case("fit, public bound", far, lambda rows: PrivatePCA(2, norm_bound=1.0, **private).fit(rows)),
-        Case("fit, private bound", rung, lambda rows: PrivatePCA(2, **private).fit(rows)),
+        Case("fit, private bound", near, lambda rows: PrivatePCA(2, **private).fit(rows)),
     ]
     for case in cases:
         found, error = auc(case, options.repeats // (10 if case.name.startswith("fit") else 1))

@@ -16,6 +16,7 @@ from .common import (
     load_results,
     missing_data,
     names,
+    prose,
     run,
 )
 from .expected import disagreements, load_expected, write_expected
@@ -28,10 +29,14 @@ PAGE = DOCS / "research" / "reproduction.md"
 def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
     """Write the page from the results of the experiments, with figures in ../images/reproduction."""
     parts = [
-        "# The papers, repeated\n",
-        "Built by `python -m experiments` from `experiments/<author_year>/results.json`; do not edit by hand. "
-        "`python -m experiments --quick` repeats all of it at a small size. ± is one standard error. Every single run "
-        "is in `runs.jsonl.xz` beside the results, and checksums of the data in `benchmarks/data_checksums.json`.\n",
+        "# The papers reproduced\n",
+        prose("""This page repeats the experiments and measurable theorems of the five papers behind eigenveil. Most
+            claims hold. Three do not: the Wishart mechanism is not ε-private, and the published errors of local PCA
+            and of one classification task cannot be obtained as described. [The papers](../reference/papers.md) has
+            the calls, [errata](errata.md) the errors in the papers."""),
+        prose("""`python -m experiments` builds the page from `experiments/<author_year>/results.json`; these files
+            have every cell with its standard error, versions and data, and `runs.jsonl.xz` has every run. None of
+            the disagreements has been discussed with the authors yet."""),
     ]
     for name in names():
         module = experiment(name)
@@ -50,15 +55,15 @@ def build_page(results: Mapping[str, Results], page: Path = PAGE) -> None:
 def _origin(found: Results) -> str:
     """Return where the numbers of a section come from."""
     origin = found.origin
-    versions = ", ".join(f"{package} {number}" for package, number in origin["versions"].items())
+
     kept = load_checksums()
     other = [name for name, checksum in origin["data"].items() if kept.get(name) != checksum]
     data = f"; other data than ours: {', '.join(other)}" if other else ""
     without = origin.get("without single runs", 0)
     earlier = f"; {without} of {len(found.rows)} cells from before single runs were kept" if without else ""
     return (
-        f"*{found.name}, {found.size} size, {', '.join(origin['days'])}, commit {', '.join(origin['commits'])}, "
-        f"{versions}, {found.seconds:.0f} seconds of one core{data}{earlier}.*\n"
+        f"*{found.size.capitalize()} size, {', '.join(origin['days'])}, commit {', '.join(origin['commits'])}"
+        f"{data}{earlier}.*\n"
     )
 
 

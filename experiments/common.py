@@ -91,7 +91,7 @@ def _key(cell: Cell, repeat: int) -> str:
 def _measure(name: str, cell: Cell, repeat: int, entropy: int) -> dict[str, Any]:
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # experiments go where noise swamps the signal, on purpose
+        warnings.simplefilter("ignore", NoiseWarning)  # some cells have more noise than signal, on purpose
         found = experiment(name).measure(cell, generator_for(name, cell, repeat, entropy))
     values = {metric: float(value) for metric, value in found.items()}
     record = {"cell": cell, "repeat": repeat, "values": values, "seconds": time.process_time() - start}

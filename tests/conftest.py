@@ -46,10 +46,10 @@ def one_command_line():
 
 @pytest.fixture
 def noted(record_property):
-    """Note how often a test tried to break a promise: `python tools/promises.py` adds up what was tried and lost."""
+    """Record how often a test attacked a guarantee: `python tools/tested_guarantees.py` adds these numbers up."""
 
-    def note(promise, tries, lost=0):
-        for name, value in {"promise": promise, "tries": tries, "lost": lost}.items():
+    def note(attack, tries, broken=0):
+        for name, value in {"attack": attack, "tries": tries, "broken": broken}.items():
             record_property(name, value)
 
     return note
@@ -57,18 +57,18 @@ def noted(record_property):
 
 @pytest.fixture
 def campaign(noted):
-    """Try to break a promise many times, and count."""
+    """Repeat an attack on a guarantee many times, and count those that succeed."""
 
-    def run(promise, attempt, tries):
-        found, lost = [], []
+    def run(attack, attempt, tries):
+        found, broken = [], []
         for one in tries:
             try:
                 found.append(attempt(one))
             except Exception as error:
-                lost.append((one, error))
-        noted(promise, len(found) + len(lost), len(lost))
-        if lost:
-            raise AssertionError(f"{promise}: {len(lost)} lost, the first is {lost[0][0]!r}") from lost[0][1]
+                broken.append((one, error))
+        noted(attack, len(found) + len(broken), len(broken))
+        if broken:
+            raise AssertionError(f"{attack}: {len(broken)} succeeded, the first is {broken[0][0]!r}") from broken[0][1]
         return found
 
     return run

@@ -1,16 +1,19 @@
-"""The site, built by MkDocs and checked as it was built.
+"""The site, built by Zensical and checked as it was built.
 
 python tools/build_site.py FOLDER    build the site in FOLDER; a warning or a broken link is an error
 
-MkDocs is strict and checks links between pages. What it does not look at is checked here, in the pages that were built:
-links and images in HTML, alternative texts, and whether a page loads anything from another host.
+Zensical is strict and checks links between pages. The built pages are checked here again, with what Zensical does not
+look at: links and images in HTML, alternative texts, and whether a page loads anything from another host.
 """
 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -19,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 LOADS = {"src", "srcset", "poster", "data"}
 # Links of the head that lead to pages; every other one of the head is loaded.
 LEADS = {"canonical", "next", "prev", "alternate"}
+UNRELEASED = "development"  # in zensical.toml, in place of a version
+SILENT = r"(?m)^(Build started|No issues found|Build finished in .*)$"  # all that a build without a warning prints
 
 
 class Page(HTMLParser):
@@ -89,20 +94,45 @@ def _exists(target: str, path: Path, site: Path, pages: dict[Path, Page]) -> boo
     return not parts.fragment or file not in pages or unquote(parts.fragment) in pages[file].anchors
 
 
+def settings(project: Path) -> str:
+    """Return zensical.toml with what the package knows: its version and, where there is one, its repository."""
+    text = (project / "zensical.toml").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"', (ROOT / "src/eigenveil/__init__.py").read_text(), re.MULTILINE)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
+    if version is None or text.count(f'"{UNRELEASED}"') != 1:
+        raise SystemExit("The version of the package has no place in zensical.toml.")
+    text = text.replace(f'"{UNRELEASED}"', f'"{version[1]}"')
+    return (
+        text.replace("[project]\n", f'[project]\nrepo_url = "{urls["Repository"]}"\n', 1)
+        if "Repository" in urls
+        else text
+    )
+
+
 def build(folder: Path, project: Path = ROOT) -> Path:
-    """Build a project's site, and return the folder of it.
+    """Build a project's site, and return its folder.
 
     Parameters
     ----------
     folder : Path
         Made anew.
     project : Path
-        With mkdocs.yml, docs, src and tools.
+        With zensical.toml, docs, src and tools.
     """
-    # Never --quiet: it takes away MkDocs' warnings together with the error that they are under strict.
-    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder.absolute())]
-    # The variable takes away an advertisement of MkDocs' successor, and no warning.
-    subprocess.run(command, cwd=project, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    with tempfile.TemporaryDirectory() as copy:
+        # Zensical writes a cache, and the site, inside the project: a copy has neither when it starts.
+        for name in ("docs", "src", "tools"):
+            shutil.copytree(project / name, Path(copy, name), ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        Path(copy, "zensical.toml").write_text(settings(project), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "zensical", "build", "--strict"], cwd=copy, stdout=-1, stderr=-2, text=True
+        )
+        print(done.stdout, end="")
+        # A docstring that does not match its function is a warning, and no error for Zensical, even when it is strict.
+        if done.returncode or re.sub(SILENT, "", done.stdout).strip():
+            raise SystemExit("Zensical reports an error or a warning.")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(Path(copy, "site"), folder)
     return folder
 
 

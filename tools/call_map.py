@@ -52,14 +52,14 @@ PARTS = (
         "costs nothing",
         (
             row(
-                "What is known in public|of the columns?",
+                "Which ranges and|categories are public?",
                 "Schema",
                 "schema",
                 tutorial="tutorials/first_release.md",
                 schema="how_to/schema.md",
             ),
-            row("Will it be good enough?", "forecast", "plan", planning="how_to/planning.md"),
-            row("What is spent on a table|in all?", "PrivacyLedger", "ledger", ledger="reference/ledger.md"),
+            row("How accurate will it be?", "forecast", "plan", planning="how_to/planning.md"),
+            row("How much budget is left?", "PrivacyLedger", "ledger", ledger="reference/ledger.md"),
         ),
     ),
     Part(
@@ -67,12 +67,12 @@ PARTS = (
         "the first that fits",
         (
             row(
-                "Each on a device,|and nobody holds them?",
+                "On devices,|one row each?",
                 "LocalPCA LocalSparsePCA",
                 "local",
                 devices="how_to/collect_from_devices.md",
             ),
-            row("With several custodians?", "federation", "federation", federation="how_to/federation.md"),
+            row("With several data owners?", "federation", "federation", federation="how_to/federation.md"),
             row(
                 "In a frame, a file, SQL,|on Dask or Spark?",
                 "tables.open_table",
@@ -82,48 +82,46 @@ PARTS = (
                 Spark="how_to/spark.md",
                 pipelines="how_to/pipelines.md",
                 missing_values="how_to/missing_data.md",
+                categories="how_to/categorical.md",
             ),
             row(
-                "And has a person several|rows?",
-                "PrivatePCA(privacy_unit=...)",
-                "",
-                privacy_units="how_to/privacy_units.md",
+                "Several rows per person?", "PrivatePCA(privacy_unit=...)", "", privacy_units="how_to/privacy_units.md"
             ),
         ),
     ),
     Part(
-        "What shall be released?",
+        "What do you release?",
         "spends epsilon",
         (
-            row("Directions in which|rows differ most?", "PrivatePCA", "pca", estimators="reference/estimators.md"),
+            row("Principal components?", "PrivatePCA", "pca", estimators="reference/estimators.md"),
             row(
-                "The same, of columns in|unlike units?",
+                "PCA of columns with|different units?",
                 "PrivatePCA(standardize=True)",
                 "",
                 raw_tables="explanation/raw_tables.md",
             ),
             row(
-                "Directions of a few|columns each?",
+                "Sparse components, of a|few columns each?",
                 "PrivateSparsePCA",
                 "sparse-pca",
                 estimators="reference/estimators.md",
             ),
             row(
-                "All covariances, for|questions that come later?",
+                "A covariance matrix, for|any later analysis?",
                 "PrivateCovariance",
                 "covariance",
                 estimators="reference/estimators.md",
             ),
             row("A prediction of one|column?", "PrivateRidge", "ridge", estimators="reference/estimators.md"),
-            row("Means and sizes, for a|next private step?", "PrivateScaler", "", pipelines="how_to/pipelines.md"),
+            row("Means and variances, to|scale columns?", "PrivateScaler", "", pipelines="how_to/pipelines.md"),
             row(
-                "The cloud of scores on|released directions?",
+                "A histogram of scores on|two components?",
                 "score_map load_score_map",
                 "scores",
                 score_map="research/score_map.md",
             ),
             row(
-                "Rows or a mechanism of|my own?",
+                "A mechanism of|your own?",
                 "RowBound SecondMoments release",
                 "mechanisms",
                 add_a_mechanism="how_to/add_a_mechanism.md",
@@ -132,32 +130,32 @@ PARTS = (
         ),
     ),
     Part(
-        "What do I do with a release?",
-        "costs nothing more",
+        "What do you do with a release?",
+        "no further cost",
         (
-            row("See what it says?", "load_release", "show", release_file="reference/release_file.md"),
+            row("Inspect it?", "load_release", "show", release_file="reference/release_file.md"),
             row(
-                "A page, or a record, for|everyone else?",
+                "Write a report?",
                 "report.write_report",
                 "report",
                 report="how_to/reading_the_report.md",
             ),
-            row("Other components of it?", "Release.pca", "", use_a_release="how_to/use_a_release.md"),
+            row("Other components?", "Release.pca", "", use_a_release="how_to/use_a_release.md"),
             row(
-                "Project rows, find|outliers?",
+                "Project new rows, find|outliers?",
                 "Release.transform Release.mahalanobis",
                 "",
                 use_a_release="how_to/use_a_release.md",
             ),
             row(
-                "Correlations, with their|error?",
+                "Correlations?",
                 "Release.correlation",
                 "",
                 intervals="research/intervals_of_entries.md",
             ),
-            row("Explain a column by|others?", "Release.regress", "", intervals="research/intervals_of_entries.md"),
+            row("Regress one column on|others?", "Release.regress", "", intervals="research/intervals_of_entries.md"),
             row(
-                "Classes, two blocks,|hidden factors?",
+                "Discriminants, canonical|correlations, factors?",
                 "Release.lda Release.cca Release.factor_analysis",
                 "",
                 use_a_release="how_to/use_a_release.md",
@@ -168,11 +166,9 @@ PARTS = (
                 "sample",
                 use_a_release="how_to/use_a_release.md#synthetic-rows",
             ),
+            row("Compare two releases?", "Release.compare", "compare", use_a_release="how_to/use_a_release.md#compare"),
             row(
-                "The same as last year?", "Release.compare", "compare", use_a_release="how_to/use_a_release.md#compare"
-            ),
-            row(
-                "Use it in another tool?",
+                "Use it in other tools?",
                 "Release.to_sklearn Release.to_json Release.to_onnx",
                 "export",
                 use_a_release="how_to/use_a_release.md#other-tools",
@@ -180,11 +176,11 @@ PARTS = (
         ),
     ),
     Part(
-        "Is it true?",
+        "Check it",
         "on public rows",
         (
-            row("Does the code keep its|promise?", "audit.audit", "audit", audit="how_to/audit.md"),
-            row("See it work, on public|data?", "", "demo", tutorial="tutorials/medical_table.md"),
+            row("Does the code satisfy its|guarantee?", "audit.audit", "audit", audit="how_to/audit.md"),
+            row("Try it on public data?", "", "demo", tutorial="tutorials/medical_table.md"),
         ),
     ),
 )

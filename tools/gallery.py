@@ -3,13 +3,13 @@
 python tools/gallery.py               run every example and write all pages
 python tools/gallery.py spark audit   run these; the other pages stay as they are
 
-An example is one script: its docstring is the title, what it shows (the first paragraph is its line of the index), and
-after "Figure:" the words for those who do not see the picture. It runs in an empty folder, and leaves NAME.png there.
+An example is one script: its docstring is the title, what it shows (the first paragraph is its line in the index), and
+after "Figure:" the alternative text of the picture. The page shows the code above the line "# Figure". The script runs
+in an empty folder and writes NAME.png there.
 """
 
 import argparse
 import ast
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,21 +19,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS, PAGES = ROOT / "examples" / "gallery", ROOT / "docs" / "gallery"
-THUMBNAIL = (240, 150)  # pixels: three beside each other on a page
+SHOWN = 480  # pixels: text in a figure is as large as text on the page
 WIDTH = 84  # characters that a page is wide enough for
 GROUPS = {
-    "From a table": ("raw_table", "standardized", "categories"),
-    "Whose rows, and where they are": ("privacy_units", "larger_than_memory", "sql_duckdb"),
-    "Not all in one place": ("spark", "local_collection", "federation"),
-    "What is asked": ("regression", "sparse", "score_map"),
-    "Before and after": ("planning", "audit", "comparing"),
+    "Tables": ("raw_table", "standardized", "categories", "privacy_units"),
+    "Files, databases, clusters": ("larger_than_memory", "sql_duckdb", "spark"),
+    "Rows in several places": ("local_collection", "federation"),
+    "Results": ("regression", "sparse", "score_map", "comparing"),
+    "Plan and audit": ("planning", "audit"),
 }
 NAMES = tuple(name for names in GROUPS.values() for name in names)
 
 
 @dataclass(frozen=True)
 class Example:
-    """What a script says of itself: title, one line, further prose, words for the figure, and its code."""
+    """The parts of a script: title, one line, further prose, words for the figure, and the code that is shown."""
 
     name: str
     title: str
@@ -44,16 +44,18 @@ class Example:
 
 
 def read(name: str) -> Example:
-    """Return an example as its script tells it."""
+    """Return an example from its script."""
     text = (SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
     tree = ast.parse(text)
-    told = ast.get_docstring(tree)
-    if told is None or "\n\nFigure: " not in told:
+    docstring = ast.get_docstring(tree)
+    if docstring is None or "\n\nFigure: " not in docstring:
         raise SystemExit(f"{name}.py needs a docstring that ends in a paragraph 'Figure: ...'.")
-    title, line, *prose, words = (" ".join(part.split()) for part in told.split("\n\n"))
-    code = "\n".join(text.splitlines()[tree.body[0].end_lineno or 0 :]).strip()
+    title, line, *prose, words = (" ".join(part.split()) for part in docstring.split("\n\n"))
+    code, figure, _ = "\n".join(text.splitlines()[tree.body[0].end_lineno or 0 :]).partition("\n# Figure\n")
+    if not figure:
+        raise SystemExit(f"{name}.py needs a line '# Figure' above the code of its figure.")
     sentence = words.removeprefix("Figure: ").rstrip(".")
-    return Example(name, title.rstrip("."), line, tuple(prose), sentence[0].upper() + sentence[1:], code)
+    return Example(name, title.rstrip("."), line, tuple(prose), sentence[0].upper() + sentence[1:], code.strip())
 
 
 def page_start(example: Example) -> str:
@@ -64,33 +66,27 @@ def page_start(example: Example) -> str:
 
 def page(example: Example, printed: str) -> str:
     """Return the whole page of an example that has been run."""
-    seeded = (
-        "Its noise is drawn from a seed, so that this page can be made again; a release from a seed promises nothing."
-    )
-    made = f"`examples/gallery/{example.name}.py`, run by `python tools/gallery.py {example.name}`."
-    note = f"{made} {seeded}" if re.search(r"random_state=|generator=|seed=", example.code) else made
     shown = "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in printed.rstrip().splitlines())
-    figure = f"![{example.words}](images/{example.name}.png)"
-    return "\n".join([page_start(example), f"```text\n{shown}\n```\n", f"{figure}\n", f"{note}\n"])
+    figure = f'![{example.words}](images/{example.name}.png){{ width="{SHOWN}" }}'
+    source = f"Source: `examples/gallery/{example.name}.py`"
+    return "\n".join([page_start(example), f"```text\n{shown}\n```\n", f"{figure}\n", f"{source}\n"])
 
 
 def index() -> str:
-    """Return the page with a thumbnail of every example."""
+    """Return the page with a card for every example."""
     parts = [
+        "---\nhide: [toc]\n---",
         "# Gallery",
-        "Short scripts, each run as it stands in an empty folder, on data that ship with scikit-learn or are made up "
-        "there: so the truth may stand beside the private release. Where noise is seeded, so that a page can be made "
-        "again, the release says that it is not private: leave `random_state` out.",
+        "Each script runs in an empty folder. The data ship with scikit-learn or are synthetic, so a page can show "
+        "true values beside private ones. Each run draws new noise and prints slightly different numbers. Intervals "
+        "are 95 % confidence intervals. Pages leave out the code of the figures.",
     ]
     for group, names in GROUPS.items():
-        rows = [read(name) for name in names]
-        cells = [
-            [f"[{one.title}]({one.name}.md)" for one in rows],
-            ["---"] * len(rows),
-            [f"[![{one.words}](images/{one.name}_small.png)]({one.name}.md)" for one in rows],
-            [one.line.replace("|", "\\|") for one in rows],
-        ]
-        parts += [f"## {group}", "\n".join(f"| {' | '.join(row)} |" for row in cells)]
+        cards = []
+        for one in map(read, names):
+            picture = f"[![{one.words}](images/{one.name}.png)]({one.name}.md)"
+            cards.append(f"-   {picture}\n\n    **[{one.title}]({one.name}.md)**\n\n    {one.line}")
+        parts += [f"## {group}", '<div class="grid cards" markdown>', *cards, "</div>"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -105,18 +101,15 @@ def run(example: Example, folder: Path) -> tuple[str, Path]:
 
 def make(name: str) -> None:
     """Run one example and write its page and pictures."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     example, images = read(name), PAGES / "images"
     images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         printed, drawn = run(example, Path(folder))
         with Image.open(drawn) as picture:
-            # 256 colours are plenty for a chart, and a quarter of the bytes.
-            whole = picture.convert("RGB")
-            whole.quantize(256).save(images / f"{name}.png", optimize=True)
-            small = ImageOps.pad(whole, THUMBNAIL, Image.Resampling.LANCZOS, color="white")
-            small.quantize(64).save(images / f"{name}_small.png", optimize=True)
+            # 64 colours are plenty for a chart, and save most of the bytes.
+            picture.convert("RGB").quantize(64).save(images / f"{name}.png", optimize=True)
     (PAGES / f"{name}.md").write_text(page(example, printed), encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 python tools/home_picture.py
 
-The noise is fresh, so every run draws another picture, and none is picked. PCA without privacy stands beside it.
+Every run draws new noise and makes another picture; none is selected. PCA without privacy is shown for comparison.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
 
 from eigenveil.report.plots import BLUE, BROWN, GREY, new_figure, styled
 
@@ -44,9 +45,10 @@ def draw(released: np.ndarray, errors: np.ndarray, true: np.ndarray, names: list
     axes = figure.subplots()
     places = np.arange(len(names))[::-1]
     axes.axvline(0, color=GREY, linewidth=0.8)
-    interval = {"xerr": 1.96 * errors, "capsize": 4, "elinewidth": 2, "label": "released, with its 95 % interval"}
-    axes.errorbar(released, places, fmt="o", color=BLUE, markersize=8, **interval)
-    axes.plot(true, places, "D", mfc="none", mec=BROWN, mew=2, markersize=8, label="without privacy (is not released)")
+    interval = {"xerr": 1.96 * errors, "capsize": 4, "elinewidth": 2}
+    label = "released, with 95 % confidence interval"
+    axes.errorbar(released, places, fmt="o", color=BLUE, markersize=8, label=label, **interval)
+    axes.plot(true, places, "D", mfc="none", mec=BROWN, mew=2, markersize=8, label="without privacy (not released)")
     axes.set_yticks(places, names)
     axes.set(xlabel="loading on the first component", ylabel="feature")
     figure.legend(loc="outside upper left")
@@ -59,9 +61,9 @@ def main() -> None:
     page = home.read_text(encoding="utf-8")
     known, printed = example(page)
     home.write_text(with_printed(page, printed), encoding="utf-8")
-    table, model = known["table"], known["pca"]
+    table, model = known["X"], known["pca"]
     released = model.components_[0]
-    true = PCA(1).fit(table / known["sizes"]).components_[0]
+    true = PCA(1).fit(StandardScaler().fit_transform(table)).components_[0]
     order = np.argsort(-np.abs(released))
     signs = np.sign(released.sum()), np.sign(true @ released) * np.sign(released.sum())
     errors = model.release_.spectrum.loading_errors().standard_errors[0]

@@ -1,8 +1,8 @@
 r"""Formulas of the docs: `$...$` in a line and `$$...$$` on lines of their own become MathML when the site is built.
 
 Browsers draw MathML themselves, so that a page loads nothing for it. This is an extension of Python-Markdown, which
-MkDocs finds from the project's folder: `python -m mkdocs build`. GitHub shows the same source. A formula that does not
-convert ends the build. A dollar sign that opens no formula stays one, and `\$` is one everywhere.
+Zensical finds from the project's folder: `python -m zensical build`. GitHub shows the same source. A formula that does
+not convert ends the build. A dollar sign that opens no formula stays one, and `\$` is one everywhere.
 """
 
 import re

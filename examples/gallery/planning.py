@@ -1,35 +1,36 @@
 """Plan before you spend.
 
-How many rows, and which epsilon, for components that miss at most 5 % of what PCA
-would capture?
+How many rows, and which epsilon, for a loss of at most 5 % of the captured
+variance?
 
-The forecast fits the estimator to made-up rows of an assumed spectrum. It reads no
-data and spends nothing. Take the assumed spectrum from public data of the same
-kind, and try a flatter one too. Where rows are many enough a fit changes its rule,
-from comparing rows to ranges that it finds privately, so that the loss need not
-fall everywhere.
+The forecast fits the estimator to synthetic rows with an assumed spectrum. It reads
+no data and spends nothing. With enough rows the fit estimates clipping bounds
+instead, so the loss need not fall everywhere.
 
-Figure: forecast loss of a private PCA against epsilon for 1,000, 5,000 and 25,000
-rows, with bands for nine in ten fits and the target of 5 %.
+Figure: forecast loss against epsilon for three numbers of rows, with 90 % bands.
 """
 
-import matplotlib.pyplot as plt
-
 from eigenveil import PrivatePCA, forecast
-from eigenveil.report import plots
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 plan = forecast(PrivatePCA(2, epsilon=1.0), n_features=10, n_rows=5_000, repeats=20)
-print(
-    f"5,000 rows at epsilon 1: {plan.taken.mechanism} loses {plan.taken.mean:.2%}"
-)
-wanted = f"{plan.rows_for(0.05):,} rows, or epsilon {plan.epsilon_for(0.05):.2g}"
-print("for a loss of 5 %:", wanted)
+print("mechanism:", plan.taken.mechanism)
+print(f"loss with 5,000 rows at epsilon 1: {plan.taken.mean:.2%}")
+print(f"rows for a loss of 5 %: {plan.rows_for(0.05):,}")
+print(f"epsilon for a loss of 5 %: {plan.epsilon_for(0.05):.2g}")
+
+curves = {}
+for n_rows in (1_000, 5_000, 25_000):
+    curves[n_rows] = [plan.at(n_rows, epsilon) for epsilon in EPSILONS]
+
+# Figure
+import matplotlib.pyplot as plt
+
+from eigenveil.report import plots
 
 plt.style.use(plots.STYLE)
-figure, axes = plt.subplots()
-for colour, n_rows in zip(("C0", "C1", "C2"), (1_000, 5_000, 25_000), strict=True):
-    curve = [plan.at(n_rows, epsilon) for epsilon in EPSILONS]
+figure, axes = plt.subplots(figsize=(4.2, 3.0))
+for colour, (n_rows, curve) in zip(("C0", "C1", "C2"), curves.items(), strict=True):
     band = [one.low for one in curve], [one.high for one in curve]
     means = [one.mean for one in curve]
     axes.loglog(EPSILONS, means, f"o-{colour}", label=f"{n_rows:,} rows")
@@ -37,6 +38,6 @@ for colour, n_rows in zip(("C0", "C1", "C2"), (1_000, 5_000, 25_000), strict=Tru
 axes.axhline(0.05, color="C7", linestyle=":", label="target")
 axes.set_xticks(EPSILONS, map(str, EPSILONS))
 axes.minorticks_off()
-axes.set(xlabel="epsilon", ylabel="loss, as a share of the captured variance")
+axes.set(xlabel="epsilon", ylabel="loss (share of variance)")
 axes.legend()
-figure.savefig("planning.png")
+figure.savefig("planning.png", dpi=200)

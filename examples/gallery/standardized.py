@@ -1,30 +1,23 @@
-"""Columns of unlike units, standardized.
+"""Standardized columns.
 
-Grams, millimetres and years in one table: components of the correlations, as after
-a `StandardScaler`.
+Grams, millimetres and years in one table: PCA of the correlation matrix.
 
-A scaler that is fitted to the rows would leak them. With `standardize=True` the
-components are those of the correlation matrix, and nothing is spent on scales: here
-nothing is public, so ranges are found privately first, and the released matrix is
-brought to a unit diagonal.
+A `StandardScaler` that is fitted to the rows would leak information about them.
+`standardize=True` gives the components of the correlation matrix. No budget is
+spent on scales.
 
-Figure: the loadings of eight columns on the two first private components, each
-beside that without privacy.
+Figure: loadings of eight columns on two private components and those of PCA.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from eigenveil import PrivatePCA
-from eigenveil.report import plots
-
-SEED = 0  # for this page: a seeded release promises nothing, so leave it out
 
 rng = np.random.default_rng(0)
-size, age = rng.normal(size=(2, 40_000))  # two hidden causes of eight measurements
+size, age = rng.normal(size=(2, 40_000))  # two causes of eight measurements
 measured = {
     "height mm": (1_700, 90, 0.9 * size - 0.1 * age),
     "mass g": (75_000, 13_000, 0.8 * size + 0.2 * age),
@@ -36,30 +29,32 @@ measured = {
     "pulse 1/min": (70, 10, -0.2 * size),
 }
 people = pd.DataFrame()
-for name, (middle, spread, cause) in measured.items():
-    people[name] = middle + spread * (cause + 0.4 * rng.normal(size=40_000))
+for name, (mean, sd, cause) in measured.items():
+    people[name] = mean + sd * (cause + 0.4 * rng.normal(size=40_000))
 
-pca = PrivatePCA(2, epsilon=1.0, standardize=True, random_state=SEED).fit(people)
+pca = PrivatePCA(2, epsilon=1.0, standardize=True).fit(people)
 print(pca.guarantee_)
 for low, high in pca.explained_variance_ratio_interval_:
-    print(f"share of the variance: {low:.1%} to {high:.1%} (95 % interval)")
+    print(f"explained variance: {low:.1%} to {high:.1%}")
 
-# The rows are made up, so the truth may stand beside the release.
 private = pca.components_
-truth = PCA(2).fit(StandardScaler().fit_transform(people)).components_
-truth *= np.sign((truth * private).sum(axis=1, keepdims=True))
-cosines = (truth * private).sum(axis=1)
-print("cosines to PCA without privacy:", cosines.round(6).tolist())
+true = PCA(2).fit(StandardScaler().fit_transform(people)).components_
+true *= np.sign((true * private).sum(axis=1, keepdims=True))
+print("cosines to PCA:", (true * private).sum(axis=1).round(5).tolist())
+
+# Figure
+import matplotlib.pyplot as plt
+
+from eigenveil.report import plots
 
 plt.style.use(plots.STYLE)
-figure, axes = plt.subplots(figsize=(6.4, 5.0))
-axes.plot(*truth, "oC1", mfc="white", ms=8, label="without privacy")
-axes.plot(*private, "oC0", label="private, epsilon 1")
+figure, axes = plt.subplots(figsize=(4.2, 3.2))
+axes.plot(*true, "oC1", mfc="white", ms=8, label="PCA")
+axes.plot(*private, "oC0", ms=4, label="private, ε = 1")
 for name, (x, y) in zip(people.columns, private.T, strict=True):
     side = "right" if x < 0 else "left"
-    axes.annotate(f"  {name}  ", (x, y), ha=side, va="bottom")
-axes.margins(x=0.38, y=0.1)
-axes.set_xlabel("loading on the first component")
-axes.set_ylabel("loading on the second component")
-axes.legend()
-figure.savefig("standardized.png")
+    axes.annotate(f"  {name.split()[0]}  ", (x, y), ha=side, va="center")
+axes.margins(x=0.3, y=0.1)
+axes.set(xlabel="loading on component 1", ylabel="loading on component 2")
+axes.legend(loc="upper center", bbox_to_anchor=(0.35, 0.75))
+figure.savefig("standardized.png", dpi=200)

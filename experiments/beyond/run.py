@@ -146,34 +146,27 @@ def section(results: Results, images: Path) -> str:
     facts = {data: results.one(data=data, mechanism=None).mean for data in names}
     for name in STYLES:
         needed = [rows_needed(*losses(results, data, name)) for data in names]
-        privacy = f"({EPSILON:g}, {DELTA:g})" if name in APPROXIMATE else f"{EPSILON:g}"
-        lines.append([f"`{name}`", privacy, *needed])
+        lines.append([f"`{name}`" + (" (δ)" if name in APPROXIMATE else ""), *needed])
     for data, fact in facts.items():
         for name, found in exponents.items():
             found.append(slope(results, data, name))
         sizes, lost = losses(results, data, "matrix_laplace")
         distances.append(lost[-1] / lower_bound(sizes[-1], round(fact["d"]), fact["gap"]))
-    header = [f"rows for a mean correlation of {TARGET:g}", "privacy"]
-    header += [f"{data}, d = {fact['d']:.0f}, gap {fact['gap']:.2f}" for data, fact in facts.items()]
+    header = [f"rows for correlation {TARGET:g}", *(f"{data}, d = {fact['d']:.0f}" for data, fact in facts.items())]
     ppca, ours = (f"{min(found):.2f} to {max(found):.2f}".replace("-", "−") for found in exponents.values())
     return "\n".join(
         [
-            prose(f"""How many rows does one private direction take? k = 1, ε = {EPSILON:g}, δ = {DELTA:g} where a
-                mechanism needs one; the loss is 1 − |⟨v, v₁⟩|, mean of {" or ".join(map(str, repeats))} draws
-                (fewer on census). A is that of all rows, and C = nA for every n."""),
+            prose(f"""Not from a paper: rows needed for one private direction at ε = {EPSILON:g}, δ = {DELTA:g} for
+                the approximate mechanisms. The loss is 1 − |⟨v, v₁⟩|, mean of {" or ".join(map(str, repeats))}
+                draws, with C = nA for every n."""),
             _figure(results, facts, images),
             table(header, lines),
-            prose(f"""**PPCA has the d of the lower bound, `matrix_laplace` has its n as well.** Over the last
-                decade the loss of PPCA falls like n to the power {ppca}, that of `matrix_laplace` like {ours}, and
-                the bound's like −2: `matrix_laplace` runs parallel to it, {min(distances):,.0f} to
-                {max(distances):,.0f} times above, where PPCA falls further behind with every row. With few rows
-                sampling is better, so each has its side of the crossing. With a δ, `gaussian` needs the fewest rows
-                on every set; MOD-SULQ, the same distribution with the constants of the paper, needs the most."""),
-            prose("""What the bound says: whatever the pure ε-private mechanism, on *some* data set with this d,
-                this n and this gap its expected loss lies above the line. It is no bound for the data set in the
-                panel alone, and none at all for the approximate mechanisms, which are dashed. It is drawn with the
-                constants that the proof of Theorem 8 supports ([errata](errata.md)); the printed ones lie about 1.9
-                times higher."""),
+            prose(f"""**`matrix_laplace` depends on n as the lower bound does.** Over the last decade of n the loss
+                of PPCA falls like n to the power {ppca}, that of `matrix_laplace` like {ours}, and the bound like
+                −2, {min(distances):,.0f} to {max(distances):,.0f} times below `matrix_laplace`. With few rows
+                sampling is better. With a δ, `gaussian` needs the fewest rows and MOD-SULQ the most. The bound
+                (Theorem 8 of JMLR 2013 with [corrected constants](errata.md)) says that every pure mechanism has a
+                larger loss on *some* data set with this d, n and gap."""),
         ]
     )
 
@@ -204,8 +197,7 @@ def _figure(results: Results, facts: dict[str, dict[str, float]], images: Path) 
         figure,
         images,
         "beyond",
-        "Loss of one private direction against n, ε = 0.1: pure mechanisms solid, approximate dashed; the grey area is "
-        "what no pure mechanism can reach on all data sets of this d, n and gap; dotted, the rows of the real set",
+        "Loss of one private direction against n, ε = 0.1: approximate mechanisms dashed, grey below the lower bound",
     )
 
 

@@ -1,6 +1,6 @@
 """Chaudhuri, Sarwate and Sinha (JMLR 2013, and NIPS 2012): all tables and figures, with our mechanisms added.
 
-Rows are prepared as in the paper (`benchmarks/datasets.py`), which reads scales off the data without privacy.
+Rows are prepared as in the paper (`benchmarks/datasets.py`), which computes scales from the data without privacy.
 `tables.py` has Tables 1 and 2, `chains.py` Figures 1 and 2, `hoff.py` the chains of the paper's length, `utility.py`
 Figures 3 to 5.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common import Cell, Results
 from .chains import chain_findings, figure_1, figure_2, trace_cells, traces
-from .hoff import chain_cells, hoff, hoff_findings, hoff_table
+from .hoff import chain_cells, hoff, hoff_findings, hoff_note
 from .tables import classify, describe, table_1, table_2, table_cells, table_findings
 from .utility import figure_5, figures_3_and_4, utility, utility_cells, utility_findings
 
@@ -45,7 +45,7 @@ def findings(results: Results) -> dict[str, float]:
 def section(results: Results, images: Path) -> str:
     """Return the tables and figures in the order of the paper."""
     parts = [table_1(results), figure_1(images), figure_2(results, images), figures_3_and_4(results, images)]
-    parts += [hoff_table(results), table_2(results), figure_5(results, images)]
+    parts += [hoff_note(results), table_2(results), figure_5(results, images)]
     return "\n".join(line for part in parts for line in part)
 
 

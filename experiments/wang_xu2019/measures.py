@@ -221,7 +221,7 @@ def real(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
 
 
 def solved(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
-    """Return the errors of Tables 1 and 2 by Algorithm 2 itself: noise of every client, and a second look."""
+    """Return the errors of Tables 1 and 2 by Algorithm 2: noise of every client, and long rows with noise once."""
     X, directions, long = wide(cell["data"])
     n, p = X.shape
     noise, found = symmetric(p, generator), {"n": n, "p": p}

@@ -18,7 +18,7 @@ def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str]
     notes : iterable of str
         Sentences below the table.
     more : str
-        HTML that was made safe already, such as the face of a guarantee.
+        HTML that is escaped already, such as that of a guarantee.
 
     Examples
     --------
@@ -30,8 +30,8 @@ def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str]
         for name, value in facts.items()
         if value is not None
     )
-    told = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    listed = f"<ul>{told}</ul>" if told else ""
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    listed = f"<ul>{items}</ul>" if items else ""
     return f"<div><strong>{html.escape(title)}</strong><table>{rows}</table>{listed}{more}</div>"
 
 
@@ -49,20 +49,17 @@ def notebook_grid(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> 
 
 
 MAY_BE_NOISE, NOT_ABOVE_NOISE = "may be noise", "not above noise"
-LEGEND = (
-    "± and (from to) are 95 % intervals for the rows of this data set, as they were used: they tell what the noise of "
-    "the release may have done, and not how another sample would differ."
-)
+LEGEND = "± and (from to) are 95 % confidence intervals for the privacy noise. Sampling error is not included."
 INTERVAL = "95 % interval"
 NOT_DETERMINED = (
-    "The noise passes the smallest variance that the features have in any direction, so least-squares coefficients are "
-    "not determined; more rows, a larger epsilon or fewer features would help."
+    "The coefficients are not determined: the noise is larger than the smallest variance of the features in any "
+    "direction. Use more rows, a larger epsilon or fewer features."
 )
-# What 95 of 100 standard normals are within.
+# 95 % of a standard normal distribution is within ± this value.
 _Z = 1.96
-# Sides of an interval that differ by no more than this are told as one.
+# Sides of an interval that differ by no more than this factor are written as ±.
 _ALIKE = 1.25
-# A share whose error is smaller beside it is told as one without: as where nearly all components are asked for.
+# A relative error below this is not written, as where nearly all components are requested.
 _NO_ERROR = 1e-6
 _PLAIN = (-3, 9)  # powers of ten that are written out
 _MINUS = str.maketrans("-", "\N{MINUS SIGN}")
@@ -77,10 +74,10 @@ def with_error(value: float, interval: Iterable[float] | None, limits: Limits = 
     interval : (low, high) or None
         It may be infinite.
     limits : (low, high)
-        What such a number can be. An interval that ends at a limit is told by its ends, and so is one that ± would
-        take beyond, so that no number is shown that cannot be.
+        Smallest and largest possible value. An interval that reaches a limit, or would with ±, is written by its
+        ends.
     percent : bool
-        Whether the value is a share, told as a percentage; its limits are those of shares.
+        Whether the value is a share, which is written as a percentage; its limits are 0 and 1.
 
     Examples
     --------
@@ -120,11 +117,11 @@ def with_error(value: float, interval: Iterable[float] | None, limits: Limits = 
     if within and sides[1] <= _ALIKE * sides[0]:
         text = f"{_fixed(value * shift, places)} ± {_fixed(error, places)}"
         return f"({text})e{power:+03d}{unit}" if power else f"{text}{unit}"
-    # An interval of no width, as one that was all below 0, tells no digits.
+    # An interval of width 0, such as one that was below 0 and was cut, does not say how many digits to write.
     _, places = _rounded_up(((high - low) / 2 or width) * shift)
-    told = [_fixed(number * shift, places) if number else "0" for number in (value, low, high)]
+    texts = [_fixed(number * shift, places) if number else "0" for number in (value, low, high)]
     ending = f"e{power:+03d}" if power else ""
-    return f"{told[0]} ({told[1]} to {told[2]}){ending}{unit}"
+    return f"{texts[0]} ({texts[1]} to {texts[2]}){ending}{unit}"
 
 
 def marked(text: str, noted: bool, mark: str = MAY_BE_NOISE) -> str:
@@ -139,24 +136,24 @@ def marked(text: str, noted: bool, mark: str = MAY_BE_NOISE) -> str:
 
 
 def angle_in_words(angle: float, bound: float) -> str:
-    """Return how far a component is from the true one: the angle to be expected, and what it stays below.
+    """Return the angle error of a component: the expected angle to the true one, and its 95 % bound.
 
     Examples
     --------
     >>> angle_in_words(12.34, 23.46), angle_in_words(90.0, 90.0)
-    ('12.3° (< 23.5°)', 'not determined')
+    ('12.3° (at most 23.5°)', 'not determined')
     """
-    return "not determined" if bound >= 90 else f"{angle:.1f}° (< {bound:.1f}°)"
+    return "not determined" if bound >= 90 else f"{angle:.1f}° (at most {bound:.1f}°)"
 
 
 def holds_zero(interval: Iterable[float]) -> bool:
-    """Return whether an interval leaves it open if a number is 0."""
+    """Return whether an interval contains 0."""
     low, high = interval
     return bool(low <= 0 <= high)
 
 
 def around(value: float, standard_error: float, limits: Limits = ANY) -> tuple[float, float]:
-    """Return the 95 % interval of a number with a normal error, within the limits of such a number.
+    """Return the 95 % confidence interval of a number with a normal error, within the limits of such a number.
 
     Examples
     --------
@@ -183,7 +180,7 @@ def half_width(standard_error: Any) -> Any:
 
 
 def for_readers(text: str) -> str:
-    """Return such a text with true minus signs, for pages."""
+    """Return a text with true minus signs, for pages."""
     return text.translate(_MINUS)
 
 

@@ -1,8 +1,8 @@
 """The exceptions of eigenveil, and the validators that raise them.
 
-Every message is one sentence that says what is wrong and what to do. None of them carries a value taken
-from private data: an error text is a release like any other. Validators here see parameters only. What another
-library says about data may quote a cell: `own_words` is the one door at which that is left behind.
+Every message says in a few short sentences what is wrong and what to do. No message contains a value from private
+data: an error text is a release like any other. The validators here see parameters only. Error messages of other
+libraries may quote a cell of the data: `own_words` replaces them.
 """
 
 import functools
@@ -29,7 +29,7 @@ class InvalidDataError(EigenveilError, ValueError):
 
 
 class NotNumbersError(InvalidDataError, TypeError):
-    """The data hold something that is not a real number."""
+    """The data contain a value that is not a real number."""
 
 
 class CapacityError(EigenveilError, OverflowError):
@@ -37,11 +37,11 @@ class CapacityError(EigenveilError, OverflowError):
 
 
 class EngineError(EigenveilError, RuntimeError):
-    """An engine or something it needs is missing, or it could not compute the rows; nothing was passed on."""
+    """An engine or a package it needs is missing, or it failed to compute the rows."""
 
 
 class BudgetError(EigenveilError):
-    """A spend was refused because it would pass the limit of the ledger; nothing was spent."""
+    """A spend would exceed the budget of the ledger; nothing was spent."""
 
 
 class LedgerError(EigenveilError):
@@ -53,25 +53,25 @@ class ReleaseFileError(EigenveilError):
 
 
 class NoiseWarning(UserWarning):
-    """The released values are mostly noise; known from released values alone."""
+    """Some released values are not distinguishable from noise; known from released values only."""
 
 
 class ReleaseFileWarning(UserWarning):
-    """A release file says more than this version knows of; what it says beyond that is ignored."""
+    """A release file has fields that this version does not know; they are ignored."""
 
 
 class PrivacyWarning(UserWarning):
-    """What was asked for promises less than it seems to; known from public facts alone."""
+    """The guarantee is weaker than it may seem; known from public facts only."""
 
 
 _Callable = TypeVar("_Callable", bound=Callable[..., object])
 _Item = TypeVar("_Item")
-UNREADABLE = "The data cannot be read; give an array, a sparse matrix, a data frame or a file of real numbers."
-_NO_MEMORY = "There is not enough memory for these data; give fewer columns, or the rows in smaller parts."
+UNREADABLE = "The data cannot be read. Give an array, a sparse matrix, a data frame or a file of real numbers."
+_NO_MEMORY = "There is not enough memory for these data. Give fewer columns, or the rows in smaller parts."
 
 
 def own_words(function: _Callable) -> _Callable:
-    """Let a function that reads data raise errors of ours only, which hold nothing that another library said.
+    """Make a function that reads data raise only errors of this package, without text from other libraries.
 
     ``raise ... from None`` hides the first error, but keeps it as `__context__`, where a cell can be read. So ours are
     raised once more when no other error is being handled, and what is not ours becomes `UNREADABLE`.
@@ -86,18 +86,18 @@ def own_words(function: _Callable) -> _Callable:
     """
 
     @functools.wraps(function)
-    def told(*args: object, **options: object) -> object:
+    def wrapped(*args: object, **options: object) -> object:
         try:
             return function(*args, **options)
         except Exception as error:
             failure = _own(error)
         raise failure
 
-    return told  # type: ignore[return-value]
+    return wrapped  # type: ignore[return-value]
 
 
 def iterated_in_own_words(items: Iterable[_Item], unreadable: str = UNREADABLE) -> Iterator[_Item]:
-    """Yield the items; what is raised on the way to them is told as `own_words` tells it."""
+    """Yield the items; errors on the way are replaced as in `own_words`."""
     iterator = iter(items)
     try:
         while True:
@@ -118,7 +118,7 @@ def iterated_in_own_words(items: Iterable[_Item], unreadable: str = UNREADABLE) 
 
 def _own(error: Exception, unreadable: str = UNREADABLE) -> Exception:
     if isinstance(error, MemoryError):
-        return MemoryError(_NO_MEMORY)  # that of NumPy tells the number of rows
+        return MemoryError(_NO_MEMORY)  # the one of NumPy contains the number of rows
     if not isinstance(error, EigenveilError):
         return InvalidDataError(unreadable)
     error.__cause__ = error.__context__ = None
@@ -176,7 +176,7 @@ def looks_like_a_name(name: object) -> bool:
 def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
     """Return the features of a release as a sentence may call them: x0, x1, ... without names that look like ones.
 
-    The names are public: a release tells them to everybody who has it.
+    The names are public: they are part of the release.
 
     >>> features_in_words(("alk.phos", "sex=F", "jane@home.org"), 3), features_in_words(None, 2)
     (['alk.phos', 'sex=F', 'x2'], ['x0', 'x1'])
@@ -188,20 +188,20 @@ def features_in_words(names: Sequence[object] | None, count: int) -> list[str]:
     return [_cut(name) if looks_like_a_name(name.partition("=")[0]) else f"x{at}" for at, name in enumerate(found)]
 
 
-def listed(word: str, all_of: Sequence[object], told: Sequence[object]) -> str:
-    """Return a few of many in words.
+def listed(word: str, all_of: Sequence[object], named: Sequence[object]) -> str:
+    """Return a list of things in words, shortened if it is long.
 
     >>> listed("feature", ["age"], ["age"]), listed("component", [0, 1, 2], [1, 2, 3])
     ('feature age', 'components 1, 2 and 3')
     """
-    shown = [str(one) for one in told[:_NAMED]]
+    shown = [str(one) for one in named[:_NAMED]]
     more = len(all_of) - len(shown)
     last = [f"{more} more"] if more else [shown.pop()] if len(shown) > 1 else []
     return f"{word}{'s' if len(all_of) > 1 else ''} {' and '.join([', '.join(shown), *last])}"
 
 
 def warn_caller(sentence: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this package that led here, however deep inside it was noticed."""
+    """Warn with the line of the caller outside of this package."""
     package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (package, "functools"):
         frame, level = frame.f_back, level + 1
@@ -255,7 +255,7 @@ def positive_number(name: str, value: object) -> float:
 
 
 def budget_epsilon(value: object) -> float:
-    """Return an epsilon to spend: below the range nothing can be drawn any more, and above it nothing is private."""
+    """Return a valid epsilon to spend."""
     number = positive_number("epsilon", value)
     if not _LEAST_EPSILON <= number <= _MOST_EPSILON:
         raise InvalidParameterError(
@@ -283,7 +283,7 @@ def probability_below_one(name: str, value: object) -> float:
 def integer_between(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int if low <= value, and value <= high where a `high` is given."""
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        raise InvalidParameterError(f"{name} must be a whole number, not {type(value).__name__}.")
+        raise InvalidParameterError(f"{name} must be an integer, not {type(value).__name__}.")
     number = int(value)
     if number < low or (high is not None and number > high):
         span = f"at least {low}" if high is None else f"between {low} and {high}"

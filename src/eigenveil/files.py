@@ -119,7 +119,7 @@ def sole_name(file: Path) -> os.stat_result:
 
 
 def _mount_points() -> Iterator[bytes]:
-    """Yield where something is mounted, as far as the system tells."""
+    """Yield where something is mounted, as far as the system reports it."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:  # no Linux, where a file cannot be mounted by itself, or no /proc
@@ -134,7 +134,7 @@ def draft_of(path: Path) -> Path:
 
 
 def _remove(draft: Path) -> None:
-    """Remove a draft; one that a failing disk keeps does no harm, and its removal is not what is told about."""
+    """Remove a draft; one that a failing disk keeps does no harm, and its removal is not reported."""
     with suppress(OSError):
         draft.unlink()
 
@@ -142,7 +142,7 @@ def _remove(draft: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Bring the names in the folder of `path` to the disk: a file that was synchronized can still lose its name.
 
-    Where that fails the system may have given the names up, and whoever tries again could be told that all is well. So
+    Where that fails the system may have given the names up, and a second attempt could report success. So
     a name is changed: names share the blocks of their folder, which are written again then.
     """
     try:

@@ -55,18 +55,18 @@ def release(
     generator: np.random.Generator | None = None,
     ledger: LedgerOrPath | None = None,
 ) -> Release:
-    """Draw one release of private moments; every call spends the full budget of the mechanism again.
+    """Release private moments with a mechanism. Every call spends the budget of the mechanism again.
 
     Parameters
     ----------
     mechanism : CentralMechanism
-        From `eigenveil.mechanisms.MECHANISMS`, made with public parameters.
+        A mechanism from `eigenveil.mechanisms.MECHANISMS`.
     moments : SecondMoments
         The private statistic.
     generator : numpy.random.Generator, optional
-        The secure generator by default. Any other marks the release as reproducible and not private.
+        The secure generator by default. Any other generator marks the release as not private.
     ledger : PrivacyLedger or path, optional
-        Records the spend, durably, before anything is sampled.
+        Ledger that records the spend before noise is sampled.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def release(
     >>> moments = SecondMoments(RowBound(1.0), 3).update(np.eye(3))
     >>> drawn = release(MECHANISMS["laplace"](epsilon=1.0, n_features=3), moments)
     >>> drawn.integers["matrix"].shape, str(drawn.guarantee)
-    ((3, 3), '1-differentially private (replace one row), exact numerics')
+    ((3, 3), '1-DP (pure), replace-one adjacency, unit: one row; exact sampling')
     """
     generator = secure_generator() if generator is None else generator
     ledger = opened_ledger(ledger)
@@ -98,9 +98,7 @@ def check(mechanism: CentralMechanism, moments: SecondMoments) -> None:
     check_rule(mechanism, moments.bound)
     # Under add/remove, how many rows there are is private, none included, and gets no error of its own.
     if mechanism.adjacency is Adjacency.REPLACE_ONE and moments.n_samples == 0:
-        raise InvalidDataError(
-            f"There are no {moments.bound.unit.counted} to release anything about; update the moments first."
-        )
+        raise InvalidDataError(f"The moments have no {moments.bound.unit.counted}. Update the moments first.")
     check_capacity(mechanism, moments.bound.rule, moments.n_rows)
     if moments.total_weight == 0:
         raise InvalidDataError("All weights are 0, or vanish beside the largest that is allowed.")
@@ -158,6 +156,8 @@ def expected_origin(
     estimator: str | None = None,
     chosen_privately: tuple[str, ...] = (),
     schema: Schema | None = None,
+    given_bounds: tuple[tuple[float, float], ...] | None = None,
+    given_norm_bound: float | None = None,
 ) -> Origin:
     """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
 
@@ -172,6 +172,8 @@ def expected_origin(
         request=ComponentsRequest(min(mechanism.n_components, n_features)) if request is None else request,
         chosen_privately=chosen_privately,
         schema=schema,
+        given_bounds=given_bounds,
+        given_norm_bound=given_norm_bound,
         package_version=__version__,
     )
     origin.check_writable(n_features)
@@ -215,7 +217,7 @@ class Pilot:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a fit in stages has drawn before the matrix.
+    """What a fit has drawn before the matrix.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def draw(
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
         raise InvalidParameterError(
-            f"What was paid for is about {payment.guarantee.unit.in_words}, these moments about {rule.unit.in_words}."
+            f"The paid privacy unit is {payment.guarantee.unit.in_words}, that of these moments {rule.unit.in_words}."
         )
     integers = mechanism.draw(moments.gram, rule.limit_squared, moments.n_samples, generator)
     units = mechanism.units(rule.limit_squared, rule.unit_squared)
@@ -286,7 +288,7 @@ def draw(
 
 
 def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random.Generator) -> Pilot:
-    """Return a first release of moments, and the second moment that it tells for rows of norm at most 1."""
+    """Return a pilot release of moments, and its second moment for rows of norm at most 1."""
     check(mechanism, moments)
     grid = moments.bound.limit_squared
     integers = mechanism.draw(moments.gram, grid, moments.n_samples, generator)
@@ -305,7 +307,7 @@ def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np
 def find_norm(
     counts: MagnitudeCounts, candidates: range, most_above: int, portion: BudgetShare, generator: np.random.Generator
 ) -> float:
-    """Return the first of some rungs of the ladder that about `most_above` rows pass."""
+    """Return the first candidate bound that about `most_above` rows exceed."""
     above = counts.above()[0, candidates.start : candidates.stop]
     return float(NORM_GRID[candidates[portion.first_at_most(above, most_above, generator)]])
 
@@ -313,7 +315,7 @@ def find_norm(
 def choose_magnitudes(
     counts: MagnitudeCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return, for every column, the first rung of the ladder that about `most_above` of its magnitudes pass.
+    """Return, for every column, the first candidate bound that about `most_above` of its magnitudes exceed.
 
     Parameters
     ----------
@@ -328,8 +330,8 @@ def choose_magnitudes(
     Formal guarantee
     ----------------
     Pure epsilon over all columns together, for both relations. A replaced, added or removed row moves the numbers of
-    rows above all rungs of a column one way, each by at most 1, and each column is asked by `first_at_most` with
-    epsilon divided by their number. The answer is a rung of a public ladder.
+    rows above all grid points of a column one way, each by at most 1, and each column is asked by `first_at_most` with
+    epsilon divided by their number. The answer is a grid point of a public grid.
 
     Examples
     --------
@@ -430,7 +432,7 @@ def check_site_rule(mechanism: FederatedMechanism, rule: RowRule) -> None:
             "bounds, a schema with ranges or a norm_bound, so that rows are clipped."
         )
     if rule.mapped_from is not None or rule.most_weight is not None:
-        raise InvalidParameterError("Sites add up rows as they are, neither mapped nor weighted; release in one stage.")
+        raise InvalidParameterError("Sites add up rows as they are, neither mapped nor weighted; release in one pass.")
     mechanism.check_grid(rule.limit_squared)
 
 

@@ -1,7 +1,6 @@
-"""`Guarantee`: what is promised, for which adjacency and unit, under which assumptions; in numbers and in words.
+"""`Guarantee`: epsilon and delta, the adjacency, the privacy unit and the assumptions, in numbers and in words.
 
-A guarantee is a function of public parameters, never of data. Probabilities and odds in words are rounded to the side
-that promises less.
+A guarantee is a function of public parameters, never of data. Probabilities and odds in words are rounded up.
 """
 
 import html
@@ -16,7 +15,7 @@ from typing import Any, Self
 from .errors import InvalidParameterError, one_of, probability_below_one, truth_value
 
 HARDLY_PROTECTS_ABOVE = 10.0
-"""Above this epsilon odds may change by a factor of more than 22,000, which rules out nothing that matters."""
+"""Above this epsilon the odds can change by a factor of more than 22,000."""
 
 
 def odds_factor(epsilon: float) -> str:
@@ -52,55 +51,94 @@ def chance(probability: float) -> str:
     return f"a chance of 1 in {times // step * step:,}"
 
 
-FLOAT_ASSUMPTION = (
-    "The noise is drawn in float64: which values the sum can take depends on the data, and an observer who looks at "
-    "their last bits can tell neighbouring data apart (Mironov 2012)."
+class Assumption(str):
+    """A sentence about what a guarantee assumes, with a short form for the one line that states the guarantee.
+
+    Parameters
+    ----------
+    sentence : str
+        The assumption in full.
+    short : str
+        The assumption in a few words, without a period.
+
+    Examples
+    --------
+    >>> assumption = Assumption("Assumes that the identifiers are public.", "assumes public identifiers")
+    >>> print(Guarantee(1.0).with_assumption(assumption))
+    1-DP (pure), replace-one adjacency, unit: one row; assumes public identifiers; idealized sampling
+    """
+
+    short: str
+
+    def __new__(cls, sentence: str, short: str) -> Self:
+        """Make a string with a short form."""
+        made = super().__new__(cls, sentence)
+        made.short = short
+        return made
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (str(self), self.short)
+
+
+FLOAT_ASSUMPTION = Assumption(
+    "The noise is sampled in float64, so the last bits of the released values can distinguish neighbouring data sets "
+    "(Mironov 2012).",
+    "noise in float64",
 )
 """Which attack applies to noise that was drawn in floats."""
-DIRECTION_ASSUMPTION = (
-    "The directions are computed in float64 from the data, so their last bits can be a fingerprint of it (after "
-    "Mironov 2012)."
+DIRECTION_ASSUMPTION = Assumption(
+    "The directions are computed from the data in float64, so their last bits can identify the data (compare Mironov "
+    "2012).",
+    "directions in float64",
 )
 """Which attack applies to directions that were drawn in floats."""
-ORDER_ASSUMPTION = (
-    "Rows are compared with one another by their places, so the promise is for tables whose order does not depend on "
-    "values; shuffle a sorted one first, by no fixed seed."
+ORDER_ASSUMPTION = Assumption(
+    "Assumes that the order of rows does not depend on their values. Shuffle sorted tables first, without a fixed "
+    "seed.",
+    "assumes row order independent of values",
 )
-"""What holds of rows that are compared: a row is replaced where it stands, and moves no other."""
-IDENTIFIER_ASSUMPTION = (
-    "Persons are compared with one another in the order of their identifiers, so the promise is about what the rows "
-    "of a person say, and not about which identifiers there are."
+"""For statistics that use differences of neighbouring rows: replacing a row moves no other row."""
+IDENTIFIER_ASSUMPTION = Assumption(
+    "Assumes that the identifiers of privacy units are public. The guarantee protects the values in the rows of a "
+    "unit, not which identifiers occur.",
+    "assumes public identifiers",
 )
-"""What holds of persons who are compared: their rows are replaced, and their identifier stays."""
+"""For statistics that use differences of neighbouring privacy units, which are sorted by identifier."""
 ONLY_IF = "Holds only if "
-"""How an assumption begins without which nothing is guaranteed, and which nobody has checked."""
+"""How an assumption begins without which nothing is guaranteed, and which was not checked."""
 
-TYPES_ASSUMPTION = (
-    "Assumes that the columns of the table and their types are public, that is, that they do not depend on the rows."
+TYPES_ASSUMPTION = Assumption(
+    "Assumes that the columns of the table and their types are public, that is, that they do not depend on the rows.",
+    "assumes public column types",
 )
-"""What holds of tables whose columns have types: whoever made the table may have read these off the rows."""
+"""For tables whose columns have types: these may have been inferred from the rows when the table was made."""
 
 
-def sites_assumption(n_sites: int, n_colluding: int) -> str:
-    """Return whom the noise of several sites holds against."""
+def sites_assumption(n_sites: int, n_colluding: int) -> Assumption:
+    """Return against whom the noise of several sites protects."""
     if n_colluding == 0:
-        against = "everybody but the sites themselves, each of which knows its own noise"
+        against = "everyone except the sites themselves, each of which knows its own noise"
+        short = "holds against everyone except the sites"
     else:
         ours = "one site" if n_colluding == 1 else f"{n_colluding} sites"
-        against = f"every coalition of at most {ours} with whoever combined them, and everybody who sees the release"
-    return (
-        f"The sum over {n_sites} sites is private by the noise of the sites that keep theirs secret: the promise holds "
-        f"against {against}."
+        against = f"every coalition of at most {ours} with the coordinator, and everyone who sees the release"
+        short = f"holds against at most {n_colluding} of {n_sites} sites colluding"
+    return Assumption(
+        f"The sum over {n_sites} sites is protected by the noise of the sites that keep their noise secret: the "
+        f"guarantee holds against {against}.",
+        short,
     )
 
 
-MASKS_ASSUMPTION = (
-    "That nobody sees more of a site than its part in the sum rests on masks (X25519, HKDF, ChaCha20), which is a "
-    "promise about computation: without them a site's share has its own part of the noise alone, or none."
+MASKS_ASSUMPTION = Assumption(
+    "Assumes that the masks of the sites (X25519, HKDF, ChaCha20) are computationally secure. Without the masks, a "
+    "site's share contains only its own part of the noise, or none.",
+    "assumes secure masks",
 )
-"""What keeps one site's share from whoever adds up."""
-ONE_SITE_ASSUMPTION = (
-    "Everybody is taken to be in the data of one site; who is at several is protected as a group of so many is."
+"""What keeps the share of one site secret from the coordinator."""
+ONE_SITE_ASSUMPTION = Assumption(
+    "Assumes that each person is in the data of one site. A person at k sites is protected like a group of k people.",
+    "assumes each person at one site",
 )
 """What is assumed of people in the data of several sites."""
 
@@ -120,12 +158,12 @@ class Adjacency(StrEnum):
 
 
 class Unit(StrEnum):
-    """Whose data a promise is about: what the two neighbouring data sets differ in."""
+    """The privacy unit: what two neighbouring data sets differ in."""
 
     ROW = "row"
     """One row of the table."""
     PERSON = "person"
-    """One person with all of their rows, however many there are."""
+    """All rows of one privacy unit, usually a person, however many there are."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -134,24 +172,24 @@ class Unit(StrEnum):
 
     @property
     def in_words(self) -> str:
-        """The unit as a sentence names it."""
-        return "one row" if self is Unit.ROW else "one person with all of their rows"
+        """The unit in words."""
+        return "one row" if self is Unit.ROW else "all rows of one privacy unit"
 
     @property
     def counted(self) -> str:
-        """What there are many of: n is the number of these."""
-        return f"{self.value}s"
+        """The plural of the unit: n is the number of these."""
+        return "rows" if self is Unit.ROW else "privacy units"
 
 
 class Numerics(StrEnum):
-    """How close the running code comes to the mathematics of the proof, best first."""
+    """How the noise is sampled, compared with the proof; best first."""
 
     EXACT = "exact"
-    """The released bits have the distribution of the proof, as far as the generator's words are uniform."""
+    """The released bits have exactly the distribution in the proof, given uniform random bits."""
     IDEALIZED = "idealized"
-    """The proof is for real arithmetic, and the code works in floats."""
+    """The proof is for real arithmetic; the code uses float64."""
     EMPIRICAL = "empirical"
-    """A Markov chain whose convergence is checked, not proved."""
+    """A Markov chain whose convergence is tested, not proved."""
 
     @property
     def gap(self) -> int:
@@ -161,37 +199,43 @@ class Numerics(StrEnum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """An (epsilon, delta) promise, with the event it stands for and the conditions it holds under.
+    """A differential privacy guarantee: (epsilon, delta), adjacency, privacy unit and assumptions.
+
+    `print` shows it in one line.
 
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss; infinity means that nothing is promised.
+        Bound on the privacy loss; infinity means no privacy.
     delta : float
-        Probability outside of that bound; 0 is pure differential privacy.
+        Probability that the bound may fail; 0 is pure differential privacy.
     adjacency : Adjacency
-        The adjacency the promise is made for.
+        Which data sets are neighbours.
     numerics : Numerics
-        What the running code adds to the mathematics; a bare record claims no more than real arithmetic does.
+        How the noise is sampled.
     rho : float, optional
-        The zero-concentrated (zCDP) parameter, where it is proved; it makes composition tighter.
+        The zero-concentrated DP (zCDP) parameter, where it is proved; used for tighter composition.
     parts : tuple of Guarantee
-        What was composed, where this is a composition.
-    assumptions : tuple of str
-        Sentences a reader must know before relying on the promise.
+        The guarantees that were composed, if any.
+    assumptions : tuple of Assumption or str
+        What the guarantee assumes, in sentences.
     claimed : (float, float), optional
-        The (epsilon, delta) that the paper behind the mechanism states, where it differs from the truth.
+        The (epsilon, delta) that the paper of the mechanism states, where it differs.
     reproducible : bool
-        Drawn from a seed: anyone who knows it can undo the noise, so nothing is private.
+        Whether the noise came from a seed; then nothing is private.
     unit : Unit
-        Whose data the promise is about.
+        The privacy unit.
+    mu : float, optional
+        For Gaussian noise: the l2 sensitivity divided by the standard deviation, which is the parameter of Gaussian
+        DP. Discrete Gaussian noise satisfies it up to 1 % of delta.
 
     Examples
     --------
-    >>> print(Guarantee(1.0))
-    1-differentially private (replace one row), idealized numerics
-    >>> print(Guarantee(1.0, unit=Unit.PERSON))
-    1-differentially private (replace the rows of one person), idealized numerics
+    >>> print(Guarantee(1.0, numerics="exact"))
+    1-DP (pure), replace-one adjacency, unit: one row; exact sampling
+    >>> print(Guarantee(1.0, 1e-6, unit=Unit.PERSON, rho=0.0184, mu=0.192))
+    (1, 1e-06)-DP, rho = 0.0184, mu = 0.192, replace-one adjacency, unit: all rows of one privacy unit; idealized \
+sampling
     >>> Guarantee(0.5, 1e-6).event.__class__.__name__
     'UnsupportedDpEvent'
     """
@@ -206,6 +250,7 @@ class Guarantee:
     claimed: tuple[float, float] | None = None
     reproducible: bool = False
     unit: Unit = Unit.ROW
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
@@ -214,36 +259,37 @@ class Guarantee:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InvalidParameterError(f"epsilon must be at least 0, got {self.epsilon!r}.")
         probability_below_one("delta", self.delta)
-        if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
-            raise InvalidParameterError(f"rho must be a finite number of at least 0, got {self.rho!r}.")
+        for name, value in (("rho", self.rho), ("mu", self.mu)):
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise InvalidParameterError(f"{name} must be a finite number of at least 0, got {value!r}.")
 
     @property
     def is_private(self) -> bool:
-        """Whether anything is promised at all: a finite epsilon, and no seed behind the noise."""
+        """Whether epsilon is finite and the noise came from no seed."""
         return math.isfinite(self.epsilon) and not self.reproducible
 
     @property
     def weakness(self) -> str | None:
-        """A sentence about an epsilon that hardly protects anybody; None up to 10, and where nothing is promised.
+        """A sentence about an epsilon above 10, which hardly protects; None for others and without privacy.
 
         Examples
         --------
         >>> print(Guarantee(50.0).weakness)
-        epsilon = 50 is hardly any protection: the odds about one person may change by a factor of 10^22; choose at \
-most 10, and 1 or less where you can.
+        epsilon = 50 is hardly any protection: the odds about one person can change by a factor of 10^22. Use at \
+most 10, and 1 or less if possible.
         >>> Guarantee(10.0).weakness is None
         True
         """
         if not self.is_private or self.epsilon <= HARDLY_PROTECTS_ABOVE:
             return None
         return (
-            f"epsilon = {self.epsilon:.6g} is hardly any protection: the odds about one person may change by a factor "
-            f"of {odds_factor(self.epsilon)}; choose at most {HARDLY_PROTECTS_ABOVE:g}, and 1 or less where you can."
+            f"epsilon = {self.epsilon:.6g} is hardly any protection: the odds about one person can change by a factor "
+            f"of {odds_factor(self.epsilon)}. Use at most {HARDLY_PROTECTS_ABOVE:g}, and 1 or less if possible."
         )
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The assumptions without which nothing is guaranteed, and which nobody has checked."""
+        """The assumptions without which nothing is guaranteed, and which were not checked."""
         return tuple(one for one in self.assumptions if one.startswith(ONLY_IF))
 
     @property
@@ -270,51 +316,54 @@ most 10, and 1 or less where you can.
 
     @property
     def neighbours(self) -> str:
-        """What tells two neighbouring data sets apart, in words."""
-        if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE:
-            return f"add or remove {self.unit.in_words}"
-        return "replace one row" if self.unit is Unit.ROW else "replace the rows of one person"
+        """How two neighbouring data sets differ, in words."""
+        verb = "add or remove" if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else "replace"
+        return f"{verb} {self.unit.in_words}"
 
     @property
     def known_others(self) -> str:
-        """What an adversary is taken to know, in words: everything but one unit."""
-        return "all other rows" if self.unit is Unit.ROW else "the rows of all other persons"
+        """What the attacker is assumed to know, in words: everything except one unit."""
+        return "all other rows" if self.unit is Unit.ROW else "the rows of all other privacy units"
 
     def for_unit(self, unit: Unit) -> Self:
-        """Return the promise about another unit, parts and all: for statistics that one of them moves no further."""
+        """Return the same guarantee, parts included, for another privacy unit with the same sensitivity."""
         return replace(self, unit=unit, parts=tuple(part.for_unit(unit) for part in self.parts))
 
     def with_assumption(self, *sentences: str) -> Self:
-        """Return the same promise with these assumptions too."""
+        """Return the same guarantee with more assumptions."""
         return replace(self, assumptions=(*self.assumptions, *sentences))
 
     def of_compared_units(self) -> Self:
-        """Return the same promise with what holds where units are compared with one another."""
+        """Return the guarantee of a statistic that uses differences of neighbouring units, with its assumption."""
         return self.with_assumption(ORDER_ASSUMPTION if self.unit is Unit.ROW else IDENTIFIER_ASSUMPTION)
 
     def marked_reproducible(self) -> Self:
-        """Return the record for a release drawn from a seeded generator."""
+        """Return the guarantee of a release whose noise came from a seed."""
         return replace(self, reproducible=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON; floats are written as text so that infinity survives."""
-        return {
+        fields = {
             "epsilon": repr(float(self.epsilon)),
             "delta": repr(float(self.delta)),
             "adjacency": self.adjacency.value,
             "numerics": self.numerics.value,
             "rho": None if self.rho is None else repr(float(self.rho)),
             "parts": [part.to_dict() for part in self.parts],
-            "assumptions": list(self.assumptions),
+            "assumptions": [
+                {"sentence": str(one), "short": one.short} if isinstance(one, Assumption) else one
+                for one in self.assumptions
+            ],
             "claimed": None if self.claimed is None else [repr(float(number)) for number in self.claimed],
             "reproducible": self.reproducible,
             "unit": self.unit.value,
         }
+        return fields if self.mu is None else {**fields, "mu": repr(float(self.mu))}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Return the guarantee that `to_dict` wrote."""
-        claimed, assumptions = fields["claimed"], tuple(str(assumption) for assumption in fields["assumptions"])
+        claimed, mu = fields["claimed"], fields.get("mu")
         reproducible = truth_value("reproducible", fields["reproducible"])
         return cls(
             epsilon=float(fields["epsilon"]),
@@ -323,44 +372,44 @@ most 10, and 1 or less where you can.
             numerics=Numerics(fields["numerics"]),
             rho=None if fields["rho"] is None else float(fields["rho"]),
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
-            assumptions=assumptions,
+            assumptions=tuple(map(_assumption, fields["assumptions"])),
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
             unit=Unit(fields["unit"]),
+            mu=None if mu is None else float(mu),
         )
 
     def in_words(self) -> tuple[str, ...]:
-        """Return the promise as plain sentences: the odds, the exception, who is protected, and the numerics.
+        """Return the guarantee in plain sentences: the odds, delta, the privacy unit and the sampling.
 
         Examples
         --------
         >>> print(Guarantee(1.0).in_words()[0])
-        Even for someone who knows all other rows, this release changes the odds of whether one person's data say A \
-or B by a factor of at most e^1 = 2.72.
+        Whatever an attacker believes about the data of one person, this release changes the odds by at most a factor \
+of e^1 = 2.72, even if the attacker knows all other rows.
         """
         if self.reproducible:
-            return (
-                "Nothing is promised: the noise was drawn from a seed, and whoever knows the seed can take it away.",
-            )
+            return ("Not private: the noise was drawn from a seed, and whoever knows the seed can remove the noise.",)
         if not math.isfinite(self.epsilon):
-            return ("Nothing is promised: these values were released without protection.",)
+            return ("Not private: these values were released without protection.",)
         sentences = [
-            f"Even for someone who knows {self.known_others}, this release changes the odds of whether "
-            f"{_QUESTIONS[self.adjacency]} by a factor of at most e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}."
+            f"Whatever an attacker believes about {_QUESTIONS[self.adjacency]}, this release changes the odds by at "
+            f"most a factor of e^{self.epsilon:.6g} = {odds_factor(self.epsilon)}, even if the attacker knows "
+            f"{self.known_others}."
         ]
         if self.weakness is not None:
             sentences.append(self.weakness)
         if self.delta > 0:
             sentences.append(
-                f"It is at least as safe as a release that keeps this bound but for {chance(self.delta)} "
-                f"(delta = {self.delta:.3g}), in which it may tell everything about that person."
+                f"The release is at least as private as one that keeps this bound except for {chance(self.delta)} "
+                f"(delta = {self.delta:.3g}), in which case it may reveal everything about that person."
             )
-        return (*self.conditions, *sentences, _PROTECTED[self.unit][self.adjacency], _NUMERICS[self.numerics])
+        return (*self.conditions, *sentences, _PROTECTED[self.unit][self.adjacency], _SAMPLING[self.numerics])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        told = dict.fromkeys((*self.in_words(), *self.assumptions))
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in told)
+        """Return the guarantee as HTML for a notebook."""
+        sentences = dict.fromkeys((*self.in_words(), *self.assumptions))
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in sentences)
         colour = "#3b78b0" if self.is_private and not self.conditions else "#c0392b"
         return (
             f'<div style="border-left:4px solid {colour};padding:0 0 0 .8em"><strong>{html.escape(str(self))}</strong>'
@@ -369,42 +418,60 @@ or B by a factor of at most e^1 = 2.72.
 
     def __str__(self) -> str:
         if self.reproducible:
-            return f"NOT PRIVATE: drawn from a seed (with a secret one it would be: {self._promise()})"
+            return f"NOT PRIVATE: drawn from a seed; with secret noise: {self._line()}"
         if self.conditions:
-            unchecked = " and ".join(one.removeprefix(ONLY_IF).partition(";")[0].rstrip(".") for one in self.conditions)
-            return f"CONDITIONAL: only if {unchecked}, {self._promise()}"
-        return self._promise()
+            return f"CONDITIONAL: only if {' and '.join(map(_condition, self.conditions))}; {self._line()}"
+        return self._line()
 
-    def _promise(self) -> str:
+    def _line(self) -> str:
         if not math.isfinite(self.epsilon):
             return "not private"
-        budget = f"{self.epsilon:.6g}" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})"
-        more = "; see assumptions" if self.assumptions else ""
-        return f"{budget}-differentially private ({self.neighbours}), {self.numerics.value} numerics{more}"
+        budget = f"{self.epsilon:.6g}-DP (pure)" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
+        concentrated = [f"{name} = {value:.3g}" for name, value in (("rho", self.rho), ("mu", self.mu)) if value]
+        adjacency = f"{self.adjacency.value.replace('_', '-')} adjacency"
+        stated = [one for one in self.assumptions if not one.startswith(ONLY_IF)]
+        remarks = [one.short if isinstance(one, Assumption) else "see assumptions" for one in stated]
+        if self.epsilon > HARDLY_PROTECTS_ABOVE:
+            remarks.append(f"weak (epsilon > {HARDLY_PROTECTS_ABOVE:g})")
+        core = ", ".join([budget, *concentrated, adjacency, f"unit: {self.unit.in_words}"])
+        return "; ".join([core, *dict.fromkeys(remarks), f"{self.numerics.value} sampling"])
+
+
+def _assumption(field: str | Mapping[str, str]) -> str:
+    """Return an assumption as a file has it: with a short form, or as a bare sentence."""
+    return Assumption(field["sentence"], field["short"]) if isinstance(field, Mapping) else str(field)
+
+
+def _condition(sentence: str) -> str:
+    """Return a condition in short, without "only if"."""
+    if isinstance(sentence, Assumption):
+        return sentence.short
+    return sentence.removeprefix(ONLY_IF).partition(";")[0].rstrip(".")
 
 
 _QUESTIONS = {
-    Adjacency.REPLACE_ONE: "one person's data say A or B",
-    Adjacency.ADD_OR_REMOVE_ONE: "one person's data are included",
+    Adjacency.REPLACE_ONE: "the data of one person",
+    Adjacency.ADD_OR_REMOVE_ONE: "whether the data of one person are included",
 }
 _PROTECTED = {
     Unit.ROW: {
-        Adjacency.REPLACE_ONE: "One person stands for one row: its contents are protected, and the number of rows is "
-        "public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "One person stands for one row, there or not, and the number of rows is protected "
-        "too; for what the row says, the factor counts twice.",
+        Adjacency.REPLACE_ONE: "The privacy unit is one row: its values are protected, and the number of rows is "
+        "public. A person is protected as stated only if the person has one row.",
+        Adjacency.ADD_OR_REMOVE_ONE: "The privacy unit is one row: its presence is protected, and so is the number of "
+        "rows. For its values, the factor applies twice. A person is protected as stated only if the person has one "
+        "row.",
     },
     Unit.PERSON: {
-        Adjacency.REPLACE_ONE: "A person is protected with all of their rows: what these say and how many they are. "
-        "The number of persons is public.",
-        Adjacency.ADD_OR_REMOVE_ONE: "A person is protected with all of their rows, there or not, and the number of "
-        "persons is protected too; for what the rows say, the factor counts twice.",
+        Adjacency.REPLACE_ONE: "The privacy unit is all rows of one person: their values and their number are "
+        "protected. The number of privacy units is public.",
+        Adjacency.ADD_OR_REMOVE_ONE: "The privacy unit is all rows of one person: their presence is protected, and so "
+        "is the number of privacy units. For their values, the factor applies twice.",
     },
 }
-_NUMERICS = {
-    Numerics.EXACT: "Exact numerics: the program draws its noise exactly as the proof says, in whole numbers.",
-    Numerics.IDEALIZED: "Idealized numerics: the proof is for real numbers, and the program computes with 53 bits, so "
-    "the last bits of what is released may tell more than the promise allows.",
-    Numerics.EMPIRICAL: "Empirical numerics: the values come from a Markov chain whose convergence is checked by "
-    "tests and not proved, so the promise rests on experiment.",
+_SAMPLING = {
+    Numerics.EXACT: "Exact sampling: the noise has exactly the distribution in the proof and is drawn on integers.",
+    Numerics.IDEALIZED: "Idealized sampling: the proof is for real numbers and the program uses float64, so the last "
+    "bits of the released values may reveal more than the guarantee allows.",
+    Numerics.EMPIRICAL: "Empirical sampling: the values come from a Markov chain whose convergence is tested but not "
+    "proved, so the guarantee rests on experiments.",
 }

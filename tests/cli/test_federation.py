@@ -44,7 +44,7 @@ def contribute(site, fingerprint, *more, **options):
 def test_a_round_by_files(closed, tmp_path):
     ledger = PrivacyLedger.create("a.ledger", epsilon=1.5, data_set="a")
     shown = contribute("a", closed, "--ledger", "a.ledger")
-    assert "after this epsilon 1 of epsilon 1.5" in shown.output
+    assert "ε = 0.5 of 1.5 left after this" in shown.output
     assert len(ledger.entries()) == 1
     contribute("b", closed.upper(), "--quiet")
     told = json.loads(command("federation combine round.json a.contribution b.contribution --json").stdout)

@@ -41,10 +41,10 @@ NUMBERS = ("--columns", "age,income", "--bounds", "age=20:60", "--bounds", "inco
 
 def test_pca_writes_a_release_and_says_what_it_is(folder):
     result = invoke("pca", "people.csv", "-k", 1, *NUMBERS)
-    assert "5-differentially private" in result.stdout
+    assert "5-DP (pure)" in result.stdout
     assert "release.npz" in result.stdout
-    assert "About to spend" in result.stderr
-    assert "About to spend" not in result.stdout
+    assert "This will be spent" in result.stderr
+    assert "This will be spent" not in result.stdout
     release = load_release("release.npz")
     assert release.guarantee.epsilon == 5.0
     assert release.feature_names == ("age", "income")
@@ -226,7 +226,10 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
 
 def test_ridge_from_a_release_that_is_all_noise_tells_so(folder):
     invoke("covariance", "people.npy", "--epsilon", 0.001, "--bounds", "0:70000", "--quiet")
-    assert "target varies" in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
+    assert (
+        "variance of the target"
+        in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
+    )
 
 
 def test_ridge_refuses_before_it_spends(folder):
@@ -291,7 +294,7 @@ def test_the_ledger_is_shown_checked_and_charged(folder):
     ledger = PrivacyLedger.create("study.ledger", epsilon=6.0, data_set="study")
     words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--ledger", "study.ledger")
     result = invoke(*words)
-    assert "after this epsilon 5, of epsilon 6" in result.stderr
+    assert "ε = 1 of 6 left after this" in " ".join(result.stderr.split())
     assert ledger.spent == (5.0, 0.0)
     assert load_release("release.npz").origin.ledger_entry == 1
     invoke(*words, "--output", "b.npz", fails=BudgetError)
@@ -325,7 +328,7 @@ def test_it_asks_where_somebody_can_answer(folder, monkeypatch, answer, spends):
     words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--quiet")
     result = CliRunner().invoke(app, [str(word) for word in words], input=answer)
     assert result.exit_code == (0 if spends else 1)
-    assert "Spend it? [y/N]" in result.stderr
+    assert "Continue? [y/N]" in result.stderr
     assert (folder / "release.npz").exists() == spends
     # --yes answers beforehand.
     assert "Spend it?" not in invoke(*words, "--yes", "--output", "yes.npz").stderr

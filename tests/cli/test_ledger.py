@@ -25,7 +25,9 @@ def invoke(*words, fails=None):
 
 def test_a_ledger_from_making_to_history(tmp_path):
     path = tmp_path / "study.ledger"
-    assert "epsilon 2" in invoke("ledger", "create", path, "--data-set", "ward 3", "--epsilon", 2, "--delta", 1e-6)
+    assert "ε = 2, δ = 1e-06" in invoke(
+        "ledger", "create", path, "--data-set", "ward 3", "--epsilon", 2, "--delta", 1e-6
+    )
     ledger = PrivacyLedger(path)
     assert (ledger.epsilon, ledger.delta) == (2.0, 1e-6)
     ledger.spend(Guarantee(0.5), "first look")
@@ -35,7 +37,7 @@ def test_a_ledger_from_making_to_history(tmp_path):
     assert shown["data_set"] == "ward 3"
     assert shown["seal"] == ledger.seal
     printed = invoke("ledger", "show", path)
-    assert "epsilon 0.5, in 1 releases" in printed
+    assert "ε = 0.5 (releases: 1)" in printed
     assert "ward 3" in printed
     assert ledger.seal in printed
     told = invoke("ledger", "history", path)
@@ -55,7 +57,7 @@ def test_a_concentrated_ledger_tells_what_is_left_in_rho(tmp_path):
     invoke("ledger", "create", path, *options, "--quiet")
     ledger = PrivacyLedger(path)
     ledger.spend(Guarantee(0.1), "first")
-    assert f"rho {ledger.remaining_rho:.6g}: epsilon {ledger.remaining[0]:.6g}, delta 1e-06" in invoke(
+    assert f"ε = {ledger.remaining[0]:.6g}, δ = 1e-06 (rho = {ledger.remaining_rho:.6g})" in invoke(
         "ledger", "show", path
     )
     shown = json.loads(invoke("ledger", "show", path, "--json"))
@@ -67,7 +69,7 @@ def test_check_spends_nothing(tmp_path):
     invoke(
         "ledger", "create", path, "--data-set", "study", "--epsilon", 1, "--adjacency", "add_or_remove_one", "--quiet"
     )
-    assert "epsilon 1 of epsilon 1" in invoke("ledger", "check", path, "--epsilon", 1)
+    assert "ε = 1 of ε = 1" in invoke("ledger", "check", path, "--epsilon", 1)
     assert json.loads(invoke("ledger", "check", path, "--epsilon", 0.25, "--json"))["spent_after"] == [0.25, 0.0]
     invoke("ledger", "check", path, "--epsilon", 1.5, fails=BudgetError)
     assert PrivacyLedger(path).spent == (0.0, 0.0)

@@ -48,7 +48,7 @@ def rows_file(tmp_path, n=300, header="a,b,c,d\n"):
 
 def test_params_shows_the_terms(tmp_path):
     output = invoke("params", "--features", 40, "--epsilon", 1, "--output", tmp_path / "p.json")
-    assert "1-differentially private" in output
+    assert "1-DP (pure)" in output
     assert "114" in output
     assert LocalProtocol.load(tmp_path / "p.json") == LocalProtocol(40, 1.0)
     paper = invoke(

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from eigenveil import PrivateCovariance, PrivatePCA, load_release
 from eigenveil.accounting import ledger as ledger_module
 from eigenveil.cli import app, fitting, ledger, options
-from eigenveil.cli.terminal import in_options, one_bar
+from eigenveil.cli.messages import in_options
+from eigenveil.cli.terminal import one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.estimators import fit
 from eigenveil.estimators.preparation import AUTO
@@ -69,7 +70,7 @@ def test_what_is_required_is_shown_and_asked_for(folder):
 
 def test_choices_are_those_of_python():
     assert get_args(options.AdjacencyName) == tuple(adjacency.value for adjacency in Adjacency)
-    assert get_args(fitting.Rows.__origin__) == (AUTO, *STATISTICS)
+    assert get_args(options.Statistic.__origin__) == (AUTO, *STATISTICS)
     for name in ("pca", "covariance", "sparse-pca"):
         assert (
             {one.name: one.default for one in leaves()[(name,)].params}["statistic"] == PrivatePCA().statistic == AUTO
@@ -156,7 +157,7 @@ def test_mechanisms_fit_into_seventy_columns():
 def test_show_says_what_the_release_says(folder):
     invoke("pca", *FIT, "-k", 2)
     shown = invoke("show", "release.npz").stdout
-    assert "5-differentially private" in shown
+    assert "5-DP (pure)" in shown
     assert "PrivatePCA" in shown
     told = json.loads(invoke("show", "release.npz", "--json").stdout)
     assert told["components"] == load_release("release.npz").components.tolist()
@@ -235,7 +236,7 @@ class Rows:
 def test_one_bar_says_what_is_being_done(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with one_bar(Rows(), "drawing the release") as source:
+    with one_bar(Rows(), "computing the release") as source:
         assert source.n_features == 2
         assert not sys.stderr.isatty()  # so that readers show none of their own
         said = []
@@ -244,10 +245,10 @@ def test_one_bar_says_what_is_being_done(monkeypatch):
                 said.append(source._bar.tasks[0].description)
             said.append(source._bar.tasks[0].description)
         assert len(source._bar.tasks) == 1
-    drawing = ["drawing the release"]
+    drawing = ["computing the release"]
     assert said == ["finding the norm bound"] * 2 + drawing + ["adding up rows"] * 2 + drawing
     assert sys.stderr is screen
-    assert "drawing the release" in screen.getvalue()
+    assert "computing the release" in screen.getvalue()
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -320,5 +321,5 @@ def test_a_fit_on_a_terminal_shows_one_bar(folder):
     os.close(primary)
     text = read.decode()
     assert b"Principal components" in done.stdout
-    assert "drawing the release" in text
+    assert "computing the release" in text
     assert "reading rows" not in text

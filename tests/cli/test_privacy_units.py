@@ -46,7 +46,7 @@ def assert_of_units(release, unit_weight="equal"):
 @pytest.mark.parametrize(("given", "weight"), [((), "equal"), (("--unit-weight", "by_rows"), "by_rows")])
 def test_pca_of_persons(folder, given, weight):
     result = invoke("pca", "visits.csv", "-k", 1, *PERSON, *given)
-    assert "replace the rows of one person" in result.stdout
+    assert "unit: all rows of one privacy unit" in result.stdout
     assert "p70000" not in result.output
     assert not re.search(rf"(?<!\d){VISITS // 1000},?{VISITS % 1000}(?!\d)", result.output)
     assert_of_units(load_release("release.npz"), weight)
@@ -58,19 +58,19 @@ def test_pca_of_persons(folder, given, weight):
 def test_every_command_takes_persons_by_option_and_by_schema(folder, words):
     name, *goal = words
     told = json.loads(invoke(name, "visits.csv", *goal, *PERSON, "--json").stdout)
-    assert (told["n_rows"], told["n_persons"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
+    assert (told["n_rows"], told["n_privacy_units"], told["guarantee"]["unit"]) == (None, PATIENTS, "person")
     assert_of_units(load_release("release.npz"))
     schema = ("--schema", "visits.schema.yaml", "--epsilon", 5, "--unit-weight", "by_rows", "--output", "b.npz")
     invoke(name, "visits.csv", *goal, *schema)
     assert_of_units(load_release("b.npz"), "by_rows")
     invoke("report", "release.npz")
-    assert "one person with all of their rows" in (folder / "release.html").read_text()
+    assert "all rows of one privacy unit" in (folder / "release.html").read_text()
 
 
 def test_what_contradicts_itself_is_refused(folder):
     refusals = {
         ("--unit-weight", "by_rows", *NUMBERS, "--columns", "age,income"): "--privacy-unit",
-        ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "no feature",
+        ("--privacy-unit", "age", *NUMBERS, "--columns", "age,income"): "cannot also be a feature",
         ("--privacy-unit", "patient", "--schema", "visits.schema.yaml", "--epsilon", 5): "--privacy-unit",
         ("--privacy-unit", "doctor", *NUMBERS): "doctor",
         (*PERSON, "--mechanism", "wishart", "--delta", 1e-6): "--privacy-unit",
@@ -83,7 +83,7 @@ def test_what_contradicts_itself_is_refused(folder):
 def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
     rows = PrivacyLedger.create("rows.ledger", epsilon=9.0, data_set="visits")
     told = invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "rows.ledger", fails=LedgerError)
-    assert "one person with all of their rows" in told
+    assert "all rows of one privacy unit" in told
     assert rows.entries() == []
     privacy_units = PrivacyLedger.create("persons.ledger", epsilon=9.0, unit="person", data_set="visits")
     invoke("pca", "visits.csv", "-k", 1, *PERSON, "--ledger", "persons.ledger")
@@ -92,11 +92,11 @@ def test_a_ledger_of_rows_is_not_charged_for_persons(folder):
 
 
 def test_schemas_and_plans_speak_of_persons(folder):
-    assert "one person with all of their rows" in invoke("schema", "visits.schema.yaml").stdout
+    assert "all rows with the same patient" in invoke("schema", "visits.schema.yaml").stdout
     told = invoke(
         "plan", "--rows", 600, "-k", 1, "--epsilon", 1, "--schema", "visits.schema.yaml", "--repeats", 2
     ).stdout
-    assert "rows are persons here" in told
+    assert "--rows counts privacy units" in told
 
 
 def test_a_file_without_names_takes_the_position_of_the_persons(folder):
@@ -123,13 +123,13 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
         "--dry-run",
     )
     assert "differences" not in told.stderr  # pooled rows are not compared, however few the persons are
-    assert f"{PATIENTS} persons" in told.stderr
+    assert f"{PATIENTS} privacy units" in told.stderr
     planned = json.loads(
         invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
     )
     assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign"]
     assert planned["n_rows"] == PATIENTS
-    with pytest.raises(InvalidDataError, match="times the persons"):
+    with pytest.raises(InvalidDataError, match="times the privacy units"):
         PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
 
     screen = io.StringIO()
@@ -137,4 +137,4 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     with one_bar(open_table("visits.csv", ["age"], privacy_unit="patient"), "drawing") as source:
         assert sum(batch.n_privacy_units for batch in source.batches()) == PATIENTS
-    assert f"{PATIENTS} persons" in screen.getvalue()
+    assert f"{PATIENTS} privacy units" in screen.getvalue()

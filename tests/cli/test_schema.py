@@ -107,7 +107,7 @@ def test_a_draft_covers_missing_values_and_identifiers_and_its_next_command_runs
         ("visit", "date", "middle"),
     ]
     (line,) = re.findall(r"^  (eigenveil .*)$", result.stdout, flags=re.MULTILINE)
-    assert "Check every line" in result.stdout.partition(line)[0]
+    assert "Check every column" in result.stdout.partition(line)[0]
     assert "draft: false" in invoke(*shlex.split(line)[1:], fails=InvalidParameterError)
     assert not (folder / "release.npz").exists()
     confirm("my draft.yaml")
@@ -235,7 +235,7 @@ def test_a_draft_can_be_shown_and_planned_with(folder):
 
 def test_a_draft_without_features_says_so(folder):
     (folder / "words.csv").write_text("patient_id,name\n1,secret\n")
-    assert "No column is a feature yet" in invoke("schema", "words.csv").stdout
+    assert "no column is a feature yet" in invoke("schema", "words.csv").stdout
     assert "no column that becomes a feature" in invoke("schema", "words.yaml", fails=InvalidParameterError)
 
 
@@ -249,8 +249,8 @@ def test_a_file_without_a_header_is_not_drafted(folder):
 
 def test_a_schema_file_is_shown(folder):
     printed = invoke("schema", "people.yaml").stdout
-    for told in ("0 to 120; missing: indicator", "F, M", "5 features", "the office", "2026-01-31"):
-        assert told in printed
+    for told in ("0 to 120; missing: indicator", "F, M", "Features: 5", "the office", "2026-01-31"):
+        assert told in " ".join(printed.split())
     told = json.loads(invoke("schema", "people.yaml", "--json").stdout)
     assert told["feature_names"] == ["age", "age=missing", "sex=F", "sex=M", "income"]
     assert invoke("schema", "people.yaml", "--quiet").stdout == ""
@@ -337,5 +337,5 @@ def test_standard_input_beyond_memory_is_told(folder, monkeypatch):
     monkeypatch.setattr("eigenveil.tables.base._IN_MEMORY", 1000)
     content = (folder / "people.csv").read_bytes()
     result = CliRunner().invoke(app, ["schema", "-"], input=content)
-    assert "gone when this command ends" in result.stderr
+    assert "until this command ends" in result.stderr
     assert "secret" not in result.output

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_ABOVE_NOISE, NOT_DETERMINED, with_error
+from eigenveil.cli.options import NOISE, share_and_interval
+from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
 from eigenveil.errors import NoiseWarning
 from eigenveil.limits import CORRELATION
 from eigenveil.mechanisms import MECHANISMS
@@ -182,7 +183,7 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
     of_file = load_release("release.npz")
     for name, interval in (("entry", "covariance"), ("correlation", "correlation"), ("location", "mean")):
         assert told[f"{name}_interval"] == as_told(getattr(of_file.intervals, interval)())
-    assert told["drowned_features"] == list(of_file.spectrum.drowned_features)
+    assert told["features_below_noise"] == list(of_file.spectrum.features_below_noise)
     assert told["interval_of"] == of_file.intervals.about
     told = json.loads(invoke("ridge", "release.npz", "--target", "b", "--json"))
     fit = of_file.regress("b")
@@ -198,24 +199,25 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
 def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
     table = invoke("pca", *FIT, "-k", 3)
     of_file = load_release("release.npz")
-    share = with_error(
-        of_file.explained_variance_ratio[0], of_file.spectrum.explained_variance_ratio_interval[0], percent=True
-    )
-    assert share in table
+    ratios, ends = of_file.explained_variance_ratio, of_file.spectrum.explained_variance_ratio_interval
+    share = " ".join(share_and_interval(ratios[0], ends[0]))
+    words = " ".join(table.split())
+    assert share in words
     for number, above in enumerate(of_file.above_noise, start=1):
-        assert (f"{number} ({NOT_ABOVE_NOISE})" in table) == (not above)
+        row = " ".join([str(number), *share_and_interval(ratios[number - 1], ends[number - 1])])
+        assert (f"{row} {NOISE}" in words) == (not above)
     together = with_error(
         of_file.spectrum.captured_variance_ratio, of_file.spectrum.captured_variance_ratio_interval, percent=True
     )
-    assert f"Together: {together} of the variance" in table
+    assert f"All 3 together: {together} of the variance" in table
     shown = invoke("show", "release.npz")
-    assert share in shown
+    assert share in " ".join(shown.split())
     assert together in shown
     table = invoke("covariance", *FIT)
     of_file = load_release("release.npz")
     assert with_error(of_file.correlation[0, 1], of_file.intervals.correlation()[0, 1], CORRELATION) in table
     for position, name in enumerate("abc"):
-        assert (f"│ {name} ({MAY_BE_NOISE})" in table) == (position in of_file.spectrum.drowned_features)
+        assert (f"{name} ({MAY_BE_NOISE})" in table) == (position in of_file.spectrum.features_below_noise)
     table = invoke("ridge", "release.npz", "--target", "b")
     assert (NOT_DETERMINED in table) == (not of_file.regress("b").determined)
     for text in (shown, table, invoke("show", "release.npz")):

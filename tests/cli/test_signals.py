@@ -62,7 +62,7 @@ def test_after_the_spend_the_release_is_written_first(study, monkeypatch, point,
     assert result.exit_code == CODES[number]
     assert left == {"out.npz"}
     assert load_release(study.path.parent / "out.npz").origin.ledger_entry == 1
-    assert f"entry 1 of the ledger {study.path}, is whole in" in result.stderr
+    assert f"entry 1 of the ledger {study.path}, is complete in" in result.stderr
     assert len(study.entries()) == 1
 
 
@@ -71,7 +71,7 @@ def test_a_second_signal_stops_and_the_entry_is_named(study, monkeypatch, point)
     result, left = interrupted(study, monkeypatch, point, 2, signal.SIGINT)
     assert result.exit_code == 130
     assert left == set()
-    assert f"entry 1 of the ledger {study.path} was paid for, and no release came of it." in result.stderr
+    assert f"entry 1 of the ledger {study.path} is spent, and no release was written." in result.stderr
     assert len(study.entries()) == 1
 
 
@@ -84,7 +84,7 @@ def test_a_release_that_cannot_be_saved_names_its_entry(study, monkeypatch):
     words = ("pca", folder / "table.csv", "-k", 1, "--epsilon", 0.5, "--norm-bound", 1, "--yes")
     result = command_result(*words, "--ledger", study.path, "--output", folder / "out.npz")
     assert "No space left" in str(result.exception)
-    assert f"entry 1 of the ledger {study.path} was paid for" in result.stderr
+    assert f"entry 1 of the ledger {study.path} is spent" in result.stderr
     assert not [path for path in folder.iterdir() if path.suffix in (".part", ".npz")]
 
 

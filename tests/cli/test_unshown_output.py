@@ -106,7 +106,7 @@ def test_a_command_that_has_paid_ends_well_and_says_where_its_result_is(study, c
     assert len(study.entries()) == 1
     assert (folder / "out.npz").exists()
     if command != "pca --quiet":  # which prints nothing
-        assert "entry 1 of the ledger study.ledger, is whole in out.npz." in said
+        assert "entry 1 of the ledger study.ledger, is complete in out.npz." in said
     assert "unexpected" not in said
 
 
@@ -124,7 +124,7 @@ def test_nor_does_it_matter_what_became_of_stderr(study, stdout, stderr):
 def test_letters_that_an_encoding_lacks_are_escapes(study, command):
     folder = study.path.parent
     code, said = run(folder, *SPENDING[command], stdout="ascii", stderr="ascii")
-    assert (code, "is whole in" in said) == (0, False)
+    assert (code, "is complete in" in said) == (0, False)
     printed = (folder / "stream-1").read_bytes()
     assert printed.isascii() or command == "pca --json"
     assert len(study.entries()) == 1
@@ -155,7 +155,7 @@ def test_what_goes_wrong_after_the_file_names_entry_and_file(study, monkeypatch)
     monkeypatch.setattr("eigenveil.cli.fitting.print_components", fails)
     code, said = run(study.path.parent, *SPENDING["pca"])
     assert code == 1
-    assert "entry 1 of the ledger study.ledger, is whole in out.npz." in said
+    assert "entry 1 of the ledger study.ledger, is complete in out.npz." in said
     assert "a cell" not in said
 
 
@@ -163,7 +163,7 @@ def test_a_draw_that_fails_names_the_entry_in_every_command(study, monkeypatch):
     monkeypatch.setattr("eigenveil.releases.score_map.ScoreMap.save", fails)
     code, said = run(study.path.parent, *SPENDING["scores"])
     assert code == 1
-    assert "entry 1 of the ledger study.ledger was paid for, and no release came of it." in said
+    assert "entry 1 of the ledger study.ledger is spent, and no release was written." in said
 
 
 def test_a_signal_after_the_spend_needs_no_stderr(study, monkeypatch):
@@ -192,7 +192,7 @@ def test_reports_that_cannot_be_written_end_the_encoding(tmp_path, stdout):
     (tmp_path / "rows.csv").write_text("1,0\n" * 5000)
     code, said = run(tmp_path, "local", "encode", "p.json", "rows.csv", "--yes", stdout=stdout)
     assert code == 1
-    assert "those that were written stay spent" in said
+    assert "reports already written stay spent" in said
     code, _ = run(tmp_path, "local", "encode", "p.json", "rows.csv", "--yes")
     assert (code, (tmp_path / "stream-1").read_bytes().count(b"\n")) == (0, 5000)
 

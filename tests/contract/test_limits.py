@@ -191,7 +191,7 @@ def test_text_of_the_command_line(made):
     assert found or release.explained_variance_interval is None
 
 
-COLUMNS = {"correlation": CORRELATION, "variance along it": SIZE, "standard deviation": SIZE}
+COLUMNS = {"correlation": CORRELATION, "variance": SIZE, "standard deviation": SIZE}
 
 
 def cells(page: str, column: str) -> list[str]:
@@ -207,7 +207,7 @@ def test_text_of_the_report(made):
     for column, limits in COLUMNS.items():
         for cell in cells(page, column):
             check_text(cell, limits)
-    for match in re.finditer(r"R² = (.*?)(?:, in|\))", html.unescape(page)):
+    for match in re.finditer(r"R² = (.*?)(?:, computed|\))", html.unescape(page)):
         check_text(match[1], SHARE)
     check_text(html.unescape(re.sub(r"<[^>]+>", " ", fit_html("Fit", release))))
     assert found or release.explained_variance_interval is None

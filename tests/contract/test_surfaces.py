@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cli import app
+from eigenveil.cli.options import NOISE
 from eigenveil.display import NOT_ABOVE_NOISE, angle_in_words
 from eigenveil.errors import NoiseWarning
 from eigenveil.releases.origin import ComponentsRequest
@@ -74,24 +75,27 @@ def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
     passed = shown.released_eigenvalues[:K] > shown.edges[:K]
     np.testing.assert_array_equal(passed, above)  # a dot is above the line where the component is above the noise
     result = CliRunner().invoke(app, ["show", str(path)])
-    table = " ".join(result.stdout.split())
     told = json.loads(CliRunner().invoke(app, ["show", str(path), "--json"]).stdout)
     assert told["above_noise"] == above.tolist()
     assert told["loading_errors"]["angle_bound"] == errors.angle_bound.tolist()
+    rows = [line for line in result.stdout.splitlines() if re.match(r"[1-9] .*%", line)]
     for i in range(K):
         mark = f"{i + 1} ({NOT_ABOVE_NOISE})"
-        for surface in (page, notebook, table):
+        for surface in (page, notebook):
             assert (mark in surface) == (not above[i])
             assert angles[i] in surface
+        # In the table of the command line the mark stands in place of the angle.
+        assert rows[i].split()[0] == str(i + 1)
+        assert rows[i].rstrip().endswith(angles[i] if above[i] else NOISE)
     headline = "No component is above the noise" if count == 0 else "above the noise; "
     assert headline in page
     assert headline in notebook
 
     # The warning.
     said = " ".join(str(one.message) for one in heard if issubclass(one.category, NoiseWarning))
-    assert ("No component is above the noise" in said) == (count == 0)
-    if "not above the noise" in said:
-        named = [int(number) for number in re.findall(r"\d+", said.partition(" not above")[0])]
+    assert ("No component is distinguishable from noise" in said) == (count == 0)
+    for numbers in re.findall(r"Components? ([\d, and]+) (?:is|are) not distinguishable", said):
+        named = [int(number) for number in re.findall(r"\d+", numbers)]
         assert named == list(range(count + 1, K + 1))
 
 

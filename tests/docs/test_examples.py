@@ -29,13 +29,13 @@ def new_mechanism(monkeypatch):
 
 def test_the_example_runs():
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
-    assert "planned: 5-differentially private" in done.stdout
+    assert "planned: 5-DP (pure)" in done.stdout
     assert "shares of variance" in done.stdout
 
 
-def test_the_page_quotes_the_example():
+def test_the_page_quotes_the_first_part_of_the_example():
     text = EXAMPLE.read_text(encoding="utf-8")
-    quoted = text[text.index("import math") : text.index("def main")].rstrip()
+    quoted = text[text.index("import math") : text.index("    # What is known about the noise")].rstrip()
     between = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
     assert between == f"```python\n{quoted}\n```"
 

@@ -194,4 +194,4 @@ def test_the_round_is_repeated_without_a_site_that_is_missing(hospitals):
 
 def test_the_python_of_the_guide_runs(hospitals, capsys):
     exec(blocks("python")[0], {})
-    assert "differentially private" in capsys.readouterr().out
+    assert "-DP (pure)" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("latex2mathml", reason="needs the docs extra")
-mkdocs_config = pytest.importorskip("mkdocs.config", reason="needs the docs extra")
+zensical_config = pytest.importorskip("zensical.config", reason="needs the docs extra")
 markdown = pytest.importorskip("markdown")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -23,13 +23,14 @@ FORMULA_SIGNS = "√∑∫‖ᵀ⪰⪯∝∈"
 
 @pytest.fixture(scope="module")
 def render():
-    """Return what renders Markdown as the site does, by the extensions that mkdocs.yml names."""
+    """Return what renders Markdown as the site does, by the extensions that zensical.toml names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT))
-        patch.setenv("NO_MKDOCS_2_WARNING", "1")
-        config = mkdocs_config.load_config(str(ROOT / "mkdocs.yml"))
-        assert "tools.mathml" in config.markdown_extensions
-        made = markdown.Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs)
+        config = zensical_config.parse_config(str(ROOT / "zensical.toml"))
+        # Those of Zensical itself make the API reference.
+        names = [name for name in config["markdown_extensions"] if not name.startswith("zensical.")]
+        assert "tools.mathml" in names
+        made = markdown.Markdown(extensions=names, extension_configs=config["mdx_configs"])
         yield cache(lambda text: made.reset().convert(text))
 
 

@@ -67,7 +67,7 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
         (tmp_path / name[1]).write_text(block, encoding="utf-8")
     params, aggregate = (block.strip() for block in blocks("bash"))
     shown = run_command(params)
-    assert "4-differentially private" in shown
+    assert "4-DP (pure)" in shown
 
     server = start(tmp_path, "server.py")
     devices = start(tmp_path, "devices.py", str(DEVICES))

@@ -13,7 +13,7 @@ import pytest
 
 from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, Schema, score_map
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
-from eigenveil.report import render_report
+from eigenveil.report import Statement, render_report
 from eigenveil.tables.schema import Column
 from made_releases import directions_by_hand, drawn, local_release, quietly
 
@@ -71,7 +71,10 @@ def with_every_section(folder: Path) -> str:
         request=RegressionRequest(29),
         ledger=ledger,
     )
-    return render_report(release, ledger=ledger, title="A long title of a report on a study of many features")
+    statement = Statement(" ".join(LONG), LONG[1], LONG[2], 17 * "W" + "\n" + LONG[4], LONG[6])
+    return render_report(
+        release, ledger=ledger, title="A long title of a report on a study of many features", statement=statement
+    )
 
 
 def local() -> Release:

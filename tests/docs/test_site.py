@@ -1,20 +1,32 @@
 """The site: what tools/build_site.py finds in built pages, and that a warning stops the build.
 
-The whole site is built by `.ci/run` and by the heavy test; here are small ones, and mistakes that must be found.
+The whole site is built once; small sites have the mistakes that must be found.
 """
 
 import importlib.util
+import json
 import re
 import shutil
-import subprocess
+import sys
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+import eigenveil
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("build_site", ROOT / "tools" / "build_site.py")
 tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
+TITLES = [
+    "Which mechanism should I use?",
+    "How the privacy budget is split",
+    "What exact numerics means",
+    "Privacy units: several rows per person",
+    "Assumptions and known limits",
+]
 
 
 @pytest.fixture
@@ -71,53 +83,149 @@ def test_a_style_sheet_that_loads_from_elsewhere_is_found(site, rule):
     assert len(tool.problems(site)) == 1
 
 
-def project(folder: Path, page: str) -> Path:
+def project(folder: Path, page: str, code: str = "") -> Path:
     """Make a project of two pages with the settings of ours."""
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[0]
+    config = re.sub(r"(?ms)^nav = \[.*?^\]\n", "", (ROOT / "zensical.toml").read_text(encoding="utf-8"))
     (folder / "docs").mkdir(parents=True)
-    for name in re.findall(r"[\w./-]+\.(?:css|js)\b", config):
+    for name in re.findall(r"[\w./-]+\.(?:css|js|svg)\b", config):
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "docs" / name, folder / "docs" / name)
     (folder / "src").mkdir()
     shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "src" / "thing.py").write_text('"""A module."""\n')
-    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
+    (folder / "src" / "thing.py").write_text(f'"""A module."""\n{code}')
+    (folder / "zensical.toml").write_text(config, encoding="utf-8")
     (folder / "docs" / "index.md").write_text("# Home\n\n[the other](other.md#part)\n")
     (folder / "docs" / "other.md").write_text(f"# Other\n\n## Part\n\n::: thing\n\n{page}\n")
     return folder
 
 
 def test_a_small_site_builds(tmp_path):
-    pytest.importorskip("mkdocs", reason="needs the docs extra")
+    pytest.importorskip("zensical", reason="needs the docs extra")
     site = tool.build(tmp_path / "built", project(tmp_path / "project", "Fine."))
     assert "A module." in (site / "other" / "index.html").read_text(encoding="utf-8")
     assert tool.problems(site) == []
 
 
+def test_the_version_is_in_the_header(tmp_path):
+    pytest.importorskip("zensical", reason="needs the docs extra")
+    site = tool.build(tmp_path / "built", project(tmp_path / "project", "Fine."))
+    header = (site / "index.html").read_text(encoding="utf-8").partition("<header")[2].partition("</header>")[0]
+    assert f'<span class="version">{eigenveil.__version__}</span>' in header
+
+
+def test_the_repository_is_in_the_header_once_its_address_is_known(tmp_path, monkeypatch):
+    (tmp_path / "src" / "eigenveil").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "eigenveil" / "__init__.py", tmp_path / "src" / "eigenveil")
+    config = tomllib.loads(tool.settings(ROOT))["project"]
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
+    assert config.get("repo_url") == urls.get("Repository")
+    (tmp_path / "pyproject.toml").write_text('[project]\nurls.Repository = "https://example.org/us/thing"\n')
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    config = tomllib.loads(tool.settings(ROOT))["project"]
+    assert config["repo_url"] == "https://example.org/us/thing"
+
+
+def test_links_of_the_readme_are_absolute_once_the_repository_is_known(monkeypatch):
+    for name, base in (("builders.hooks", "BuildHookInterface"), ("metadata", "MetadataHookInterface")):
+        # hatchling is there while a package is built, and not here.
+        monkeypatch.setitem(sys.modules, f"hatchling.{name}.plugin.interface", SimpleNamespace(**{base: object}))
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    made = hook.ReadmeHook()
+    made.root = ROOT
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made.update(metadata := {})
+    assert metadata["readme"] == {"content-type": "text/markdown", "text": readme}
+    made.update(metadata := {"urls": {"Repository": "https://example.org/us/thing/"}})
+    text = metadata["readme"]["text"]
+    assert re.findall(r"\]\((?!https?:|#)", text) == []
+    assert text.count("https://example.org/us/thing/blob/HEAD/docs/") > 5
+    text = hook.with_absolute_links('[![a](b.png)](c.md#d) [e](#f) <img src="g.png"> [h](https://i)', "https://x/y")
+    links = [
+        "https://x/y/raw/HEAD/b.png",
+        "https://x/y/blob/HEAD/c.md#d",
+        "#f",
+        "https://x/y/raw/HEAD/g.png",
+        "https://i",
+    ]
+    assert text == '[![a]({})]({}) [e]({}) <img src="{}"> [h]({})'.format(*links)
+
+
+WRONG = (
+    'def f(a: int) -> int:\n    """Return a.\n\n    Parameters\n    ----------\n    b : int\n        Gone.\n    """\n'
+)
+
+
 @pytest.mark.parametrize(
-    "mistake",
+    ("mistake", "code"),
     [
-        "[an anchor](index.md#gone)",
-        pytest.param("[a page](gone.md)", marks=pytest.mark.heavy),
-        pytest.param("::: gone", marks=pytest.mark.heavy),
+        ("[an anchor](index.md#gone)", ""),
+        ("A docstring of another function.", WRONG),
+        pytest.param("[a page](gone.md)", "", marks=pytest.mark.heavy),
+        pytest.param("::: gone", "", marks=pytest.mark.heavy),
+        pytest.param("$\\gone{x}$", "", marks=pytest.mark.heavy),
     ],
 )
-def test_a_warning_stops_the_build(mistake, tmp_path):
-    pytest.importorskip("mkdocs", reason="needs the docs extra")
-    with pytest.raises(subprocess.CalledProcessError):
-        tool.build(tmp_path / "built", project(tmp_path / "project", mistake))
+def test_a_warning_stops_the_build(mistake, code, tmp_path):
+    pytest.importorskip("zensical", reason="needs the docs extra")
+    with pytest.raises(SystemExit):
+        tool.build(tmp_path / "built", project(tmp_path / "project", mistake, code))
 
 
-@pytest.mark.heavy
-def test_the_site_builds_and_holds_together(tmp_path):
-    pytest.importorskip("mkdocs", reason="needs the docs extra")
-    site = tool.build(tmp_path / "built")
-    assert tool.problems(site) == []
-    assert len(list(site.rglob("index.html"))) == len(list((ROOT / "docs").rglob("*.md")))
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    pytest.importorskip("zensical", reason="needs the docs extra")
+    return tool.build(tmp_path_factory.mktemp("site") / "built")
 
 
+def test_the_site_builds_without_problems(built):
+    assert tool.problems(built) == []
+    assert len(list(built.rglob("index.html"))) == len(list((ROOT / "docs").rglob("*.md")))
+
+
+MODULES = ("eigenveil", "eigenveil.local", "eigenveil.federation", "eigenveil.audit", "eigenveil.theory")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_its_place_in_the_api_reference(module):
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/reference/api").glob("*.md"))
+    listed = set(re.findall(rf"^::: {module}\.(\w+)$", pages, flags=re.MULTILINE))
+    pytest.importorskip("cryptography" if module == "eigenveil.federation" else "numpy")
+    public = set(importlib.import_module(module).__all__) - {"__version__"}
+    assert listed == public
+
+
+def test_the_api_reference_shows_no_module_and_no_private_name(built):
+    for page in sorted((built / "reference" / "api").glob("*/index.html")):
+        text = page.read_text(encoding="utf-8")
+        kinds = set(re.findall(r'class="doc doc-object doc-(\w+)"', text))
+        assert kinds <= {"class", "function", "attribute"}, page
+        assert re.findall(r'href="#eigenveil[\w.]*\._\w*"', text) == []
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", re.sub(r"<[^>]*>", " ", text).lower()))
+
+
+def found(index: dict, query: str) -> list[str]:
+    """Return the titles of the pages with all words of a query; pages with all of them in the title come first."""
+    pages = [item for item in index["items"] if item["level"] == 1]
+    hits = [(not words(query) <= words(page["title"]), page["title"]) for page in pages]
+    hits = [hit for hit, page in zip(hits, pages, strict=True) if words(query) <= words(page["title"] + page["text"])]
+    return [title for _, title in sorted(hits)]
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_search_finds_a_page_by_the_words_of_its_title(built, title):
+    index = json.loads((built / "search.json").read_text(encoding="utf-8"))
+    assert re.sub(r"<[^>]*>", "", found(index, title)[0]) == title
+    assert found(index, title + " zzz") == []
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_the_home_page_quotes_what_its_example_prints():
-    """The noise is new each time; the guarantee is not, nor how many loadings there are."""
+    """The noise is new each time; the guarantee is not, nor how many components there are."""
     pytest.importorskip("matplotlib", reason="plots are an extra")
     found = importlib.util.spec_from_file_location("home_picture", ROOT / "tools" / "home_picture.py")
     home = importlib.util.module_from_spec(found)
@@ -126,6 +234,6 @@ def test_the_home_page_quotes_what_its_example_prints():
     quoted = re.findall(r"^    (.*)$", page.partition("printed: begin")[2].partition("printed: end")[0], re.MULTILINE)
     printed = home.example(page)[1].splitlines()
     assert quoted[0] == printed[0]
-    assert len(re.findall(r"\d\.", quoted[1])) == len(re.findall(r"\d\.", printed[1])) == 10
+    assert len(re.findall(r"\d\.", quoted[1])) == len(re.findall(r"\d\.", printed[1])) == 2
     assert home.with_printed(page, "\n".join(quoted)) == page
     assert home.with_printed(page, "other") != page

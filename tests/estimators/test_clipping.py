@@ -157,7 +157,9 @@ def test_too_few_rows_to_find_a_bound_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="study")
     model = PrivateCovariance(statistic="clipped", ledger=ledger)
     least = math.ceil(LEAST_ROWS / NORM_SHARE)
-    sentence = rf"{least - 1} rows are too few.*; give a public norm_bound, or bounds, at least {least} rows, or an epsilon of about"
+    sentence = (
+        rf"{least - 1} rows are too few.*Give a public norm_bound, or bounds, at least {least} rows, or an epsilon"
+    )
     for attempt in (lambda: model.fit(rows(least - 1, 3)), lambda: model.plan(3, n_rows=least - 1)):
         with pytest.raises(InvalidDataError, match=sentence):
             attempt()

@@ -19,7 +19,12 @@ from eigenveil.moments.preconditioned import integer_map, mapped_bound
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum
-from eigenveil.postprocess.preconditioning import PROMISE, best_preconditioner, pilot_spectrum, preconditioner_after
+from eigenveil.postprocess.preconditioning import (
+    MOST_RELATIVE_LOSS,
+    best_preconditioner,
+    pilot_spectrum,
+    preconditioner_after,
+)
 from eigenveil.postprocess.spectrum import surely_below
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
@@ -140,7 +145,7 @@ def test_a_map_is_the_same_whether_the_spectrum_was_looked_at_or_not(monkeypatch
 
 def test_a_spike_at_the_level_of_the_proof_is_read_as_the_proof_takes_it():
     d, sd, ratio = 200, 1.0, 1.07
-    least = ratio / np.sqrt(PROMISE)
+    least = ratio / np.sqrt(MOST_RELATIVE_LOSS)
     edge = 2 * sd * np.sqrt(d)
     truth = np.zeros(d)
     for above, seen in ((0.999, True), (1.001, False)):

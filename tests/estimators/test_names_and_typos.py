@@ -141,7 +141,7 @@ def test_an_identifier_by_its_name_is_told_where_nobody_chose_it(name, kind, tmp
     X.to_csv(tmp_path / "rows.csv", index=False)
     data = X if kind == "pandas" else tmp_path / "rows.csv"
     (sentence,) = heard(lambda: PrivatePCA(1).fit(data))
-    assert (f"column '{name}' may identify persons" if kind == "pandas" else "column number 4") in sentence
+    assert (f"column '{name}' may identify people" if kind == "pandas" else "column number 4") in sentence
     assert heard(lambda: PrivatePCA(1, norm_bound=2.0).partial_fit(data).partial_fit(data)) == [sentence]
     # Chosen by the caller, in any way.
     assert heard(lambda: PrivatePCA(1).fit(open_table(data, list(X.columns)))) == []
@@ -159,7 +159,7 @@ def test_the_command_line_tells_of_an_identifier_before_it_spends(tmp_path, monk
     FRAME.assign(id=1.0).to_parquet("rows.parquet")
     words = ["pca", "rows.parquet", "-k", "1", "--epsilon", "1", "--output", "a.npz"]
     told = " ".join(CliRunner().invoke(app, [*words, "--dry-run"]).stderr.replace("│", " ").split())
-    assert "column 'id' may identify persons" in told
+    assert "column 'id' may identify people" in told
     assert "by --privacy-unit" in told
     done = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
-    assert any("column 'id' may identify persons" in one for one in done["warnings"])
+    assert any("column 'id' may identify people" in one for one in done["warnings"])

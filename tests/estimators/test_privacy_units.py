@@ -179,7 +179,7 @@ def test_what_is_promised_of_persons_who_are_compared():
     promise = PrivatePCA(1, epsilon=4.0, privacy_unit="patient", statistic="spatial_sign").fit(VISITS).guarantee_
     assert IDENTIFIER_ASSUMPTION in promise.assumptions
     assert ORDER_ASSUMPTION not in promise.assumptions
-    assert "one person" in str(promise)
+    assert "; assumes public identifiers;" in str(promise)
     assert "one person" in promise.in_words()[0]
 
 
@@ -224,7 +224,7 @@ def test_a_plan_of_rows_does_not_run_on_persons():
 
 
 def test_a_delta_is_measured_by_persons():
-    with pytest.warns(PrivacyWarning, match="400 persons"):
+    with pytest.warns(PrivacyWarning, match="400 privacy units"):
         PrivatePCA(1, privacy_unit="patient", bounds=(-9.0, 9.0), delta=1 / 400, mechanism="gaussian").fit(VISITS)
 
 

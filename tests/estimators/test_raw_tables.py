@@ -201,8 +201,8 @@ def test_a_file_without_the_word_asks_for_no_correlations():
 @pytest.mark.parametrize(
     ("still", "words"),
     [
-        (["still"], "feature still varies, so correlations with it come"),
-        (["still", "calm"], "features still and calm vary, so correlations with them come"),
+        (["still"], "feature still is not distinguishable from noise, so correlations with it are"),
+        (["still", "calm"], "features still and calm is not distinguishable from noise, so correlations with them are"),
     ],
 )
 def test_features_that_drown_are_named(still, words):
@@ -210,7 +210,7 @@ def test_features_that_drown_are_named(still, words):
     wide = ([*RANGES[0], *[-1e3 for _ in still]], [*RANGES[1], *[1e3 for _ in still]])
     for estimator in (partial(PrivatePCA, 2), PrivateCovariance):
         model = estimator(epsilon=20.0, bounds=wide, standardize=True)
-        with pytest.warns(NoiseWarning, match=f"hides how much {words} out too small"):
+        with pytest.warns(NoiseWarning, match=f"The variance of {words} too small"):
             assert model.fit(frame).release_.correlation is not None
         assert np.abs(model.correlation_[4:, :4]).max() < 0.5
         assert model.correlation_[4, 4] == 1
@@ -304,14 +304,14 @@ def test_so_few_rows_are_refused_before_the_spend(tmp_path):
     ):
         with refused(InvalidDataError) as caught:
             attempt()
-        assert f"give public bounds, or a schema with ranges, at least {least:,} rows, or an epsilon of" in str(
+        assert f"Give public bounds, or a schema with ranges, at least {least:,} rows, or an epsilon of" in str(
             caught.value
         )
     assert ledger.entries() == []
     assert PrivateCovariance().fit(raw(least)).covariance_.shape == (4, 4)
 
 
-@pytest.mark.filterwarnings("ignore:The noise hides:eigenveil.errors.NoiseWarning")
+@pytest.mark.filterwarnings("ignore:.*not distinguishable from noise:eigenveil.errors.NoiseWarning")
 def test_a_feature_in_which_rows_agree_is_named_and_harms_no_other(tmp_path):
     frame = raw().assign(flag=0.0, code=7.0)
     frame.loc[::1000, "flag"] = 1.0

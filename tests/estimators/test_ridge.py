@@ -41,7 +41,7 @@ def test_too_few_rows_are_refused_before_the_spend(tmp_path):
     ):
         with pytest.raises(InvalidDataError, match="times the rows"):
             fit()
-    with pytest.raises(InvalidDataError, match="too few to find the ranges"):
+    with pytest.raises(InvalidDataError, match="too few to estimate the ranges"):
         ridge(ledger=ledger, bounds=None).fit(X[:370], Y[:370])
     assert ledger.spent == (0, 0)
 
@@ -91,7 +91,7 @@ def test_the_median_fit_of_a_small_hard_table_is_no_worse_than_the_mean(recwarn)
 def test_a_target_whose_range_is_much_too_wide_is_warned_of():
     wide = RANGES[0].copy(), RANGES[1].copy()
     wide[1][-1] = 50 * RANGES[1][-1]
-    with pytest.warns(NoiseWarning, match="how much the target varies"):
+    with pytest.warns(NoiseWarning, match="variance of the target is not distinguishable"):
         ridge(epsilon=2.0, bounds=wide, random_state=0).fit(X, Y)
 
 
@@ -99,7 +99,7 @@ def warned_of(release):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", NoiseWarning)
         release.regress(release.origin.request.target)
-    return any("how much the target varies" in str(one.message) for one in seen)
+    return any("variance of the target is not distinguishable" in str(one.message) for one in seen)
 
 
 def test_noise_on_a_mean_that_was_measured_first_is_part_of_the_warning():

@@ -24,7 +24,7 @@ from eigenveil.estimators.split import (
 from eigenveil.mechanisms.budget import MOST_WEIGHT
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (
-    PROMISE,
+    MOST_RELATIVE_LOSS,
     PilotSpectrum,
     Preconditioner,
     best_preconditioner,
@@ -352,8 +352,8 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
 
 
 def test_the_report_and_the_command_tell_the_stages(releases):
-    assert "two: rows were mapped" in render_report(releases["both"])
-    assert "measured first" in render_report(releases["both"])
+    assert "pilot estimate, then a second pass" in render_report(releases["both"])
+    assert "the mean was estimated first" in render_report(releases["both"])
     assert "mean was not subtracted" not in render_report(releases["both"])
     split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
     assert f"{float(split.mean + split.residual_norm):.4g} of its mu squared for the mean" in split.in_words()
@@ -379,12 +379,12 @@ def test_a_map_is_chosen_only_where_it_promises_enough():
     pilot = pilot_spectrum(np.diag(np.arange(1.0, 101) ** -2), 1e-4)
     chosen = best_preconditioner(pilot, 3, 1e-4, 1.1e-4)
     assert chosen is not None
-    assert chosen.promise <= PROMISE
-    assert chosen.keeps_promise(chosen.squared_reach)
-    assert not chosen.keeps_promise(chosen.squared_reach * (PROMISE / chosen.promise) ** 0.5 * 1.01)
+    assert chosen.relative_loss <= MOST_RELATIVE_LOSS
+    assert chosen.is_good_enough(chosen.squared_reach)
+    assert not chosen.is_good_enough(chosen.squared_reach * (MOST_RELATIVE_LOSS / chosen.relative_loss) ** 0.5 * 1.01)
     assert best_preconditioner(pilot, 3, 1e-4, 1e-2) is None
     assert best_preconditioner(pilot_spectrum(np.eye(50), 1.0), 3, 1.0, 1.0) is None  # nothing is visible
-    assert Preconditioner(0.5, np.eye(2), 0.5, 0.4).keeps_promise(0.7)
+    assert Preconditioner(0.5, np.eye(2), 0.5, 0.4).is_good_enough(0.7)
 
 
 def test_visible_variances_are_freed_of_their_bias():

@@ -36,16 +36,16 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("adjacency", "neighbours"),
     [
-        (Adjacency.REPLACE_ONE, "replace the rows of one person"),
-        (Adjacency.ADD_OR_REMOVE_ONE, "add or remove one person with all of their rows"),
+        (Adjacency.REPLACE_ONE, "replace-one adjacency"),
+        (Adjacency.ADD_OR_REMOVE_ONE, "add-or-remove-one adjacency"),
     ],
 )
 def test_a_promise_to_persons_never_speaks_of_one_row(adjacency, neighbours):
     promise = Guarantee(0.5, 1e-6, adjacency, Numerics.EXACT, unit=Unit.PERSON)
-    assert f"({neighbours})" in str(promise)
+    assert f"{neighbours}, unit: all rows of one privacy unit" in str(promise)
     told = " ".join(promise.in_words())
-    assert "number of persons" in told
-    assert "all of their rows" in told
+    assert "number of privacy units" in told
+    assert "all rows of one person" in told
     for text in (told, str(promise), promise._repr_html_()):
         assert "one row" not in text
         assert "all other rows" not in text
@@ -55,8 +55,8 @@ def test_a_promise_to_persons_never_speaks_of_one_row(adjacency, neighbours):
 def test_a_promise_to_rows_says_that_a_person_stands_for_one():
     for adjacency in Adjacency:
         told = " ".join(Guarantee(0.5, adjacency=adjacency).in_words())
-        assert "One person stands for one row" in told
-        assert "all of their rows" not in told
+        assert "only if the person has one row" in told
+        assert "all rows of one person" not in told
 
 
 def test_units_are_read_from_their_text():
@@ -127,7 +127,7 @@ def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
         return result.stdout
 
     words = ("--data-set", "ward 3", "--epsilon", 1)
-    assert "one person with all of their rows" in told("create", path, *words, "--unit", "person")
+    assert "all rows of one privacy unit" in told("create", path, *words, "--unit", "person")
     assert PrivacyLedger(path).unit is Unit.PERSON
     assert json.loads(told("show", path, "--json"))["unit"] == "person"
     assert "It fits" in told("check", path, "--epsilon", 1)
@@ -208,7 +208,10 @@ def test_what_was_paid_for_another_unit_is_not_drawn():
         gate.draw(moments_of(), generator, payment)
 
 
-@pytest.mark.parametrize(("unit_weight", "target"), [("equal", "average counts once"), ("by_rows", "rows are pooled")])
+@pytest.mark.parametrize(
+    ("unit_weight", "target"),
+    [("equal", "every privacy unit has the same weight"), ("by_rows", "every row has the same weight")],
+)
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     tmp_path, unit_weight, target, adjacency
@@ -220,16 +223,16 @@ def test_reports_files_and_commands_name_the_unit_and_never_the_number_of_rows(
     page = write_report(again, tmp_path / "page.html").read_text()
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz")]).stdout
     fields = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "persons.npz"), "--json"]).stdout)
-    assert (fields["n_rows"], fields["n_persons"]) == (None, again.n_rows)
+    assert (fields["n_rows"], fields["n_privacy_units"]) == (None, again.n_rows)
     assert fields["guarantee"]["unit"] == "person"
     assert target in page
-    assert "Unit of privacy: one person with all of their rows." in page
-    assert "nor a person with several rows" not in page
+    assert f"<dt>Privacy unit</dt><dd>{again.guarantee.unit.in_words}</dd>" in page
+    assert "Several rows of the same person together" not in page
     for text in (page, shown, again._repr_html_(), json.dumps(fields)):
         assert not re.search(r"(?<!\d)77,?777(?!\d)", text)
-        assert "one row" not in text.replace("replaced by one row", "")
-    assert "persons" in shown
-    assert "persons</th>" in again._repr_html_()
+        assert "one row" not in text.replace("replaced by one row", "").replace("Is one row one person?", "")
+    assert "privacy units" in shown.lower()
+    assert "privacy units</th>" in again._repr_html_()
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

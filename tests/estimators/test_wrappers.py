@@ -35,7 +35,11 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(600, 4))
 CLASSES = np.digitize(X[:, 0], [-0.5, 0.0, 0.5])
 SOME_CLASSES = np.where(np.arange(600) % 2, CLASSES, -1)
-PLAIN = "1-differentially private (replace one row), exact numerics"
+PLAIN = "1-DP (pure), replace-one adjacency, unit: one row; exact sampling"
+
+
+def with_remark(remark):
+    return PLAIN.replace("; exact", f"; {remark}; exact")
 
 
 def private(**options):
@@ -97,7 +101,7 @@ def test_a_wrapper_that_fits_many_times_is_warned_of_once(name, monkeypatch):
     assert len(guarantees) > 1
     for number, guarantee in enumerate(guarantees, 1):
         assert str(guarantee) != PLAIN
-        (sentence,) = [one for one in guarantee.assumptions if one.startswith("Covers this fit alone")]
+        (sentence,) = [one for one in guarantee.assumptions if one.startswith("Covers this fit only")]
         assert number == 1 or f"fit number {number} of {wrapper}" in sentence
     assert of_many_fits(lambda: model.fit(X, target)) == []  # once for this object
     assert len(of_many_fits(lambda: clone(model).fit(X, target))) == 1  # and once for another
@@ -200,7 +204,7 @@ def test_a_ledger_counts_by_itself(tmp_path):
     assert said(lambda: model.fit(X, CLASSES)) == []
     assert len(book.entries()) == 4
     assert [entry.guarantee for entry in book.entries()] == [one[0].guarantee_ for one in model.estimators_]
-    assert all("this fit alone" in one[0].guarantee_.assumptions[0] for one in model.estimators_)
+    assert all("this fit only" in one[0].guarantee_.assumptions[0] for one in model.estimators_)
 
 
 def test_copies_share_a_count_and_a_pickle_has_always_the_same_bytes():
@@ -211,7 +215,7 @@ def test_copies_share_a_count_and_a_pickle_has_always_the_same_bytes():
     assert len(said(lambda: twin.fit(X))) == 1
     assert "fit number 2" in twin.guarantee_.assumptions[0]
     assert joblib.hash(clone(model)) == before == joblib.hash(clone(private()))
-    assert str(pickle.loads(pickle.dumps(private())).fit(X).guarantee_) == f"{PLAIN}; see assumptions"
+    assert str(pickle.loads(pickle.dumps(private())).fit(X).guarantee_) == with_remark("covers this fit only")
 
 
 # Workers.
@@ -229,7 +233,7 @@ def test_fits_in_workers_say_what_is_not_seen(backend):
     for one in [*fitted, *(each[0] for each in rest.estimators_)]:
         assert str(one.guarantee_).startswith("CONDITIONAL")
         assert "worker" in " ".join(one.guarantee_.assumptions)
-        assert "this fit alone" in " ".join(one.guarantee_.assumptions)
+        assert "this fit only" in " ".join(one.guarantee_.assumptions)
 
 
 def test_a_fit_in_a_thread_of_joblib_is_warned_of():
@@ -425,7 +429,7 @@ def test_control_steps_that_are_known_bring_no_warning_and_are_assumed(name):
     rows = pd.DataFrame(X, columns=list("abcd")) if name == "columns" else X
     last = private()
     assert said(lambda: make_pipeline(*steps(), last).fit(rows)) == []
-    assert str(last.guarantee_) == (f"{PLAIN}; see assumptions" if named else PLAIN)
+    assert str(last.guarantee_) == (with_remark(f"assumes row-wise {' and '.join(named)}") if named else PLAIN)
     assert len(last.guarantee_.assumptions) == bool(named)
     assert all(name in last.guarantee_.assumptions[0] for name in named)
     assert last.guarantee_.conditions == ()

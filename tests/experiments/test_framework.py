@@ -147,6 +147,19 @@ def test_the_page_has_every_section(common, toy, tmp_path, monkeypatch):
     assert "Not run yet." in page.read_text()
 
 
+def test_the_page_is_what_the_kept_results_say(common, tmp_path, monkeypatch):
+    """And `python -m experiments --page-only` writes it."""
+    pytest.importorskip("matplotlib", reason="sections draw figures")
+    from experiments import __main__ as command
+
+    monkeypatch.setattr(command, "names", common.names)  # a toy's, where a test with one imported it first
+    page = tmp_path / "research" / "page.md"
+    command.build_page(
+        {name: common.load_results(common.HERE / name / "results.json") for name in common.names()}, page
+    )
+    assert page.read_text() == command.PAGE.read_text()
+
+
 def test_missing_data_are_named_in_a_sentence(common, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
     assert common.missing_data("toy") is None

@@ -114,7 +114,7 @@ def test_the_guarantee_names_its_layers(tmp_path):
     assert "masks" in told
     assert "one site" in told
     alone = drafted(3, 0).terms.guarantee().assumptions[0]
-    assert "but the sites themselves" in alone
+    assert "except the sites themselves" in alone
 
 
 def test_persons_are_the_unit_where_the_schema_names_them(tmp_path, noise_off):

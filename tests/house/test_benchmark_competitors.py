@@ -1,5 +1,6 @@
 """The competitors of the benchmark: noise of the stated privacy, and the truth where privacy is cheap."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -151,6 +152,46 @@ def test_a_page_gets_its_tables_and_refuses_to_miss_a_mark(modules):
     assert page.filled(text, {"one": "new"}).startswith("a\n<!-- frontier: one -->\nnew\n<!-- end -->\nb\n")
     with pytest.raises(ValueError, match="no mark"):
         page.filled(text, {"three": ""})
+
+
+def test_the_page_is_what_the_saved_results_say(modules, tmp_path):
+    """And `python benchmarks/frontier_page.py` writes it."""
+    page = modules["page"]
+    results = json.loads(page.RESULTS.read_text(encoding="utf-8"))
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.filled(text, page.sections(results)) == text
+    page.save(results, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == page.RESULTS.read_bytes()
+    assert all(len(results["unbeaten"][kind]) == 3 for kind in page.KINDS)
+    for kind, counts in results["unbeaten"].items():
+        for measure, of in counts.items():
+            cases = [
+                case
+                for case in results["cases"]
+                if (case["delta"] > 0) == (kind == "approximate") and page.SAME in case["errors"].get(measure, {})
+            ]
+            assert of[page.SAME] == [sum(measure not in case["lower"] for case in cases), len(cases)]
+
+
+def test_single_errors_are_summarized(modules):
+    page = modules["page"]
+    found = {
+        **{"set": "made", "form": "raw", "epsilon": 1.0, "delta": 1e-6, "n": 400, "d": 6},
+        "contestants": {
+            page.OURS: {"1": {"errors": [0.5, 0.6]}},
+            page.SAME: {"1": {"errors": [0.2, 0.21, 0.22]}},
+            "Gaussian": {"1": {"errors": [0.1, 0.11, 0.12]}},
+            "nothing": {"1": {"errors": [0.9, 0.9]}},
+        },
+    }
+    names = list(modules["frontier"].CONTESTANTS)
+    results = page.summarized([found], names)
+    (case,) = results["cases"]
+    assert case["errors"]["1"][page.SAME] == [0.21, 0.006]
+    assert (case["runs"], case["lower"]) == ([2, 3], {"1": ["Gaussian"]})
+    assert results["unbeaten"]["approximate"]["1"] == {page.SAME: [0, 1], page.OURS: [0, 1]}
+    assert "| made | raw | 0.55 | 0.21 | **0.11** Gaussian |" in page.sections(results)["approximate-1"]
+    assert "Gaussian 1.91" in page.sections(results)["approximate-lower"]
 
 
 def test_everybody_has_a_reason_to_be_lower(modules):

@@ -158,7 +158,7 @@ def test_report_has_its_length_and_comes_back(mechanism, row_norms):
 
 
 def test_bytes_of_a_report():
-    """The lengths that docs/research/local.md tells."""
+    """The lengths that docs/research/local.md states."""
     sizes = {name: LocalProtocol(40, 1.0, delta, mechanism=name).report_bytes for name, delta in ALL.items()}
     assert sizes == {"double_cap": 114, "one_bit": 34, "gaussian": 3313, "gaussian_paper": 3313}
 

@@ -144,9 +144,9 @@ FITS = {
 def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_path):
     parameters, promise, expected = FITS[name]
     if promise == 0.0:
-        monkeypatch.setattr(preconditioning, "PROMISE", 1e-12)
+        monkeypatch.setattr(preconditioning, "MOST_RELATIVE_LOSS", 1e-12)
     if promise == 0.5:
-        monkeypatch.setattr(preconditioning.Preconditioner, "keeps_promise", lambda *_: False)
+        monkeypatch.setattr(preconditioning.Preconditioner, "is_good_enough", lambda *_: False)
     if "center" in parameters and "stages" not in parameters:
         needs = Needs("PrivatePCA", matrix=False, lengths=False, n_directions=2, even_noise=True)
         monkeypatch.setattr(PrivatePCA, "_needs", lambda self: needs)  # no preconditioning

@@ -159,7 +159,7 @@ def test_a_person_who_comes_twice_is_refused(bound, cores, monkeypatch):
     january, february = collected(bound, privacy_units[:20]), collected(bound, privacy_units[19:], first=19)
     with refused(InvalidDataError) as caught:
         january + february
-    assert "two persons" in str(caught.value)
+    assert "two units" in str(caught.value)
     before = january.gram.copy()
     with refused(InvalidDataError):
         january.update(blocks_of(privacy_units[19:], first=19))

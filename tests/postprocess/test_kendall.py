@@ -230,7 +230,7 @@ def test_pure_noise_is_told():
         PrivatePCA(1, statistic="kendall", epsilon=0.05, mechanism="gaussian", delta=1e-6).fit(
             rng.normal(size=(500, 5))
         )
-    assert any("No component is above" in str(one.message) for one in told)
+    assert any("No component is" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -17,8 +17,8 @@ from helpers import assert_one_sentence
 
 ROWS = np.random.default_rng(0).normal(size=(500, 3)) * [3, 2, 1]
 SENTENCE = (
-    "epsilon = 50 is hardly any protection: the odds about one person may change by a factor of 10^22; choose at most "
-    "10, and 1 or less where you can."
+    "epsilon = 50 is hardly any protection: the odds about one person can change by a factor of 10^22. Use at most 10, "
+    "and 1 or less if possible."
 )
 
 
@@ -80,7 +80,7 @@ def test_the_command_line_and_the_report_say_the_same(tmp_path, monkeypatch):
     words = ["pca", "rows.npy", "-k", "2", "--epsilon", "50", "--norm-bound", "10", "--output", "a.npz"]
     done = CliRunner().invoke(app, [*words, "--dry-run"])
     assert done.exit_code == 0, done.output
-    assert "Would spend" in done.stderr
+    assert "This would be spent" in done.stderr
     assert SENTENCE in unwrapped(done.stderr)
     planned = json.loads(CliRunner().invoke(app, [*words, "--dry-run", "--json"]).stdout)
     assert planned["guarantee"]["weakness"] == SENTENCE

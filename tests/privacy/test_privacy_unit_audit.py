@@ -47,7 +47,7 @@ def test_a_person_of_50_rows_moves_a_release_no_more_than_one_row_does(adjacency
     found = audit(UnitSubject(mechanism(adjacency), collecting(weight)), **SETTINGS)
     assert found.verdict == "consistent", str(found)
     assert found.to_dict()["unit"] == "person"
-    assert "one person with all of their rows" in str(found)
+    assert "all rows of one privacy unit" in str(found)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

@@ -413,7 +413,7 @@ def test_export_and_sample_write_files(tmp_path):
     path = labelled().save(tmp_path / "iris.npz")
     invoked("export", path)
     assert json.loads((tmp_path / "iris.json").read_text())["format"] == 1
-    assert "already there" in invoked("export", path, fails=InvalidParameterError)
+    assert "already exists" in invoked("export", path, fails=InvalidParameterError)
     invoked("export", path, "--force", "--quiet")
     for name in ("rows.csv", "rows.parquet"):
         invoked("sample", path, "-n", 50, "-o", tmp_path / name)

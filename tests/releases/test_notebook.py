@@ -76,7 +76,7 @@ FITS = {
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_shows_what_was_released_and_its_promise(name, frame):
     model = FITS[name]()
-    assert "differentially private" not in model._repr_html_()  # what scikit-learn shows
+    assert "-DP (pure)" not in model._repr_html_()  # what scikit-learn shows
     shown = model.fit(frame)._repr_mimebundle_()["text/html"]
     text = checked(shown)
     assert type(model).__name__ in text
@@ -94,11 +94,11 @@ def test_plans_ledgers_comparisons_and_releases(frame, tmp_path):
     text = checked(ledger._repr_html_())
     assert "PrivatePCA.fit" in text
     assert "epsilon 10" in text
-    assert "5-differentially private" in checked(fits[0].plan(4)._repr_html_())
+    assert "5-DP (pure)" in checked(fits[0].plan(4)._repr_html_())
     assert "epsilon 0.1" in checked(PrivatePCA(1, statistic="clipped", center=False).plan(50)._repr_html_())
     compared = checked(fits[0].release_.compare(fits[1].release_)._repr_html_())
     assert "largest angle" in compared
-    assert "10-differentially private" in compared
+    assert "10-DP (pure)" in compared
     assert "matrix" in checked(fits[0].release_._repr_html_())
     shown = checked(forecast(PrivatePCA(1), 4, 500, repeats=2)._repr_html_())
     assert "matrix_laplace" in shown

@@ -93,7 +93,7 @@ def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant):
 
 def test_a_number_of_rows_that_the_noise_hides_is_said():
     moments = collected(blocks_of(PRIVACY_UNITS[:4]), norm=40.0, constant=0.5, unit_weight="by_rows")
-    with pytest.warns(NoiseWarning, match="hides the number of rows"):
+    with pytest.warns(NoiseWarning, match="number of rows is not distinguishable from noise"):
         told = gaussian(moments, 3, epsilon=0.1).matrix.row_matrix
     assert np.isfinite(told).all()
 

@@ -212,7 +212,7 @@ def test_swamped_components_warn_at_the_line_that_asked(tmp_path):
     mechanism = MECHANISMS["matrix_laplace"](epsilon=0.01, n_features=4)
     drawn = release(mechanism, SecondMoments(RowBound(20.0), 4).update(table(50)), generator=seeded_generator(0))
     for owner in (drawn, load_release(drawn.save(tmp_path / "r.npz"))):
-        with pytest.warns(NoiseWarning, match="No component is above the noise") as caught:
+        with pytest.warns(NoiseWarning, match="No component is distinguishable from noise") as caught:
             owner.components  # noqa: B018
         assert caught[0].filename == __file__
 

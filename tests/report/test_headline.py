@@ -25,7 +25,7 @@ from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
 
 CENTRED = RowBound(8.0, constant=8.0)
-BANNER = "may be noise: do not read a finding into it"
+BANNER = "below may be noise. Do not draw conclusions"
 WIDE = RowBound(60.0, constant=60.0)
 
 
@@ -51,7 +51,7 @@ def test_the_headline_tells_the_first_component_with_its_error_and_its_features(
         release.explained_variance_ratio[0], release.spectrum.explained_variance_ratio_interval[0], percent=True
     )
     assert headline_of(release) == (
-        f"Two components rise above the noise; the first holds {share} of the variance, mostly age."
+        f"Two components are above the noise; the first captures {share} of the variance, mostly age."
     )
     assert "±" in share
 
@@ -59,13 +59,13 @@ def test_the_headline_tells_the_first_component_with_its_error_and_its_features(
 def test_a_headline_counts_what_rises_and_names_no_loading_that_may_be_zero():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4))
     lost = replace(read(release), above_noise=np.array([True, True, False, False]))
-    assert headline(lost, release).startswith("Two of four components rise above the noise; the first holds ")
+    assert headline(lost, release).startswith("Two of four components are above the noise; the first captures ")
     lost = replace(lost, above_noise=np.array([False, True, False, False]))
-    assert headline(lost, release).startswith("One of four components rises above the noise; it holds ")
+    assert headline(lost, release).startswith("One of four components is above the noise; it captures ")
     anywhere = replace(lost, angle_bounds=np.full(4, 90.0))
-    assert headline(anywhere, release).endswith(", in a direction that the noise leaves open.")
+    assert headline(anywhere, release).endswith("; its direction is not determined.")
     one = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(1))
-    assert headline_of(one).startswith("One component rises above the noise; it holds ")
+    assert headline_of(one).startswith("One component is above the noise; it captures ")
     spread = np.random.default_rng(0).normal(size=(3000, 1)) * np.ones(9) + 0.1
     many = drawn("gaussian", spread, epsilon=8.0, names=None, request=ComponentsRequest(1))
     assert "spread over many features, most of all x" in headline_of(many)
@@ -90,7 +90,7 @@ def test_headlines_of_a_matrix():
     i, j = max(told, key=lambda pair: abs(release.correlation[pair]))
     value = for_readers(with_error(release.correlation[i, j], ends[i, j], CORRELATION))
     assert headline_of(release) == (
-        f"{len(told)} of 15 correlations are distinguishable from 0; "
+        f"{len(told)} of 15 correlations are significantly different from 0; "
         f"the strongest, of {NAMES[j]} with {NAMES[i]}, is {value}."
     )
     assert shown.spreads is not None
@@ -101,7 +101,7 @@ def test_headlines_of_a_matrix():
     assert headline_of(one) == f"The variance of age is {variance}."
     assert noise_banner(read(one)) is None
     lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
-    assert headline(lost, one) == "The variance of age is not distinguishable from 0."
+    assert headline(lost, one) == "The variance of age is not significantly different from 0."
     assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
     assert headline_of(unknown).startswith("The strongest of 3 correlations, of x0 with x1, is ")
@@ -117,16 +117,16 @@ def test_headlines_of_a_regression():
     assert fit.determined
     said = headline_of(release)
     assert (
-        said.startswith("One of two coefficients for effect is distinguishable from 0; ")
+        said.startswith("One of two coefficients for effect is significantly different from 0; ")
         or "two of two" in said.lower()
     )
-    assert f"dose counts most, with {value} (R² = " in said
+    assert f"dose has the largest effect, with {value} (R² = " in said
     assert BANNER not in render_report(release)
     open_ends = np.tile([-np.inf, np.inf], (2, 1))
     shown = read(release)
     for determined, told in (
-        (False, "leaves open how effect depends"),
-        (True, "No coefficient for effect is distinguishable from 0"),
+        (False, "The regression of effect on the other features is not determined"),
+        (True, "No coefficient for effect is significantly different from 0"),
     ):
         fit = replace(release.regression, determined=determined, coef_interval=open_ends)
         hopeless = replace(shown, regression=fit)
@@ -136,7 +136,7 @@ def test_headlines_of_a_regression():
 
 def test_sparse_components_are_called_so():
     release = drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5))
-    assert headline_of(release).startswith("One sparse component rises above the noise; it holds ")
+    assert headline_of(release).startswith("One sparse component is above the noise; it captures ")
     assert "Sparse loadings</h2>" in render_report(release)
 
 
@@ -144,7 +144,7 @@ def test_sparse_components_are_called_so():
     ("request_", "said"),
     [
         ({"n_components": 2}, "No component is above the noise"),
-        ({"request": Request()}, "No correlation is distinguishable from 0"),
+        ({"request": Request()}, "No correlation is significantly different from 0"),
     ],
     ids=["components", "matrix"],
 )
@@ -170,11 +170,11 @@ def test_a_banner_speaks_of_what_the_report_is_about_and_of_nothing_else():
     fit = replace(shown.regression, coef=np.zeros(2), coef_interval=np.tile([-0.1, 0.1], (2, 1)), determined=True)
     lost = replace(shown, regression=fit)
     banner = noise_banner(lost)
-    assert "<strong>No coefficient is distinguishable from 0</strong>" in banner
-    assert "Correlations, means and standard deviations have intervals of their own." in banner
+    assert "<strong>No coefficient is significantly different from 0</strong>" in banner
+    assert "Correlations, means and standard deviations have separate intervals." in banner
     assert "Nothing rises" not in banner
     assert "the figures below" not in banner
-    assert "No coefficient for lottery is distinguishable from 0" in headline(lost, release)
+    assert "No coefficient for lottery is significantly different from 0" in headline(lost, release)
 
 
 def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
@@ -287,12 +287,12 @@ def test_a_score_map_is_drawn_and_accounted_for(with_map):
     assert 'id="scores-1-title"' in page
     assert page.count('class="cloud ') == int((cloud.counts.sum(axis=0) > 0).sum())
     sure = (cloud.counts > 0) & ~cloud.may_be_empty
-    assert f"{int(sure.sum())} of {cloud.counts.size} cells hold more than noise" in page
-    assert f"a map of {' × '.join(map(str, cloud.grid.bins))} noisy counts" in page  # noqa: RUF001
-    assert "The map of scores has a promise of its own: 3-differentially private" in page
-    assert "Both together keep epsilon = 7 and delta = 1e-06." in page
+    assert f"{int(sure.sum())} of {cloud.counts.size} cells are distinguishable from noise" in page
+    assert f"a score map of {' × '.join(map(str, cloud.grid.bins))} counts with noise" in page  # noqa: RUF001
+    assert f"The score map has its own guarantee: {cloud.guarantee}." in page
+    assert "Both together: epsilon = 7 and delta = 1e-06." in page
     assert "(its score map)" in page
-    assert "Spent so far: epsilon = 7" in page
+    assert "Total known spend: epsilon = 7" in page
     assert 'id="scores"' not in render_report(path)
     reach = cloud.mechanism.level(1)
     top = float(cloud.noisy_counts[np.unravel_index(np.argmax(cloud.counts), cloud.counts.shape)])
@@ -332,28 +332,29 @@ def test_first_the_answer_then_the_questions_of_an_officer_in_order(with_map):
     for answer, told in zip(
         answers,
         (
-            "The table: patients of a clinic. The period: 2024 and 2025.",
+            "Table: patients of a clinic. Period: 2024 and 2025.",
             "matrix of integers",
-            "One row.",
-            "Declared by the data office on 2026-01-31",
-            "factor of at most",
-            "Spent so far: epsilon = 7 and delta = 1e-06.",
-            "It does not hide what is true of people in general",
+            "No privacy unit was given",
+            "at most a factor of",
+            "One row is one person.",
+            "declared in the schema by the data office on 2026-01-31",
+            "Total known spend: epsilon = 7 and delta = 1e-06 in the ledger.",
+            "Facts about people in general.",
+            "Signature of the data-protection officer",
         ),
         strict=True,
     ):
         assert told in answer
-    assert "No row left" in answers[1]
-    assert "-15 to 15" in answers[3]
+    assert "No row and no other statistic was released." in answers[1]
+    assert "-15 to 15" in answers[5]
 
 
 def test_what_nobody_declared_is_said_to_be_missing():
     page = render_report(drawn("gaussian"))
-    assert "The release does not tell its table. It does not tell a period." in page
-    assert "No schema was declared." in page
-    assert "No ledger is recorded for this release." in page
+    assert "Table: not stated. Period: not stated." in page
+    assert "No ledger: this spend is not tracked." in page
     chosen = drawn("gaussian", chosen_privately=("norm_bound",))
-    assert "Found privately, inside of the budget: norm bound." in render_report(chosen)
+    assert "estimated privately from part of the budget" in render_report(chosen)
 
 
 def test_a_covariance_answers_with_correlations_and_the_mean_first():
@@ -374,8 +375,10 @@ def test_hostile_words_of_a_schema_stay_text():
     assert page.count("&lt;script&gt;") == 3
 
 
-def test_nothing_is_promised_by_what_is_not_private():
+def test_a_release_that_is_not_private_has_no_guarantee():
     page = render_report(drawn("none", n_components=2))
-    assert "These numbers are not private." in page
-    assert "No row left" not in page
+    assert "They are not private." in page
+    assert "No row and no other" not in page
+    assert "This release has no privacy guarantee, whatever is assumed." in page
+    assert "Approve it for public data only." in page
     assert Guarantee(1.0).is_private

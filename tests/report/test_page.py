@@ -25,7 +25,7 @@ from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, sections, write_report
 from eigenveil.report.facts import read
-from eigenveil.report.html import LEVELS, belief_range, element, number, promise
+from eigenveil.report.html import LEVELS, belief_range, element, guarantee_section, number
 from helpers import database, refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin
 
@@ -170,7 +170,7 @@ def test_figures_follow_what_was_released(kind, releases, pages):
     assert ('id="means"' in text) == (kind in ("centred", "covariance", "ridge"))
     assert ('id="correlations-title"' in text) == (kind in ("covariance", "ridge", "by hand"))
     knows_noise = kind not in ("subspace", "random", "sampled", "none", "by hand", "one feature")
-    assert ("edge of the noise" in text or "noise, uncorrelated" in text) == knows_noise
+    assert ("noise level" in text) == knows_noise
     assert ('id="regression"' in text) == (kind == "ridge")
     has_intervals = (knows_noise and kind != "local") or kind == "sampled"
     assert ("±" in text) == (LEGEND in text.replace("\N{NO-BREAK SPACE}", " ")) == has_intervals
@@ -311,21 +311,22 @@ def test_the_policy_allows_exactly_the_style_and_the_script_of_the_page(pages):
 
 def test_the_guarantee_is_told_in_odds(pages):
     page = Page(pages["gaussian"]).text
-    assert "changes the odds of whether one person's data say A or B by a factor of at most e^2 = 7.39." in page
+    assert "changes the odds by at most a factor of e^2 = 7.39" in page
     assert "a chance of 1 in 1,000,000 (delta = 1e-06)" in page
     assert "the number of rows is public" in page
-    assert "Exact numerics" in page
+    assert "Exact sampling" in page
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_names_the_mechanism_and_the_unit_of_privacy(kind, releases, pages):
     page = Page(pages[kind])
-    told = dict(zip(page.under("dt"), page.under("dd"), strict=True))
+    facts = Page(re.search('<dl class="facts">.*?</dl>', pages[kind], re.DOTALL).group())
+    told = dict(zip(facts.under("dt"), facts.under("dd"), strict=True))
     assert told["Mechanism"] == releases[kind].origin.mechanism
     local = releases[kind].origin.model == "local"
-    assert told["Unit of privacy"] == ("one report, which is all of one person" if local else "one row")
+    assert told["Privacy unit"] == ("one report" if local else "one row")
     assert "Weights" not in told
-    assert "Unit of privacy: one row." in page.text
+    assert f"Formal guarantee: {releases[kind].guarantee}." in page.text
 
 
 def test_what_weakens_the_guarantee_is_said(pages):
@@ -337,18 +338,16 @@ def test_what_weakens_the_guarantee_is_said(pages):
     assert "released without any protection" in words("none")
     assert "Not private" not in words("gaussian")
     wishart = words("wishart")
-    assert (
-        "The paper behind this mechanism states epsilon = 1; what its noise truly gives is epsilon = 0.3333" in wishart
-    )
+    assert "The paper behind this mechanism states epsilon = 1. The noise gives epsilon = 0.3333" in wishart
     assert "The published Wishart mechanism is not pure" in wishart
-    assert "convergence is checked by tests and not proved" in words("subspace")
-    assert "whether one person's data are included" in words("add_or_remove_one")
+    assert "convergence is tested but not proved" in words("subspace")
+    assert "whether the data of one person are included" in words("add_or_remove_one")
     assert "(noisy)" in words("add_or_remove_one")
-    assert "All that is shown of the components may be noise" in words("swamped")
+    assert "The components below may be noise." in words("swamped")
     assert "holds against the server too" in words("local")
     assert "hardly any protection" in words("one feature")
-    assert "weak promise" not in words("one feature")
-    assert "weak promise" in Page(str(element("div", promise(Guarantee(6.0))))).text
+    assert "weak guarantee" not in words("one feature")
+    assert "weak guarantee" in Page(str(element("div", guarantee_section(Guarantee(6.0))))).text
     assert "no order of importance" in words("subspace")
     assert "bounds, norm bound" in words("chosen privately")
 
@@ -357,9 +356,10 @@ def test_many_features_are_cut_and_it_is_said():
     generator = np.random.default_rng(0)
     release = directions_by_hand(np.linalg.qr(generator.normal(size=(500, 10)))[0].T)
     page = Page(render_report(release)).text
-    assert "Loadings of the 24 of 500 features with the largest, in one table" in page
-    assert "The 10 longest are named" in page
-    assert "Shown are the first 6 of 10 components" in page
+    assert "Loadings of 100 of 500 features" in page
+    assert "8 of 500 loadings shown, the largest." in page
+    assert "10 of 500 features are named" in page
+    assert "6 of 10 components shown" in page
 
 
 def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
@@ -369,8 +369,11 @@ def test_the_ledger_marks_this_release_and_misses_a_foreign_one(tmp_path):
     page = Page(render_report(release, ledger=ledger)).text
     assert "matrix_laplace release (this release)" in page
     assert "an earlier release" in page
-    assert "Spent so far: epsilon = 1.5. The ledger of the data set study allows epsilon = 3 in all" in page
-    assert "One more release may have epsilon = 1.5." in page
+    assert (
+        "Total known spend: epsilon = 1.5 in the ledger. The ledger of the data set study allows epsilon = 3 in total"
+        in re.sub(r"\s+", " ", page)
+    )
+    assert "One more release may spend epsilon = 1.5." in page
     other = PrivacyLedger.create(tmp_path / "other.ledger", epsilon=3.0, data_set="study")
     other.spend(Guarantee(0.1), "first")
     other.spend(Guarantee(0.1), "second")
@@ -385,18 +388,18 @@ def test_what_is_shown_without_an_entry_is_added_and_marked(tmp_path):
     cloud = score_map(rows, release, epsilon=1.0)
     page = Page(render_report(release, ledger=ledger, scores=cloud)).text
     assert (
-        "Spent so far: epsilon = 4, of which epsilon = 3 by the entries of the ledger and the rest is not in the "
-        "ledger; this is over the limit." in page
+        "Total known spend: epsilon = 4: epsilon = 3 in the ledger, the rest not in the ledger. This exceeds the limit "
+        "of epsilon = 3." in page
     )
     assert "Its score map: not in the ledger." in page
     assert "PrivatePCA.fit (this release)" in page
     alone = Page(render_report(release, scores=cloud)).text
-    assert "This release and its score map have spent epsilon = 4." in alone
+    assert "Total known spend: epsilon = 4, by this release and its score map." in alone
     # What does not add up is not added.
     other = score_map(rows, release, epsilon=1.0, adjacency="add_or_remove_one")
     page = Page(render_report(release, ledger=ledger, scores=other)).text
-    assert "and what is not in the ledger, which cannot be added to it" in page
-    assert "over the limit" not in page
+    assert "and a spend that is not in the ledger and cannot be added to it" in page
+    assert "exceeds the limit" not in page
 
 
 def test_a_concentrated_ledger_tells_what_is_left_in_rho(tmp_path):
@@ -406,7 +409,7 @@ def test_a_concentrated_ledger_tells_what_is_left_in_rho(tmp_path):
     release = drawn("matrix_laplace", ledger=ledger)
     page = Page(render_report(release, ledger=ledger)).text
     rho, (epsilon, _) = ledger.remaining_rho, ledger.remaining
-    assert f"Left of it: rho = {rho:.6g}, which is epsilon = {epsilon:.6g} and delta = 1e-06." in page
+    assert f"Remaining: rho = {rho:.6g}, that is epsilon = {epsilon:.6g} and delta = 1e-06." in page
 
 
 @given(st.floats(0.0, 26.0))

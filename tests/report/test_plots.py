@@ -39,10 +39,10 @@ def test_scree_shows_variances_intervals_and_the_edge_of_the_noise(release):
     axes = plots.scree(release, n_components=3).axes[0]
     shown = read(release)
     lines = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_allclose(lines["variance along it"].get_ydata(), release.explained_variance)
+    np.testing.assert_allclose(lines["variance"].get_ydata(), release.explained_variance)
     released = np.maximum(shown.released_eigenvalues[:3], 0)
-    np.testing.assert_allclose(lines["eigenvalue as released"].get_ydata(), released)
-    assert lines["edge of the noise"].get_ydata()[0] == shown.edges[0] == release.spectrum.noise_test.edges[0]
+    np.testing.assert_allclose(lines["released eigenvalue"].get_ydata(), released)
+    assert lines["noise level"].get_ydata()[0] == shown.edges[0] == release.spectrum.noise_test.edges[0]
     segments = np.array(axes.collections[0].get_segments())
     np.testing.assert_allclose(segments[:, :, 1], release.explained_variance_interval)
     assert axes.get_ylim()[1] > release.explained_variance_interval.max()

@@ -98,11 +98,11 @@ def test_it_tells_what_the_release_knows(tmp_path):
     assert "number of rows (3000)" in told["dp_variant"]["unprotected_quantities"]
     assert "patients of 2025" in told["accounting"]["composition"]
     assert "epsilon 2 " in told["accounting"]["composition"]
-    assert "Known in all" not in told["accounting"]["composition"]
+    assert "Total known spend" not in told["accounting"]["composition"]
     beside = PrivateCovariance(epsilon=4.0, schema=declared).fit(table()).release_
     told_of_it = registry_record(beside, ledger)["deployment"]["accounting"]["composition"]
-    assert "Known in all: epsilon = 6, of which epsilon = 2 by the entries of the ledger" in told_of_it
-    assert "over the limit" in told_of_it
+    assert "Total known spend: epsilon = 6: epsilon = 2 in the ledger, the rest not in the ledger" in told_of_it
+    assert "exceeds the limit" in told_of_it
     assert "7 x 7" in told["basic"]["description"]
     assert "no rows" in told["basic"]["description"]
     assert "Table: patients of a clinic. Period: 2025." in told["basic"]["description"]
@@ -133,11 +133,11 @@ def test_what_only_a_person_knows_is_a_blank_that_shows(tmp_path):
 def test_the_command_line_writes_it_beside_the_report(tmp_path):
     path = drawn().save(tmp_path / "release.npz")
     record = tmp_path / "record.yaml"
-    assert "blanks" in invoked("report", path, "--registry", record).stdout
+    assert "TO BE FILLED IN" in invoked("report", path, "--registry", record).stdout
     assert yaml.safe_load(record.read_text())["status"] == "Draft"
     assert (tmp_path / "release.html").exists()
     from eigenveil.errors import InvalidParameterError
 
     (tmp_path / "release.html").unlink()
-    assert "already there" in invoked("report", path, "--registry", record, fails=InvalidParameterError)
+    assert "already exists" in invoked("report", path, "--registry", record, fails=InvalidParameterError)
     assert not (tmp_path / "release.html").exists()

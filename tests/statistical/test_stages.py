@@ -114,7 +114,7 @@ def test_two_stages_are_never_five_per_cent_worse_than_one(power, epsilon):
 
 @pytest.mark.heavy
 def test_control_a_map_without_a_gate_loses(monkeypatch):
-    monkeypatch.setattr("eigenveil.postprocess.preconditioning.PROMISE", 10.0)
+    monkeypatch.setattr("eigenveil.postprocess.preconditioning.MOST_RELATIVE_LOSS", 10.0)
     monkeypatch.setattr("eigenveil.postprocess.preconditioning.POWERS", (0.75,))
     rows = gaussian_rows(-0.3)
     one, _ = losses(rows, 1, 60, epsilon=3.0)

@@ -144,7 +144,7 @@ def test_errors_and_commands_know_a_further_format(json_format, monkeypatch, tmp
         CliRunner().invoke(
             app, ["covariance", str(tmp_path / "rows.txt"), "--columns", "a", *words], catch_exceptions=False
         )
-    assert "numbered" in str(caught.value)
+    assert "has no column names" in str(caught.value)
 
 
 # Engines

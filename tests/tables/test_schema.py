@@ -128,9 +128,9 @@ def test_a_table_and_a_period_are_told_and_a_schema_without_them_is_written_as_b
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ({"columns": {}}, "no schema"),
-        ([1, 2], "no schema"),
-        ("private words", "no schema"),
+        ({"columns": {}}, "must be a mapping"),
+        ([1, 2], "must be a mapping"),
+        ("private words", "must be a mapping"),
         ({"version": 2, "columns": {"a": {}}}, "version"),
         ({"version": 1}, "columns"),
         ({"version": 1, "columns": ["a"]}, "columns"),
@@ -156,10 +156,10 @@ def test_a_table_and_a_period_are_told_and_a_schema_without_them_is_written_as_b
         (column(categories="FM"), "list"),
         (column(categories=["F", " F"]), "more than once"),
         (column(categories=["F", ""]), "without a name"),
-        (column(categories=["F"], missing="M"), "none of its own"),
-        (column(categories=["F"], missing="middle"), "none of its own"),
+        (column(categories=["F"], missing="M"), "not one of its declared values"),
+        (column(categories=["F"], missing="middle"), "not one of its declared values"),
         (column(categories=["missing"], missing="indicator"), "Two features"),
-        (column(kind="boolean", missing="perhaps"), "none of its own"),
+        (column(kind="boolean", missing="perhaps"), "not one of its declared values"),
         (column(missing="indicator"), "no range"),
         (column() | {"draft": None}, "true or false"),
         (column() | {"draft": "maybe"}, "true or false"),
@@ -302,7 +302,7 @@ def test_a_draft_says_so_in_its_first_line_until_it_is_confirmed(tmp_path):
     assert draft.draft
     assert Schema.from_dict(json.loads(json.dumps(draft.to_dict()))) == draft
     first, rest = draft.to_yaml().split("\n", 1)
-    assert first.startswith("draft: true  # read off the table")
+    assert first.startswith("draft: true  # guessed from the table")
     assert "draft:" not in rest
     for written in (first.replace("true", "false", 1), ""):
         (tmp_path / "a.yaml").write_text(f"{written}\n{rest}")
@@ -320,10 +320,10 @@ def test_a_draft_leaves_out_an_index_without_a_name(tmp_path):
 
 
 def test_the_middle_follows_the_range_and_is_a_fixed_value_without_one():
-    assert (Column("age", missing="middle").fill, Column("age", missing="middle").told()) == (0.0, "missing: 0")
+    assert (Column("age", missing="middle").fill, Column("age", missing="middle").in_words()) == (0.0, "missing: 0")
     assert Column("age", range=(0, 120), missing="middle").fill == 60.0
     visit = Column("visit", "date", missing="middle")
-    assert (visit.fill, visit.told()) == (visit.date_number("2000-01-01"), "missing: 2000-01-01")
+    assert (visit.fill, visit.in_words()) == (visit.date_number("2000-01-01"), "missing: 2000-01-01")
 
 
 def test_a_category_without_categories_is_refused():

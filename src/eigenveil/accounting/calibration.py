@@ -152,8 +152,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def implied_epsilon(epsilon: float, delta: float, other_delta: float) -> float:
     """Return the least epsilon that (epsilon, delta)-privacy implies at another delta.
 
-    Every such mechanism is a post-processing of one that, with probability delta, tells everything, and else answers by
-    randomized response at epsilon (Kairouz, Oh and Viswanath 2015). Below `delta` nothing is implied.
+    Every such mechanism is a post-processing of one that, with probability delta, reveals everything, and else answers
+    by randomized response at epsilon (Kairouz, Oh and Viswanath 2015). Below `delta` nothing is implied.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from ..errors import InvalidParameterError, probability_below_one
 from ..guarantee import Guarantee
-from .calibration import decimal_above, exact, pure_rho, zcdp_epsilon
+from .calibration import decimal_above, exact, pure_rho, square_root_above, zcdp_epsilon
 
 # Grid of the discretized privacy loss; dp-accounting rounds every loss up to it.
 _LOSS_INTERVAL = 1e-4
@@ -44,13 +44,13 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
     adjacencies = {part.adjacency for part in parts}
     if len(adjacencies) > 1:
         raise InvalidParameterError(
-            "Guarantees of different adjacencies do not compose; make all releases under one adjacency."
+            "Guarantees with different adjacencies do not compose. Use the same adjacency in all releases."
         )
     units = {part.unit for part in (*parts, *wholes)}
     if len(units) > 1:
         raise InvalidParameterError(
-            "Guarantees for one row and for one person with all of their rows do not compose; make all releases for "
-            "one unit, with privacy_unit= or without it."
+            "Guarantees with different privacy units do not compose. Use the same unit in all releases, with "
+            "privacy_unit= or without it."
         )
     summed_delta = decimal_above(sum((exact(part.delta) for part in parts), Fraction(0)))
     target = summed_delta if delta is None else probability_below_one("delta", delta)
@@ -74,6 +74,7 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
         assumptions=tuple(dict.fromkeys(assumption for part in (*parts, *wholes) for assumption in part.assumptions)),
         reproducible=any(part.reproducible for part in (*parts, *wholes)),
         unit=units.pop(),
+        mu=_summed_mu(parts),
     )
 
 
@@ -81,6 +82,14 @@ def _summed_rho(parts: tuple[Guarantee, ...]) -> float | None:
     rhos = [concentrated_rho(part) for part in parts]
     known = [exact(rho) for rho in rhos if rho is not None]
     return decimal_above(sum(known, Fraction(0))) if len(known) == len(rhos) else None
+
+
+def _summed_mu(parts: tuple[Guarantee, ...]) -> float | None:
+    """Return the root of the summed squares, where every part is Gaussian (Dong, Roth and Su 2022, Corollary 3.3)."""
+    if len(parts) == 1:
+        return parts[0].mu
+    known = [exact(part.mu) ** 2 for part in parts if part.mu is not None]
+    return square_root_above(sum(known, Fraction(0))) if len(known) == len(parts) else None
 
 
 def concentrated_rho(guarantee: Guarantee) -> float | None:

@@ -1,4 +1,4 @@
-"""`PrivacyLedger`: a privacy budget in a folder with a database of SQLite, appended to and chained by hash.
+"""`PrivacyLedger`: a privacy budget in a folder with an append-only SQLite database, chained by hash.
 
 The head binds the limits, the adjacency, the unit, the composition and the name of the data set. Every entry holds the
 SHA-256 over its own content and the hash before it, so an entry that was changed, removed or slipped in breaks the
@@ -77,7 +77,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class LedgerHead:
-    """What is fixed when a ledger is made, as text; the nonce tells two ledgers of the same limits apart."""
+    """What is fixed when a ledger is made, as text; the nonce distinguishes ledgers with the same limits."""
 
     epsilon: str
     delta: str
@@ -138,7 +138,7 @@ class LedgerFile:
         instead = "make one with PrivacyLedger.create, or name another"
         try:
             if not stat.S_ISDIR(os.stat(self.path).st_mode):
-                raise LedgerError(f"{self.path} is a file, and a ledger is a folder; {instead}.")
+                raise LedgerError(f"{self.path} is a file, but a ledger is a folder; {instead}.")
             os.lstat(self.path / DATABASE)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LedgerError(f"There is no ledger at {self.path}; {instead}.") from error
@@ -324,28 +324,28 @@ _SHOWN_ENTRIES = 10
 
 
 class PrivacyLedger:
-    """A budget kept in a folder with a SQLite database, safe under crashes and races, and chained by hash.
+    """A privacy budget for one data set, tracked across fits, processes and crashes.
 
-    ``PrivacyLedger(path)`` opens a ledger and `create` makes one: a ledger that was deleted is never begun anew in
-    silence.
+    `create` makes a ledger and ``PrivacyLedger(path)`` opens one. Every spend is recorded before noise is sampled, in a
+    SQLite database whose entries are chained by hash. A deleted ledger is never replaced silently.
 
     Parameters
     ----------
     path : path
-        The folder of the ledger, which must be there.
+        The folder of an existing ledger.
 
     Attributes
     ----------
     epsilon, delta : float
-        The limit.
+        The total budget.
     adjacency : Adjacency
-        The adjacency of every spend.
+        The adjacency of all spends.
     unit : Unit
-        Whose data every spend is about: one row, as in all ledgers of before there was a choice, or one person.
+        The privacy unit of all spends.
     composition : str
-        How spends add up.
+        The composition rule.
     data_set : str
-        The name of the data set that the budget is for.
+        The name of the data set.
 
     Examples
     --------
@@ -353,7 +353,7 @@ class PrivacyLedger:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "study.ledger")
     ...     ledger = PrivacyLedger.create(path, epsilon=1.0, data_set="digits")
-    ...     _ = ledger.spend(Guarantee(0.25), "first look")
+    ...     _ = ledger.spend(Guarantee(0.25), "first fit")
     ...     PrivacyLedger(path).remaining
     (0.75, 0.0)
     """
@@ -375,7 +375,7 @@ class PrivacyLedger:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
-        """Open the ledger at `path`, as ``PrivacyLedger(path)`` does; where none is, raise `LedgerError`."""
+        """Open the ledger at `path`; the same as ``PrivacyLedger(path)``."""
         return cls(path)
 
     @classmethod
@@ -390,26 +390,25 @@ class PrivacyLedger:
         composition: str = "basic",
         data_set: str,
     ) -> Self:
-        """Make a ledger where there is none, and open it; nothing in it can be changed afterwards.
+        """Make a new ledger and open it. Its budget cannot be changed afterwards.
 
         Parameters
         ----------
         path : path
-            The folder to make; nothing may be there yet.
+            The folder to make; it must not exist.
         epsilon : float
-            The limit.
+            The total budget.
         delta : float
             0 is pure differential privacy.
         adjacency : Adjacency or str
-            The adjacency of every spend.
+            The adjacency of all spends.
         unit : Unit or str
-            ``"row"``, or ``"person"`` for fits with ``privacy_unit=``, which protect a person with all of their rows.
+            ``"row"``, or ``"person"`` for fits with ``privacy_unit=``.
         composition : {"basic", "zcdp"}
-            How spends add up. ``"basic"``: epsilons and deltas, in exact decimals. ``"zcdp"``: rho, against the
-            largest rho that implies (epsilon, delta); better for many small or Gaussian releases. Both hold when later
-            spends are chosen by looking at earlier releases (a privacy filter).
+            ``"basic"`` adds epsilons and deltas. ``"zcdp"`` adds rho, up to the largest rho that implies (epsilon,
+            delta); better for many small or Gaussian releases. Both are valid for adaptive composition.
         data_set : str
-            What the budget is for: a public name, in one line.
+            A public name of the data set, in one line.
         """
         positive_number("epsilon", epsilon)
         probability_below_one("delta", delta)
@@ -427,13 +426,13 @@ class PrivacyLedger:
         return cls(path)
 
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
-        """Record a spend durably and return its entry, or raise `BudgetError` with nothing written."""
+        """Record a spend and return its entry; raise `BudgetError` if it exceeds the budget."""
         _check_guarantee(guarantee)
         _check_text(what)
         return self._file.append(guarantee, what, lambda entries: self._check(guarantee, entries))
 
     def check(self, guarantee: Guarantee) -> None:
-        """Raise what `spend` would raise, and spend nothing (another process may still come first)."""
+        """Raise what `spend` would raise, without spending."""
         _check_guarantee(guarantee)
         self._check(guarantee, self.entries())
 
@@ -443,19 +442,19 @@ class PrivacyLedger:
 
     @property
     def seal(self) -> str:
-        """The last link of the chain: whoever keeps it elsewhere can tell that nothing before it was rewritten."""
+        """The last hash of the chain. A copy of it proves later that no earlier entry was changed."""
         entries = self.entries()
         return entries[-1].hash if entries else self._file.head.hash
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The (epsilon, delta) spent so far, by the ledger's composition."""
+        """The (epsilon, delta) spent so far, under the composition rule of the ledger."""
         return self.spent_with()
 
     def spent_with(self, *others: Guarantee) -> tuple[float, float]:
-        """Return the (epsilon, delta) of all spends and of further releases, by the ledger's composition.
+        """Return the (epsilon, delta) of all spends and of further releases, under the composition rule of the ledger.
 
-        Whether it is within the limit is not asked. What this ledger could not count is refused.
+        The budget is not checked. Guarantees that this ledger cannot count are refused.
         """
         for guarantee in others:
             self._check_countable(guarantee)
@@ -466,10 +465,10 @@ class PrivacyLedger:
 
     @property
     def remaining(self) -> tuple[float, float]:
-        """The (epsilon, delta) that is left, in the terms of the ledger's composition.
+        """The remaining (epsilon, delta).
 
-        Of ``"basic"`` what one more spend may have. Of ``"zcdp"`` what `remaining_rho` implies at the ledger's delta: a
-        Gaussian release may have it, and a pure one, which has more rho at the same epsilon, less.
+        For ``"basic"`` the largest further spend. For ``"zcdp"`` the epsilon that `remaining_rho` implies at the delta
+        of the ledger: possible for a Gaussian release; a pure release can have less.
         """
         left = self._left()
         if self.composition == "basic":
@@ -479,7 +478,7 @@ class PrivacyLedger:
 
     @property
     def remaining_rho(self) -> float | None:
-        """The rho that is left of a ledger that counts it (``composition="zcdp"``), or None."""
+        """The remaining rho of a ledger with ``composition="zcdp"``, or None."""
         return decimal_below(self._left()[0]) if self.composition == "zcdp" else None
 
     def _left(self) -> list[Fraction]:
@@ -494,7 +493,7 @@ class PrivacyLedger:
         )
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the limit, what is left of it, and the last spends."""
+        """Return the ledger as HTML for a notebook."""
         entries, left, rho = self.entries(), self.remaining, self.remaining_rho
         facts = {
             "data set": self.data_set,
@@ -515,8 +514,8 @@ class PrivacyLedger:
         rho = concentrated_rho(guarantee)
         if rho is None:
             raise LedgerError(
-                "A ledger with composition='zcdp' cannot count a bare (epsilon, delta) release; use one with "
-                "composition='basic'."
+                "A ledger with composition='zcdp' cannot count an (epsilon, delta) release without rho. Use a ledger "
+                "with composition='basic'."
             )
         return (exact(rho),)
 
@@ -534,18 +533,18 @@ class PrivacyLedger:
     def _check_countable(self, guarantee: Guarantee) -> None:
         if guarantee.adjacency is not self.adjacency:
             raise LedgerError(
-                f"This ledger counts the adjacency '{self.adjacency}', and the release is for "
-                f"'{guarantee.adjacency}'; use a ledger of that adjacency."
+                f"The ledger has adjacency='{self.adjacency}', the release adjacency='{guarantee.adjacency}'. Use a "
+                "ledger with the same adjacency."
             )
         if guarantee.unit is not self.unit:
             raise LedgerError(
-                f"This ledger counts what is spent on {self.unit.in_words}, and the release is about "
-                f"{guarantee.unit.in_words}, which does not add up; use a ledger of unit='{guarantee.unit}'."
+                f"The privacy unit of the ledger is {self.unit.in_words}, that of the release is "
+                f"{guarantee.unit.in_words}. Use a ledger with unit='{guarantee.unit}'."
             )
         if not guarantee.is_private:
             raise BudgetError(
-                "A release that is not private (drawn from a seed, or with no finite epsilon) cannot be paid "
-                "for by a ledger; draw it from a secure generator, or without a ledger."
+                "A release that is not private (seeded noise, or no finite epsilon) cannot be recorded in a ledger. "
+                "Leave out random_state, or leave out the ledger."
             )
 
     def _check(self, guarantee: Guarantee, entries: list[LedgerEntry]) -> None:
@@ -559,14 +558,16 @@ class PrivacyLedger:
                 f"{name} = {float(limit - spent):.6g}"
                 for name, limit, spent in zip(names, self._limits, total, strict=True)
             )
-            raise BudgetError(f"This release needs {needed}, but {left} is left; nothing was spent.")
+            raise BudgetError(
+                f"This release needs {needed}, but {left} is left in the ledger; spend less (nothing was spent)."
+            )
 
 
 LedgerOrPath = PrivacyLedger | str | PathLike[str]
 
 
 def opened_ledger(ledger: LedgerOrPath | None) -> PrivacyLedger | None:
-    """Return a ledger that was given, or the one at a path; anything else is refused."""
+    """Return the given ledger, or open the one at a path."""
     if ledger is None or isinstance(ledger, PrivacyLedger):
         return ledger
     if isinstance(ledger, str | PathLike):
@@ -585,7 +586,7 @@ def _check_text(what: object) -> None:
     except UnicodeEncodeError:  # half of a character, which no database keeps
         valid = False
     if not valid:
-        raise InvalidParameterError("what must be a text that says what the spend is for.")
+        raise InvalidParameterError("what must be a text that states what the spend is for.")
 
 
 def _name(data_set: object) -> str:

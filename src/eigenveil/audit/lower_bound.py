@@ -246,7 +246,7 @@ def features(values: Values) -> FloatArray:
 
 
 def learned_score(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that tells outputs of D (high) from outputs of D' (low), learned on these draws.
+    """Return a function that separates outputs of D (high) from outputs of D' (low), learned on these draws.
 
     It must then be used on other draws. Features without variance on both samples carry nothing and are dropped by
     the standardization; a separable sample is no problem, since the regression is penalized.

@@ -31,7 +31,7 @@ class Neighbours:
         The grid of 2^-bits that the rows are meant for; None leaves it to the subject.
     extra : bool
         Searched with a few draws beside those that the other pairs share, so that it takes nothing from them.
-    persons : (ndarray of int, ndarray of int), optional
+    privacy_units : (ndarray of int, ndarray of int), optional
         Whose the rows of D and of D' are, where a person has several; else every row is one person's.
 
     Examples
@@ -53,7 +53,7 @@ class Neighbours:
         if self.privacy_units is not None and any(
             len(self.privacy_units[side]) != len(self.rows(side)) for side in (0, 1)
         ):
-            raise InvalidParameterError("The persons of neighbours must be given for every row.")
+            raise InvalidParameterError("The privacy units of neighbours must be given for every row.")
 
     def rows(self, side: int) -> FloatArray:
         """Return the rows of D (side 0) or D' (side 1)."""
@@ -196,7 +196,7 @@ class PlannedSpend(Protocol):
 
 @runtime_checkable
 class PlanByRows(PlannedSpend, Protocol):
-    """A plan that tells what is chosen privately in so many rows."""
+    """A plan that includes what is chosen privately for this number of rows."""
 
     def route(self, n_rows: int) -> Any:
         """Return what is done with so many rows: with `split` and `rows_beyond`."""

@@ -117,7 +117,7 @@ class LedgerAudit:
 
 
 def audit_ledger(ledger: PrivacyLedger, releases: "Iterable[Release]") -> LedgerAudit:
-    """Compare what releases promise with what a ledger recorded for them, and with what it says was spent.
+    """Compare the guarantees of releases with the entries of a ledger and with its total.
 
     Parameters
     ----------

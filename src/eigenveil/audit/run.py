@@ -126,7 +126,7 @@ _MOST_DRAWS, _MOST_WORKERS = 10**9, 1000
 
 @dataclass(frozen=True)
 class _Block:
-    """Draws of one stage, on one side of one pair of neighbours, that are made and kept together."""
+    """Draws of one phase, on one side of one pair of neighbours, that are made and kept together."""
 
     stage: str
     data: int
@@ -262,7 +262,8 @@ def audit(
 def _audited_delta(subject: Subject, delta: float | None) -> float:
     if delta is not None:
         return probability_below_one("delta", delta)
-    # A pure claim is finite at delta 0. Others are looked up on a ladder, so that a subject need not state its delta.
+    # A pure claim is finite at delta 0. Others are looked up on a grid of candidate bounds, so that a subject need not
+    # state its delta.
     if min(subject.claims(0.0).values()) < np.inf:
         return 0.0
     for at in (SMALLEST_AUDITED_DELTA, 0.02, 0.05, 0.1, 0.2, 0.5):

@@ -266,7 +266,7 @@ class EstimatorSubject:
         that a fit will spend, and what is seen of a fit are the integers of its `release_`, its bound, scale and mean.
     neighbours : sequence of Neighbours, optional
         Tables in the units of the estimator's own bounds; by default small tables around norm 1, with a row turned, a
-        row made longer, and a row made an outlier. With `persons`, `fit` is told them as ``privacy_unit=``.
+        row made longer, and a row made an outlier. With `privacy_units`, `fit` gets them as ``privacy_unit=``.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_o
     """Return tables in which one person with many rows is replaced by another, or is added.
 
     Their rows are of norm 1, or so long that whoever shortens them one by one leaves each at the bound: the sum of
-    squares then grows with the number of rows, and so does what a release tells about that person.
+    squares then grows with the number of rows, and so does what a release reveals about that person.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_o
     n_rows : int
         Rows of the person who is replaced.
     n_others : int
-        Persons beside them, of one row each.
+        Privacy units beside them, of one row each.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def unit_neighbours(d: int, adjacency: Adjacency, n_rows: int = ROWS_OF_ONE, n_o
 
 
 class UnitSubject(MechanismSubject):
-    """A central mechanism behind the code that makes one statistic of all rows of all persons.
+    """A central mechanism behind the code that makes one statistic of all rows of all privacy units.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ class UnitSubject(MechanismSubject):
         return self._neighbours
 
     def collected(self, data: Neighbours) -> tuple[tuple[IntArray, IntArray], tuple[int, int], int]:
-        """Return the Gram matrices of both tables, their numbers of persons, and the largest trace of one person."""
+        """Return the Gram matrices of both tables, their numbers of units, and the largest trace of one unit."""
         (first, grid, n_first), (second, _, n_second) = (
             self.collect(data.rows(side), data.owners(side)) for side in (0, 1)
         )

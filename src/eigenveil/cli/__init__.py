@@ -1,8 +1,9 @@
-"""The command line. What it offers is told without loading anything: a terminal should not wait for a list."""
+"""The command line. The overview is printed without loading anything: a terminal should not wait for a list."""
 
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .. import lazily
@@ -13,45 +14,74 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "app", "main", "overview"]
 
+ABOUT = "Differentially private PCA, covariance, correlation and regression for tabular data."
 COMMANDS = {
-    "demo": "Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report.",
-    "schema": "Draft a schema from the names and types of a table, for you to check; or show a schema file.",
-    "pca": "Release principal components of a table.",
-    "sparse-pca": "Release principal components that use few features.",
-    "covariance": (
-        "Release the covariance of a table, or with --no-center its second moment, for others to use freely."
-    ),
-    "ridge": "Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost.",
-    "scores": "Release a private map of scores: how many rows lie in each cell of two released components.",
-    "plan": "Forecast what a fit will report, by mechanism, from public numbers. No data are read, nothing is spent.",
-    "show": "Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing.",
-    "compare": "Compare two releases of the same features: directions, matrices, and what both promise together.",
-    "export": (
-        "Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."
-    ),
-    "sample": "Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges.",
-    "report": "Write a report on a release: its answer with errors, then what a data-protection officer asks.",
-    "audit": "Try to refute a privacy claim. Exit code 0: not refuted, which proves nothing; 3: refuted.",
-    "mechanisms": "List the mechanisms: what each releases, what it promises, where it comes from and when to use it.",
-    "ledger": "Keep a privacy budget for a data set.",
-    "local": "Private PCA without a trusted collector: clients encode, a server aggregates.",
-    "federation": "One release of several custodians who share no rows.",
+    "demo": "Run a private PCA on a public medical table and write a release and a report.",
+    "schema": "Draft a schema for a table, or show a schema file.",
+    "pca": "Release private principal components of a table.",
+    "sparse-pca": "Release private principal components that use few features.",
+    "covariance": "Release the private covariance matrix of a table.",
+    "ridge": "Release a private ridge regression, or compute one from a release at no cost.",
+    "scores": "Release a private histogram of the scores on two released components.",
+    "plan": "Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing.",
+    "show": "Show a release: its guarantee, components and intervals. Spends nothing.",
+    "compare": "Compare two releases of the same features. Spends nothing.",
+    "export": "Convert a release to JSON or to an ONNX model. Spends nothing.",
+    "sample": "Write synthetic rows with the mean and covariance of a release. Spends nothing.",
+    "report": "Write an HTML report about a release for readers and data-protection officers.",
+    "audit": "Try to refute the privacy claim of a mechanism. Exit code 3: refuted; 0: not refuted.",
+    "mechanisms": "List the mechanisms: what they release, their guarantee and when to use them.",
+    "ledger": "Track the privacy budget of a data set.",
+    "local": "Local differential privacy: clients encode rows, a server aggregates reports.",
+    "federation": "One release from several data owners who do not share rows.",
 }
-"""Every command and every group of commands, in the order of the overview; each says the same of itself."""
+"""Every command and every group of commands, in the order of the overview; each describes itself by the same line."""
 
 _OPTIONS = {
     "--version": "Print the version.",
     "--debug": "Show the traceback of an error; it may quote private values.",
-    "--largest-file": "Read no release file that is larger; 2 GiB by default.",
+    "--largest-file BYTES": "Refuse larger release files. Default: 2 GiB.",
     "--install-completion": "Install completion for the current shell.",
-    "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
-    "-h, --help": "Show this message, or that of a command.",
+    "--show-completion": "Print completion for the current shell.",
+    "-h, --help": "Show this message.",
 }
-_WIDEST = 110
+MOST_COLUMNS = 100
+"""Help is never wider than this."""
+_LEFT = 26  # columns for an option and its value; a longer one has a line of its own
 WRONG_USAGE = 2
-"""The exit code of words that are no command, as typer has it."""
+"""The exit code of wrong usage, as typer has it."""
 
 __getattr__, __dir__ = lazily(__name__, {"app": "commands"})
+
+
+def help_width() -> int:
+    """Return the columns that help is written in."""
+    return min(shutil.get_terminal_size().columns, MOST_COLUMNS)
+
+
+def two_columns(entries: Iterable[tuple[str, str]], width: int, left: int = _LEFT) -> list[str]:
+    """Return lines with a term at the left and its sentence at the right; no word is broken.
+
+    Examples
+    --------
+    >>> two_columns([("--epsilon NUMBER", "Privacy budget."), ("--json", "As JSON.")], 40, 20)
+    ['  --epsilon NUMBER  Privacy budget.', '  --json            As JSON.']
+    """
+    lines = []
+    for term, sentence in entries:
+        first = f"  {term}".ljust(left)
+        if not first[: left + 1].endswith("  "):
+            lines.append(first.rstrip())
+            first = " " * left
+        lines += textwrap.wrap(
+            sentence,
+            width,
+            initial_indent=first,
+            subsequent_indent=" " * left,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [first.rstrip()]
+    return lines
 
 
 def overview(width: int) -> str:
@@ -59,26 +89,21 @@ def overview(width: int) -> str:
 
     Examples
     --------
-    >>> print(overview(80)[:44])
-    Usage: eigenveil [OPTIONS] COMMAND [ARGS]...
+    >>> print(overview(80)[:41])
+    Usage: eigenveil [OPTIONS] COMMAND ...
+    <BLANKLINE>
+    D
     """
-    indent = 2 + max(map(len, (*COMMANDS, *_OPTIONS))) + 2
-    parts = [
-        "Usage: eigenveil [OPTIONS] COMMAND [ARGS]...\n",
-        "Differentially private PCA with guarantees you can defend.",
-    ]
+    lines = ["Usage: eigenveil [OPTIONS] COMMAND ...", "", *textwrap.wrap(ABOUT, width)]
     for title, entries in (("Commands", COMMANDS), ("Options", _OPTIONS)):
-        parts.append(f"\n{title}:")
-        for name, sentence in entries.items():
-            first = f"  {name}".ljust(indent)
-            parts.append(textwrap.fill(sentence, width, initial_indent=first, subsequent_indent=" " * indent))
-    return "\n".join(parts)
+        lines += ["", f"{title}:", *two_columns(entries.items(), width)]
+    return "\n".join([*lines, "", "`eigenveil COMMAND --help` shows the options of a command."])
 
 
 def main() -> None:
     """Run the command line; docs/reference/command_line.md lists the exit codes."""
     if sys.argv[1:] in ([], ["-h"], ["--help"]):
-        print(overview(min(shutil.get_terminal_size().columns, _WIDEST)))
+        print(overview(help_width()))
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
     from .commands import app
     from .options import run
@@ -86,4 +111,4 @@ def main() -> None:
     from .terminal import HeldSignals
 
     with lasting_output(), HeldSignals():
-        run(app)
+        run(lambda: app(prog_name="eigenveil"))

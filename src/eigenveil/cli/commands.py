@@ -1,10 +1,11 @@
-"""All commands together. Modules load what they need when a command runs, so that none waits for SciPy before."""
+"""All commands together. Modules load SciPy and the like when a command runs, so that help is fast."""
 
 from typing import Annotated
 
 import typer
 
 from .. import __version__
+from . import ABOUT
 from .audit import audit
 from .demo import demo
 from .federation import federation_app
@@ -12,15 +13,17 @@ from .fitting import covariance, pca, ridge, sparse_pca
 from .ledger import ledger_app
 from .local import local_app
 from .mechanisms import mechanisms
+from .messages import Command, Group
 from .options import Debug, LargestFile
 from .plan import plan
 from .schema import schema
 from .scores import scores
 from .show import compare, export, report, sample, show
-from .terminal import Command
 
 app = typer.Typer(
-    help="Differentially private PCA with guarantees you can defend.",
+    help=ABOUT,
+    cls=Group,
+    rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -53,9 +56,9 @@ def options(
     ] = False,
     largest_file: Annotated[
         int | None,
-        typer.Option(min=1, metavar="BYTES", help="Read no release file that is larger; 2 GiB by default."),
+        typer.Option(min=1, metavar="BYTES", help="Refuse larger release files. Default: 2 GiB."),
     ] = None,
 ) -> None:
-    """Differentially private PCA with guarantees you can defend."""
+    """Differentially private PCA, covariance, correlation and regression for tabular data."""
     del version
     Debug.on, LargestFile.limit = debug, largest_file

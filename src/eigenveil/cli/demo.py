@@ -1,43 +1,58 @@
-"""`eigenveil demo`: from nothing to a report, on real data that ship with scikit-learn."""
+"""`eigenveil demo`: a private PCA, its release and its report, on public data that ship with scikit-learn."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from ..display import NOT_ABOVE_NOISE, around, marked, with_error
+from ..display import around, marked, with_error
 from ..limits import CORRELATION
-from .fitting import told_notes
-from .options import AsJson, Force, Quiet, check_output, output_console, plain, print_json, print_legend, whole_file
+from .messages import shown_warnings
+from .options import (
+    ESTIMATE,
+    NOISE,
+    AsJson,
+    Epsilon,
+    Force,
+    Quiet,
+    check_output,
+    facts_table,
+    new_table,
+    output_console,
+    plain,
+    print_json,
+    print_legend,
+    print_table,
+    whole_file,
+)
 from .spending import guarantee_fields
+from .terminal import busy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-# Ten measurements of a nucleus, as means over a sample; the other twenty columns are their errors and extremes.
+# The means of ten measurements; the other twenty columns are their standard errors and extremes.
 _COLUMNS = 10
-# Chosen by measuring 200 releases: docs/reference/command_line.md tells what they gave.
+# docs/reference/command_line.md has the results of 1,000 releases with these numbers.
 _EPSILON, _COMPONENTS = 2.0, 2
 _WIDTH = 80  # of what is printed, commands apart
 _SHOWN_COMPONENTS = 2  # as many loadings as fit beside each other
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the release.")] = _EPSILON,
+    epsilon: Epsilon = _EPSILON,
     components: Annotated[
         int, typer.Option("--components", "-k", help="Number of principal components.")
     ] = _COMPONENTS,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made if needed.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; it is made if needed.")] = Path(
         "eigenveil-demo"
     ),
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a private PCA on a medical table that ships with scikit-learn, and write the release and its report."""
+    """Run a private PCA on a public medical table and write a release and a report."""
     from ..errors import InvalidParameterError
     from ..estimators import PrivatePCA
     from ..report import write_report
@@ -45,21 +60,20 @@ def demo(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidParameterError(f"The folder {output} cannot be made: {error.strerror}.") from error
+        raise InvalidParameterError(f"--output {output} cannot be made: {error.strerror}.") from error
     table, release, page = (output / f"tumours.{ending}" for ending in ("csv", "npz", "html"))
     for file in (table, release, page):
         check_output(file, force)
     names, rows = _tumours()
     pca = PrivatePCA(components, epsilon=epsilon, standardize=True)
-    pca.plan(len(names), len(rows))  # what is refused, is refused before a file is written
+    pca.plan(len(names), len(rows))  # an error comes before a file is written
     _write_csv(table, names, rows)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with busy("computing the release and the report", quiet or as_json):
         pca.fit(str(table))
-    notes = told_notes(caught, quiet)
-    pca.release_.save(release)
-    write_report(pca.release_, page)
-    truth = _without_privacy(rows, pca.components_)
+        pca.release_.save(release)
+        write_report(pca.release_, page)
+        truth = _without_privacy(rows, pca.components_)
+    notes = shown_warnings()
     commands = _next_commands(output, release, table)
     if as_json:
         print_json(
@@ -99,16 +113,16 @@ def _write_csv(path: Path, names: list[str], rows: Any) -> None:
 
 
 def _without_privacy(rows: Any, directions: Any) -> dict[str, Any]:
-    """Return the share of the variance that the private directions truly hold, and what scikit-learn's PCA gets.
+    """Return the variance that the private components explain, and the same for scikit-learn's PCA.
 
-    For the demonstration alone: the rows are public here, so the truth may be shown beside the release.
+    Only for the demonstration: these rows are public, so true values can be shown.
     """
     import numpy as np
     from sklearn.decomposition import PCA
 
     standardized = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     best = PCA(len(directions)).fit(standardized)
-    signs = np.sign((best.components_ * directions).sum(axis=1, keepdims=True))  # a direction has no sign of its own
+    signs = np.sign((best.components_ * directions).sum(axis=1, keepdims=True))  # the sign of a component is arbitrary
     held = ((standardized @ directions.T) ** 2).sum(axis=0) / (standardized**2).sum()
     return {
         "held": np.cumsum(held),
@@ -124,42 +138,36 @@ def _next_commands(folder: Path, release: Path, table: Path) -> list[str]:
         f"eigenveil ledger create {ledger} --epsilon 3 --data-set tumours",
         f"eigenveil pca {table} -k 2 --epsilon 2 --standardize --ledger {ledger} --output {second}",
         f"eigenveil compare {release} {second}",
-        f"eigenveil report {second} --ledger {ledger}",
-        "eigenveil --help",
     ]
 
 
 def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any]) -> None:
     release = pca.release_
-    console.print(f"{pca.n_samples_} tumours, {len(names)} measurements of each: a table that ships with scikit-learn")
-    console.print(f"Released: {pca.n_components_} principal components of the correlation matrix")
-    console.print(f"Guarantee: {pca.guarantee_}")
-    for assumption in pca.guarantee_.assumptions:
-        console.print(f"Assumption: {assumption}")
-    told, ends, above = release.spectrum.running_ratio, release.spectrum.running_ratio_interval, pca.above_noise_
-    grid = Table(title="Share of the variance that the components hold")
-    for heading in ("components", "told by the release", "in truth", "scikit-learn's PCA"):
-        grid.add_column(heading, justify="right")
-    for k, pair in enumerate(zip(truth["held"], truth["best"], strict=True)):
-        count = marked(f"1 to {k + 1}" if k else "1", not above[k], NOT_ABOVE_NOISE)
-        grid.add_row(count, with_error(told[k], ends[k], percent=True), *(f"{100 * share:.1f} %" for share in pair))
-    console.print(grid)
+    facts = [
+        ("Data", f"{pca.n_samples_} tumours, {len(names)} measurements each (public, from scikit-learn)"),
+        ("Released", f"{pca.n_components_} principal components of the correlation matrix"),
+        ("Privacy", str(pca.guarantee_)),
+    ]
+    console.print(facts_table(facts))
+    estimates, ends = release.spectrum.running_ratio, release.spectrum.running_ratio_interval
+    above = pca.above_noise_
+    grid = new_table("Components", ESTIMATE.capitalize(), "True value", "scikit-learn (not private)")
+    for k, (true, best) in enumerate(zip(truth["held"], truth["best"], strict=True)):
+        estimate = marked(with_error(estimates[k], ends[k], percent=True), not above[k], NOISE)
+        grid.add_row(f"1 to {k + 1}" if k else "1", estimate, f"{100 * true:.1f} %", f"{100 * best:.1f} %")
+    print_table(console, "\nExplained variance", grid)
     _show_loadings(console, pca, names, truth["loadings"])
-    console.print(
-        "What is told by the release, and the components with their errors, is private. The other columns read the "
-        "rows: the demo may, because these data are public. With private data nobody may."
-    )
     print_legend(console, release, soft_wrap=False)
+    console.print(
+        "True values and scikit-learn use the rows without privacy. The demo shows them because these data are public."
+    )
 
 
 def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) -> None:
     errors = pca.release_.spectrum.loading_errors()
     shown = range(min(_SHOWN_COMPONENTS, len(best)))
-    grid = Table(title="Loadings")
-    grid.add_column("measurement")
-    for i in shown:
-        grid.add_column(f"component {i + 1}", justify="right")
-        grid.add_column("not private", justify="right")
+    headings = [heading for i in shown for heading in (f"Component {i + 1}", "scikit-learn")]
+    grid = new_table("Measurement", *headings)
     for j, name in enumerate(names):
         cells = []
         for i in shown:
@@ -168,12 +176,13 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
             interval = around(value, float(errors.standard_errors[i, j]), CORRELATION) if known else None
             cells += [with_error(value, interval, CORRELATION), f"{best[i, j]:.2f}"]
         grid.add_row(name, *cells)
-    console.print(grid)
+    print_table(console, f"\nLoadings, {ESTIMATE}", grid)
 
 
 def _show_files(console: "Console", files: tuple[Path, Path, Path], commands: list[str]) -> None:
     release, page, data = files
-    console.print(f"\nRelease: {release}\nReport: {page} (open it in a browser)\nData: {data}", soft_wrap=True)
-    console.print("\nTry next (with your own table begin with `eigenveil schema TABLE.csv`):")
+    console.print(f"\nRelease: {release}\nReport:  {page} (open it in a browser)\nData:    {data}", soft_wrap=True)
+    console.print("\nNext:")
     for command in commands:
         console.print(f"  {command}", soft_wrap=True)
+    console.print("For your own table, start with: eigenveil schema TABLE.csv", soft_wrap=True)

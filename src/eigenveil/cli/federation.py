@@ -1,48 +1,56 @@
-"""`eigenveil federation invite | join | close | contribute | combine | serve | send`: many custodians, one release."""
+"""`eigenveil federation invite | join | close | contribute | combine | serve | send`: one release of several sites."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as Grid
 
 from ..errors import InvalidParameterError
 from .fitting import Data, number_of_components
+from .messages import Group
 from .options import (
     Adjacency,
     AsJson,
+    Center,
     Decimal,
     Delimiter,
+    Delta,
     Encoding,
+    Engine,
     Force,
     Quiet,
+    Standardize,
     Weight,
+    Yes,
     check_output,
-    engine_names,
+    facts_table,
     note_console,
     output_console,
     print_json,
+    print_table,
     whole_file,
 )
 from .spending import (
     ask,
-    budget,
     guarantee_fields,
     in_words,
     ledger_fields,
     ledger_files,
+    ledger_in_words,
     open_ledger,
     somebody_answers,
 )
 from .tables import expand, open_declared, text_format
-from .terminal import one_bar
+from .terminal import busy, one_bar
 
 if TYPE_CHECKING:
     from ..federation import Round
 
 
 federation_app = typer.Typer(
-    help="One release of several custodians who share no rows.",
+    help="One release from several data owners who do not share rows.",
+    cls=Group,
+    rich_markup_mode=None,
     no_args_is_help=True,
 )
 
@@ -53,56 +61,58 @@ def _mechanism_names(incomplete: str) -> list[str]:
     return [name for name in ("auto", *FEDERATED_MECHANISMS) if name.startswith(incomplete)]
 
 
-RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Round file, closed (.json).")]
+RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Closed round file (.json).")]
 
 
 @federation_app.command()
 def invite(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Draft to write (.json).")],
-    site: Annotated[list[str] | None, typer.Option(help="Public name of a site; one for each.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Schema of the table, the same at every site (.yaml).")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget that the release costs every site.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Draft round to write (.json).")],
+    site: Annotated[list[str] | None, typer.Option(help="Public name of a site. Repeat it for every site.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema file (.yaml), the same at every site.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε that every site spends, such as 1.")] = None,
+    delta: Delta = 0.0,
     adjacency: Adjacency = "replace_one",
     mechanism: Annotated[
-        str, typer.Option(help="Whose noise the sites share: a mechanism, or auto.", autocompletion=_mechanism_names)
+        str, typer.Option(help="auto (default), gaussian or matrix_laplace.", autocompletion=_mechanism_names)
     ] = "auto",
     components: Annotated[
         Any,
-        typer.Option("--components", "-k", parser=number_of_components, metavar="K", help="As of `eigenveil pca`."),
+        typer.Option("--components", "-k", parser=number_of_components, metavar="K", help="As in `eigenveil pca`."),
     ] = None,
-    norm_bound: Annotated[float | None, typer.Option(help="Public bound on the norm of a row.")] = None,
-    standardize: Annotated[bool, typer.Option("--standardize", help="Components of the correlations.")] = False,
-    center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or the origin.")] = True,
-    unit_weight: Annotated[Weight, typer.Option(help="With persons: what counts once, a person or a row.")] = "equal",
-    colluding: Annotated[
-        int, typer.Option(help="Against how many sites, together with whoever combines, the promise holds.")
-    ] = 1,
-    quorum: Annotated[int | None, typer.Option(help="With fewer sites there is no round; all by default.")] = None,
+    norm_bound: Annotated[float | None, typer.Option(help="Public clipping bound on the norm of a row.")] = None,
+    standardize: Standardize = False,
+    center: Center = True,
+    unit_weight: Annotated[
+        Weight, typer.Option(help="With a privacy unit in the schema: equal (default) or by_rows.")
+    ] = "equal",
+    colluding: Annotated[int, typer.Option(help="Number of sites that may collude with the coordinator.")] = 1,
+    quorum: Annotated[int | None, typer.Option(help="Least number of sites for a round. Default: all.")] = None,
     purpose: Annotated[str, typer.Option(help="Public name of the round.")] = "",
     deadline: Annotated[
-        str | None, typer.Option(help="ISO time with its zone, after which nobody contributes.")
+        str | None, typer.Option(help="Last time for contributions, ISO format with time zone.")
     ] = None,
-    again: Annotated[
-        Path | None, typer.Option(help="Round to repeat on the same terms with fresh keys, in place of all else.")
-    ] = None,
-    without: Annotated[list[str] | None, typer.Option(help="With --again: a site that is left out.")] = None,
+    again: Annotated[Path | None, typer.Option(help="Round file to repeat with the same terms and new keys.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="With --again: a site to leave out.")] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draft a round: what is asked, what it costs, and which sites are invited. Nothing of it is private."""
+    """Draft a round: its sites, model and privacy budget. The draft contains no private data."""
     from ..federation import Round
     from ..federation import invite as drafted
 
     check_output(output, force)
     if again is not None:
         if site or schema or epsilon is not None:
-            raise InvalidParameterError("--again repeats a round on its own terms; leave out all but --without.")
+            raise InvalidParameterError(
+                "--again repeats a round with the same terms; leave out --site, --schema and --epsilon."
+            )
         draft = Round.load(again).again(without or (), deadline)
     else:
         if schema is None or epsilon is None or not site:
-            raise InvalidParameterError("A round needs --schema, --epsilon and a --site for each of the sites.")
+            raise InvalidParameterError(
+                "A round needs --schema, --epsilon and --site; give --site once for every site."
+            )
         from ..estimators import PrivatePCA
         from ..tables.schema import Schema
 
@@ -125,14 +135,14 @@ def invite(
 
 @federation_app.command()
 def join(
-    draft: Annotated[Path, typer.Argument(help="Draft, as it was invited to (.json).")],
+    draft: Annotated[Path, typer.Argument(help="Draft round of the invitation (.json).")],
     site: Annotated[str, typer.Option(help="Name of this site.")],
-    key: Annotated[Path, typer.Option(help="File for the private keys, which must not leave this site.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Draft with the public keys of this site (.json).")],
+    key: Annotated[Path, typer.Option(help="File for the private keys, which stay at this site.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Draft round to write, with the public keys (.json).")],
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make fresh keys for one round, and add the public ones to its draft."""
+    """Make new keys for one round and add the public keys to the draft."""
     from ..federation import Round, SiteKeys
 
     check_output(output, force, [key])
@@ -142,20 +152,20 @@ def join(
     keys.save(key)
     joined.save(output)
     note_console(quiet).print(
-        f"Written to {output}: give it to whoever closes the round. The keys in {key} stay here; they are used once.",
+        f"Draft: {output} (send it to the site that closes the round)\nKeys: {key} (keep them; they are used once)",
         soft_wrap=True,
     )
 
 
 @federation_app.command()
 def close(
-    drafts: Annotated[list[Path], typer.Argument(help="Drafts that sites have joined, copies of the same one.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Round to write (.json).")],
+    drafts: Annotated[list[Path], typer.Argument(help="Drafts that the sites have joined.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Round file to write (.json).")],
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Close a round with the sites that joined; its fingerprint binds all of it."""
+    """Close a round with the sites that joined, and print its fingerprint."""
     from ..federation import Round
 
     check_output(output, force, drafts)
@@ -169,23 +179,21 @@ def close(
 def contribute(
     agreed: RoundFile,
     data: Data,
-    key: Annotated[Path, typer.Option(help="File of the private keys that joined; it is used up.")],
+    key: Annotated[Path, typer.Option(help="Key file of this site; it can be used once.")],
     fingerprint: Annotated[
-        str, typer.Option(help="Fingerprint of the round, as the other sites told it over another channel.")
+        str, typer.Option(help="Fingerprint of the round, confirmed with the other sites over another channel.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Contribution to write.")],
-    ledger: Annotated[Path | None, typer.Option(help="Ledger of this site to record the spend in.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Contribution file to write.")],
+    ledger: Annotated[Path | None, typer.Option(help="Ledger of this site that records the spend.")] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    engine: Annotated[
-        str | None, typer.Option(help="Engine to read and add up the files on.", autocompletion=engine_names)
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    engine: Engine = None,
+    yes: Yes = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add up the rows of this site, add its noise, mask and sign: one file, which tells nothing by itself."""
+    """Write the contribution of this site: its sums with noise, masked and signed."""
     from ..federation import Round, SiteKeys
     from ..federation import contribute as contributed
     from .charging import signals_of
@@ -195,44 +203,42 @@ def contribute(
     joined = Round.load(agreed)
     if fingerprint.strip().lower() != joined.fingerprint:
         raise InvalidParameterError(
-            "The round has another fingerprint than the other sites told; do not contribute before it is the same."
+            f"--fingerprint does not match the round file {agreed}; ask the other sites before you contribute."
         )
     SiteKeys.load(key).check(joined)
     book = open_ledger(ledger)
     written = text_format(delimiter, decimal, encoding)
     table = open_declared(paths, {"schema": joined.terms.schema}, written, engine, quiet)
-    note_console(quiet).print(f"About to spend: {in_words(joined.guarantee())}", soft_wrap=True)
     if book is not None:
         book.check(joined.guarantee())
-        accounts = ledger_fields(book, joined.guarantee())
-        note_console(quiet).print(
-            f"Ledger {book.path}: after this {budget(accounts['spent_after'])} of {budget((book.epsilon, book.delta))}",
-            soft_wrap=True,
-        )
+    accounts = None if book is None else ledger_fields(book, joined.guarantee())
+    facts = [("Privacy", in_words(joined.guarantee())), ("Ledger", ledger_in_words(accounts)), ("Output", str(output))]
+    print_table(note_console(quiet), "This will be spent:", facts_table(facts))
     if not yes and somebody_answers():
         ask()
     with signals_of(book) as signals:
-        with one_bar(table.source, "drawing noise", quiet) as source:
+        with one_bar(table.source, "adding noise", quiet) as source:
             contributed(joined, key, source, output, ledger=book, overwrite=force)
         signals.written = output
-    note_console(quiet).print(f"Written to {output}; the same file may be sent again.", soft_wrap=True)
+    note_console(quiet).print(f"Contribution: {output} (it may be sent more than once)", soft_wrap=True)
 
 
 @federation_app.command()
 def combine(
     agreed: RoundFile,
-    contributions: Annotated[list[Path], typer.Argument(help="Contribution files, one of every site.")],
+    contributions: Annotated[list[Path], typer.Argument(help="Contribution files, one of each site.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write (.npz).")] = Path("release.npz"),
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check the contributions of all sites and add them up: the release. It costs nothing."""
+    """Check and combine the contributions of all sites into one release. Spends nothing."""
     from ..federation import Round
     from ..federation import combine as combined
 
     check_output(output, force, [agreed, *contributions])
-    release = combined(Round.load(agreed), contributions)
+    with busy("combining contributions", quiet or as_json):
+        release = combined(Round.load(agreed), contributions)
     release.save(output)
     if as_json:
         print_json(
@@ -243,22 +249,23 @@ def combine(
             }
         )
     elif not quiet:
-        console = output_console()
-        console.print(f"Guarantee: {release.guarantee}", soft_wrap=True)
-        for assumption in release.guarantee.assumptions:
-            console.print(f"Assumption: {assumption}", soft_wrap=True)
-        console.print(f"Written to {output}; `eigenveil show {output}` shows it.", soft_wrap=True)
+        facts = [
+            ("Privacy", str(release.guarantee)),
+            *(("Assumes", assumption) for assumption in release.guarantee.assumptions),
+            ("Release", f"{output} (eigenveil show {output})"),
+        ]
+        output_console().print(facts_table(facts))
 
 
 @federation_app.command()
 def serve(
     agreed: RoundFile,
-    folder: Annotated[Path, typer.Option(help="Folder for contributions and release; resumed if it is there.")],
+    folder: Annotated[Path, typer.Option(help="Folder for contributions and the release; an existing one is resumed.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 (default) takes a free one.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Collect contributions over HTTP, and write the release when all are there. Put TLS in front of it."""
+    """Collect contributions over HTTP and write the release when all have arrived. Put TLS in front of it."""
     from ..federation import Coordinator, Round
 
     coordinator = Coordinator(Round.load(agreed), folder)
@@ -266,7 +273,7 @@ def serve(
         address = f"http://{host}:{server.server_port}"
         with whole_file(coordinator.folder / "address.txt") as file:
             file.write(address.encode())
-        note_console(quiet).print(f"Listening on {address}; the state is in {folder}.", soft_wrap=True)
+        note_console(quiet).print(f"Listening on {address}. Contributions are kept in {folder}.", soft_wrap=True)
         server.serve_forever()
 
 
@@ -276,11 +283,11 @@ def send(
     address: Annotated[str, typer.Argument(help="Address of the coordinator.")],
     quiet: Quiet = False,
 ) -> None:
-    """Send a contribution to a coordinator; sent twice it counts once."""
+    """Send a contribution to a coordinator. Sending it twice has no further effect."""
     from ..federation import send as sent
 
     sent(contribution, address)
-    note_console(quiet).print("The coordinator has it.")
+    note_console(quiet).print("The coordinator has received the contribution.")
 
 
 def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:
@@ -299,17 +306,18 @@ def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:
         )
     if as_json or quiet:
         return
-    console = output_console()
-    table = Grid(title="Round" if draft.closed else "Draft of a round", show_header=False)
-    table.add_row("sites", ", ".join(draft.sites if draft.closed else draft.terms.invited))
+    facts = [("Sites", ", ".join(draft.sites if draft.closed else draft.terms.invited))]
     if draft.missing and draft.closed:
-        table.add_row("left out", ", ".join(draft.missing))
-    table.add_row("features", str(draft.terms.schema.n_features))
-    table.add_row("mechanism", draft.terms.mechanism)
-    table.add_row("guarantee", str(guarantee))
-    for assumption in guarantee.assumptions:
-        table.add_row("", assumption)
-    console.print(table)
+        facts.append(("Left out", ", ".join(draft.missing)))
+    facts += [
+        ("Features", str(draft.terms.schema.n_features)),
+        ("Mechanism", draft.terms.mechanism),
+        ("Privacy", str(guarantee)),
+        *(("Assumes", assumption) for assumption in guarantee.assumptions),
+        ("File", str(output)),
+    ]
+    console = output_console()
+    print_table(console, "Round" if draft.closed else "Draft of a round", facts_table(facts))
     if draft.closed:
         console.print(f"Fingerprint: {draft.fingerprint}", soft_wrap=True)
-        console.print("Compare it over another channel before anybody contributes.")
+        console.print("Before you contribute, compare the fingerprint with the other sites over another channel.")

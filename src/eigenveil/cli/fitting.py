@@ -1,21 +1,22 @@
-"""`eigenveil pca`, `sparse-pca` and `covariance`: from files to a release file."""
+"""`eigenveil pca`, `sparse-pca`, `covariance` and `ridge`: from files to a release file."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InvalidParameterError, NoiseWarning, PrivacyWarning, quoted
+from ..errors import InvalidParameterError, quoted
+from .messages import shown_warnings
 from .options import (
     FitOptions,
     RidgeOptions,
+    Statistic,
     check_output,
     component_fields,
     covariance_fields,
+    facts_table,
     feature_names,
-    note_console,
     opened_release,
     output_console,
     print_components,
@@ -28,7 +29,7 @@ from .options import (
 )
 from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
 from .tables import Table, open_data, public_bounds
-from .terminal import in_own_options, one_bar
+from .terminal import busy, one_bar
 
 if TYPE_CHECKING:
     from ..estimators import PrivateCovariance, PrivatePCA
@@ -37,19 +38,12 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     list[str],
-    typer.Argument(help="Files that are the parts of one table, such as CSV or Parquet; - is standard input."),
-]
-Rows = Annotated[
-    Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
-    typer.Option(
-        help="auto goes by what is public; clip shortens rows to the bound; unit brings them to length 1; pairs takes "
-        "directions between rows; signs those of the differences between rows, for the correlation matrix."
-    ),
+    typer.Argument(help="Files of one table, such as CSV or Parquet; - is standard input."),
 ]
 
 
 def number_of_components(text: str) -> int | float | str:
-    """Return what -k means: how many, a share of variance, or those above the noise.
+    """Return the number of components that -k asks for: a number, a share of the variance, or "above_noise".
 
     Examples
     --------
@@ -58,7 +52,10 @@ def number_of_components(text: str) -> int | float | str:
     """
     if text.replace("_", "-") == "above-noise":
         return "above_noise"
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise typer.BadParameter("give a number, a share such as 0.9, or above-noise.") from None
 
 
 @with_options(FitOptions)
@@ -71,15 +68,15 @@ def pca(
             "--components",
             "-k",
             parser=number_of_components,
-            metavar="K | SHARE | above-noise",
-            help="How many principal components; or the share of variance that they should explain, such as 0.9; or "
-            "those that rise above the noise.",
+            metavar="K",
+            help="Number of components; or the share of variance to explain, such as 0.9; or above-noise, for those "
+            "that are distinguishable from noise.",
             autocompletion=lambda: ["above-noise"],
         ),
     ],
-    statistic: Rows = "auto",
+    statistic: Statistic = "auto",
 ) -> None:
-    """Release principal components of a table."""
+    """Release private principal components of a table."""
     table = open_data(data, options)
     from ..estimators import PrivatePCA  # seconds of import time, after the files were found
 
@@ -93,11 +90,11 @@ def sparse_pca(
     options: FitOptions,
     components: Annotated[int, typer.Option("--components", "-k", help="Number of sparse components.")],
     penalty: Annotated[
-        float | None, typer.Option(help="Weight of the l1 norm; by default it follows from the noise.")
+        float | None, typer.Option(help="Weight of the l1 norm. By default it is computed from the noise.")
     ] = None,
-    statistic: Rows = "auto",
+    statistic: Statistic = "auto",
 ) -> None:
-    """Release principal components that use few features."""
+    """Release private principal components that use few features."""
     table = open_data(data, options)
     from ..estimators import PrivateSparsePCA  # seconds of import time, after the files were found
 
@@ -115,8 +112,8 @@ def _show_components(command: str, model: "PrivatePCA", table: Table, options: F
 
 
 @with_options(FitOptions)
-def covariance(data: Data, options: FitOptions, statistic: Rows = "auto") -> None:
-    """Release the covariance of a table, or with --no-center its second moment, for others to use freely."""
+def covariance(data: Data, options: FitOptions, statistic: Statistic = "auto") -> None:
+    """Release the private covariance matrix of a table."""
     table = open_data(data, options)
     from ..estimators import PrivateCovariance  # seconds of import time, after the files were found
 
@@ -133,12 +130,12 @@ def _show_covariance(model: "PrivateCovariance", table: Table, options: FitOptio
 
 
 def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return what an estimator is made with."""
+    """Return the parameters of an estimator."""
     if options.epsilon is None:
-        raise typer.BadParameter("rows cost budget; say what may be spent.", param_hint="--epsilon")
+        raise typer.BadParameter("it is missing; give the privacy budget to spend, such as 1.", param_hint="--epsilon")
     if not options.dry_run:
         check_output(options.output, options.force, [*table.paths, *ledger_files(options.ledger)])
-    # The schema and the persons are those of the table, which was opened with them.
+    # The table was opened with its schema and its privacy unit.
     handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
     handed_on -= {"schema", "privacy_unit", "unit_weight"}
     return {
@@ -151,12 +148,12 @@ def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, opti
 
 
 def _weight(table: Table, options: FitOptions) -> dict[str, str]:
-    """Return what counts once, where persons are the unit and it was said."""
+    """Return the weight of privacy units, where it was given."""
     if options.unit_weight is None:
         return {}
     if not table.source.by_unit:
         raise InvalidParameterError(
-            "Without a column that tells persons apart every row is one person's; give --privacy-unit, or leave out "
+            "--unit-weight needs --privacy-unit, the column that identifies a person; give it, or leave out "
             "--unit-weight."
         )
     return {"unit_weight": options.unit_weight}
@@ -165,12 +162,13 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
 def fit_and_save(
     model: "PrivateEstimator", table: Table, options: FitOptions, show: Callable[[list[str]], None]
 ) -> None:
-    """Ask, fit, save, and show the result with its warnings where it is not to be quiet."""
+    """Ask, fit, save, and show the result with its warnings unless --quiet was given."""
     from ..accounting.ledger import opened_ledger
     from ..estimators.preparation import Features
     from .charging import signals_of
 
-    plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
+    hidden = options.quiet or options.as_json
+    plan, ledger = plan_for(model, table.source, hidden), opened_ledger(model.ledger)
     identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
     shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:
@@ -178,32 +176,20 @@ def fit_and_save(
             print_json(shown)
         return
     with signals_of(ledger) as signals:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                with one_bar(table.source, "drawing the release", options.quiet) as source:
-                    model.fit(source, plan=plan)
-            finally:  # whatever became of reading it: it has been paid for
-                if hasattr(model, "release_"):
-                    model.release_.save(options.output)
-                    signals.written = options.output
-        notes = told_notes(caught, options.quiet)
+        try:
+            with one_bar(table.source, "computing the release", hidden) as source:
+                model.fit(source, plan=plan)
+        finally:  # save it even if a later step failed: the budget is spent
+            if hasattr(model, "release_"):
+                model.release_.save(options.output)
+                signals.written = options.output
+        notes = shown_warnings()
         if options.as_json or not options.quiet:
             show(notes)
 
 
-def told_notes(caught: list[warnings.WarningMessage], quiet: bool) -> list[str]:
-    """Print our warnings, and return their sentences."""
-    # Those of other packages are not ours to vouch for: they could quote a cell.
-    ours = (warning for warning in caught if issubclass(warning.category, NoiseWarning | PrivacyWarning))
-    notes = list(dict.fromkeys(in_own_options(str(warning.message)) for warning in ours))
-    for note in notes:
-        note_console(quiet).print(f"eigenveil: warning: {note}", soft_wrap=True)
-    return notes
-
-
 def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: list[str]) -> dict[str, Any]:
-    """Return what `--json` tells about every release."""
+    """Return what `--json` prints for every release."""
     origin = model.release_.origin
     return {
         "command": command,
@@ -222,23 +208,26 @@ def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: l
 def _print_guarantee(model: "PrivateEstimator", options: FitOptions) -> None:
     console = output_console()
     print_legend(console, model.release_)
-    console.print(f"Guarantee: {model.guarantee_}", soft_wrap=True)
-    console.print(f"Mechanism: {model.mechanism_}; norm bound {model.norm_bound_:.6g}", soft_wrap=True)
-    for assumption in model.guarantee_.assumptions:
-        console.print(f"Assumption: {assumption}", soft_wrap=True)
-    console.print(f"Written to {options.output}; `eigenveil show {options.output}` shows it again.", soft_wrap=True)
+    facts = [
+        ("Privacy", str(model.guarantee_)),
+        *(("Assumes", assumption) for assumption in model.guarantee_.assumptions),
+        ("Mechanism", f"{model.mechanism_}, clipping bound {model.norm_bound_:.6g}"),
+        ("Release", f"{options.output} (eigenveil show {options.output})"),
+    ]
+    console.print("")
+    console.print(facts_table(facts))
 
 
 @with_options(RidgeOptions)
 def ridge(
     data: Data,
     options: RidgeOptions,
-    target: Annotated[str, typer.Option(help="Column to predict: a name, or a position where there are no names.")],
+    target: Annotated[str, typer.Option(help="Column to predict: a name, or a position in .npy files.")],
     alpha: Annotated[
-        float | None, typer.Option(help="Regularization on the scale of one row; by default it follows from the noise.")
+        float | None, typer.Option(help="Regularization, per row. By default it is computed from the noise.")
     ] = None,
 ) -> None:
-    """Release a ridge regression; or, from a release file (.npz) of `covariance`, compute one at no cost."""
+    """Release a private ridge regression, or compute one from a release at no cost."""
     if data[0].lower().endswith(".npz"):
         _ridge_from_release(data, options, target, alpha)
         return
@@ -256,13 +245,16 @@ def ridge(
 
 def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:
     if len(data) > 1 or options.epsilon is not None:
-        raise InvalidParameterError("A regression from a release takes that one file, and costs no epsilon.")
+        raise InvalidParameterError(
+            "A regression from a release costs nothing; give one release file and no --epsilon."
+        )
     release = opened_release(data[0])
     names = feature_names(release)
     if target not in names:
-        raise InvalidParameterError(f"There is no feature {quoted(target)} in {data[0]}.")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        raise InvalidParameterError(
+            f"--target {quoted(target)} is not a feature of {data[0]}; `eigenveil show {data[0]}` lists them."
+        )
+    with busy("computing the regression", options.quiet or options.as_json):
         fit = release.regress(names.index(target), alpha=alpha)
     known = {
         "command": "ridge",
@@ -270,14 +262,17 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
         "guarantee": guarantee_fields(release.guarantee),
         "mechanism": release.origin.mechanism,
         **count_fields(release.guarantee, release.n_rows),
-        "warnings": told_notes(caught, options.quiet),
+        "warnings": shown_warnings(),
     }
     _show(release, fit, options, known)
 
 
 def _target(target: str, table: Table) -> str | int:
     if target not in table.names:
-        raise InvalidParameterError(f"There is no column {quoted(target)} to predict.")
+        # The header of a file may be a row, so its names are not listed.
+        raise InvalidParameterError(
+            f"--target {quoted(target)} is not a numeric column of the table; give the name of a column that is read."
+        )
     return target if table.source.feature_names is not None else int(target)
 
 
@@ -289,5 +284,5 @@ def _show(release: Any, fit: Any, options: FitOptions, known: dict[str, Any]) ->
         console = output_console()
         print_regression(console, fit, names)
         print_legend(console, release)
-        console.print(f"Guarantee: {known['guarantee']['text']}", soft_wrap=True)
-        console.print(f"Release: {known['release']}", soft_wrap=True)
+        console.print("")
+        console.print(facts_table([("Privacy", known["guarantee"]["text"]), ("Release", known["release"])]))

@@ -1,16 +1,18 @@
-"""`eigenveil ledger create | show | history | check`: a budget for a data set."""
+"""`eigenveil ledger create | show | history | check`: the privacy budget of a data set."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
 from ..errors import InvalidParameterError
-from .options import Adjacency, AsJson, Quiet, output_console, print_json
+from .messages import Group
+from .options import Adjacency, AsJson, Quiet, facts_table, new_table, output_console, print_json, print_table
 from .spending import budget, guarantee_fields, ledger_fields, open_ledger
 
-ledger_app = typer.Typer(help="Keep a privacy budget for a data set.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Track the privacy budget of a data set.", cls=Group, rich_markup_mode=None, no_args_is_help=True
+)
 
 LedgerFolder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of the ledger.")]
 Composition = Literal["basic", "zcdp"]
@@ -20,24 +22,24 @@ Units = Literal["row", "person"]
 @ledger_app.command()
 def create(
     path: LedgerFolder,
-    epsilon: Annotated[float, typer.Option(help="Limit on epsilon over all releases.")],
-    data_set: Annotated[str, typer.Option(help="Public name of the data set that the budget is for.")],
-    delta: Annotated[float, typer.Option(help="Limit on delta over all releases.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="Total privacy budget ε of all releases.")],
+    data_set: Annotated[str, typer.Option(help="Public name of the data set.")],
+    delta: Annotated[float, typer.Option(help="Total privacy budget δ of all releases.")] = 0.0,
     adjacency: Adjacency = "replace_one",
     unit: Annotated[
-        Units, typer.Option(help="Whose data the budget is for: one row, or one person with all of their rows.")
+        Units, typer.Option(help="Privacy unit: row (default), or person for all rows of a person.")
     ] = "row",
     composition: Annotated[
-        Composition, typer.Option(help="How spends add up; zcdp is better for many releases, and needs a delta.")
+        Composition, typer.Option(help="basic (default), or zcdp, which is tighter for many releases and needs a δ.")
     ] = "basic",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a ledger with a limit; it can never be changed."""
+    """Make a ledger with a total privacy budget, which cannot be changed later."""
     from ..accounting.ledger import PrivacyLedger
 
     if path.exists():
-        raise InvalidParameterError(f"{path} is already there; name another.")
+        raise InvalidParameterError(f"LEDGER {path} already exists; give another path.")
     made = PrivacyLedger.create(
         path, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, composition=composition, data_set=data_set
     )
@@ -46,13 +48,13 @@ def create(
 
 @ledger_app.command()
 def show(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Show the limit, what was spent and what is left."""
+    """Show the total budget, what was spent and what is left."""
     _show(ledger_fields(_open(path)), as_json, quiet)
 
 
 @ledger_app.command()
 def history(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """List every spend, oldest first."""
+    """List all spends, oldest first."""
     ledger = _open(path)
     entries = ledger.entries()
     if as_json:
@@ -69,23 +71,22 @@ def history(path: LedgerFolder, as_json: AsJson = False, quiet: Quiet = False) -
             ]
         )
     elif not quiet:
-        table = Table(title=f"Spends of {path}, on the data set {ledger.data_set}")
-        for heading in ("entry", "when (UTC)", "what", "guarantee", "hash"):
-            table.add_column(heading)
+        table = new_table("Entry", "Time (UTC)", "Release", "Privacy", "Hash", left=5)
         for entry in entries:
             table.add_row(str(entry.entry), entry.spent_at, entry.what, str(entry.guarantee), entry.hash[:12])
-        output_console().print(table)
+        title = f"Ledger {path} of data set {ledger.data_set}, entries: {len(entries)}"
+        print_table(output_console(), title, table)
 
 
 @ledger_app.command()
 def check(
     path: LedgerFolder,
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the release you think of.")],
-    delta: Annotated[float, typer.Option(help="Its delta.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="ε of the planned release.")],
+    delta: Annotated[float, typer.Option(help="δ of the planned release.")] = 0.0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell whether a release would still fit, and spend nothing; the exit code is 1 where it would not."""
+    """Check whether a release still fits into the budget. Exit code 1: it does not. Spends nothing."""
     from ..guarantee import Guarantee
 
     ledger = _open(path)
@@ -97,7 +98,9 @@ def check(
     elif not quiet:
         limit = budget((ledger.epsilon, ledger.delta))
         after = budget(fields["spent_after"])
-        output_console().print(f"It fits: {after} of {limit} would be spent on {ledger.data_set}.", soft_wrap=True)
+        output_console().print(
+            f"It fits: {after} of {limit} would be spent on data set {ledger.data_set}.", soft_wrap=True
+        )
 
 
 def _open(path: Path) -> Any:
@@ -110,14 +113,15 @@ def _show(fields: dict[str, Any], as_json: bool, quiet: bool) -> None:
     elif not quiet:
         from ..guarantee import Unit
 
-        table = Table(title=f"Ledger {fields['path']}", show_header=False)
-        table.add_row("data set", fields["data_set"])
-        table.add_row("limit", budget((fields["epsilon"], fields["delta"])))
-        table.add_row("spent", f"{budget(fields['spent'])}, in {fields['entries']} releases")
         rho = fields["remaining_rho"]
-        table.add_row("left", f"{'' if rho is None else f'rho {rho:.6g}: '}{budget(fields['remaining'])}")
-        table.add_row("adjacency", fields["adjacency"])
-        table.add_row("unit", Unit(fields["unit"]).in_words)
-        table.add_row("composition", fields["composition"])
-        table.add_row("seal", fields["seal"])
-        output_console().print(table)
+        facts = [
+            ("Data set", fields["data_set"]),
+            ("Budget", budget((fields["epsilon"], fields["delta"]))),
+            ("Spent", f"{budget(fields['spent'])} (releases: {fields['entries']})"),
+            ("Left", f"{budget(fields['remaining'])}{'' if rho is None else f' (rho = {rho:.6g})'}"),
+            ("Adjacency", fields["adjacency"]),
+            ("Privacy unit", Unit(fields["unit"]).in_words),
+            ("Composition", fields["composition"]),
+            ("Seal", fields["seal"]),
+        ]
+        print_table(output_console(), f"Ledger {fields['path']}", facts_table(facts))

@@ -11,21 +11,36 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..files import open_regular
-from .options import AsJson, Force, Quiet, check_output, note_console, output_console, print_json, visible, whole_file
+from .messages import Group
+from .options import (
+    AsJson,
+    Force,
+    Quiet,
+    Yes,
+    check_output,
+    facts_table,
+    note_console,
+    output_console,
+    print_json,
+    print_table,
+    visible,
+    whole_file,
+)
 from .output import write_data
 from .spending import ask, guarantee_fields, in_words, somebody_answers
-from .terminal import standard_input
+from .terminal import busy, standard_input
 
 if TYPE_CHECKING:
     from ..local.server import Aggregator
 
 
 local_app = typer.Typer(
-    help="Private PCA without a trusted collector: clients encode, a server aggregates.",
+    help="Local differential privacy: clients encode rows, a server aggregates reports.",
+    cls=Group,
+    rich_markup_mode=None,
     no_args_is_help=True,
 )
 _ROWS_AT_ONCE = 1000
@@ -40,24 +55,24 @@ def _mechanism_names(incomplete: str) -> list[str]:
 
 @local_app.command()
 def params(
-    features: Annotated[int, typer.Option(help="Width of a row.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (JSON).")],
-    delta: Annotated[float, typer.Option(help="Delta of one report, for the Gaussian distributions.")] = 0.0,
-    norm_bound: Annotated[float, typer.Option(help="Public bound on the norm of a row.")] = 1.0,
+    features: Annotated[int, typer.Option(help="Number of features.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget ε of one report.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (.json).")],
+    delta: Annotated[float, typer.Option(help="Privacy budget δ of one report, for Gaussian mechanisms.")] = 0.0,
+    norm_bound: Annotated[float, typer.Option(help="Public clipping bound on the norm of a row.")] = 1.0,
     mechanism: Annotated[
-        str, typer.Option(help="A mechanism of docs/research/local.md, or auto.", autocompletion=_mechanism_names)
+        str, typer.Option(help="auto, or a mechanism of docs/research/local.md.", autocompletion=_mechanism_names)
     ] = "double_cap",
     row_norms: Annotated[
-        Literal["any", "unit"], typer.Option(help="Norms of the rows; unit scales every row to the bound.")
+        Literal["any", "unit"], typer.Option(help="any (default), or unit, which scales every row to the bound.")
     ] = "any",
-    rank: Annotated[int | None, typer.Option(help="Dimension of one_bit's public subspace.")] = None,
+    rank: Annotated[int | None, typer.Option(help="For one_bit: dimension of the public subspace.")] = None,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the public protocol of a collection, and show what it costs and what it gives."""
+    """Write the public protocol of a collection, and show its guarantee and accuracy."""
     from ..local.protocol import LocalProtocol, mechanism_of
 
     protocol = LocalProtocol(
@@ -91,18 +106,17 @@ def params(
         )
     if as_json or quiet:
         return
-    console = output_console()
-    table = Table(title=f"Local protocol {protocol.fingerprint[:16]}", show_header=False)
-    table.add_row(
-        "mechanism", protocol.mechanism + (f", rank {protocol.rank}" if mechanism_of(protocol).largest_rank > 1 else "")
-    )
-    table.add_row("guarantee of a report", str(protocol.guarantee()))
-    table.add_row("bytes of a report", str(protocol.report_bytes))
-    table.add_row("sd of an entry, n reports", f"{entry_sd:.4g} / √n")
-    table.add_row("pull of one bad report, at most", f"{pull:.4g} / n")
-    console.print(table)
-    for assumption in protocol.guarantee().assumptions:
-        console.print(assumption)
+    ranked = f", rank {protocol.rank}" if mechanism_of(protocol).largest_rank > 1 else ""
+    facts = [
+        ("Mechanism", f"{protocol.mechanism}{ranked}"),
+        ("Privacy of a report", str(protocol.guarantee())),
+        *(("Assumes", assumption) for assumption in protocol.guarantee().assumptions),
+        ("Size of a report", f"{protocol.report_bytes} bytes"),
+        ("Standard deviation", f"{entry_sd:.4g} / √n for every entry of the matrix, with n reports"),
+        ("Effect of a bad report", f"at most {pull:.4g} / n"),
+        ("Protocol", str(output)),
+    ]
+    print_table(output_console(), f"Local protocol {protocol.fingerprint[:16]}", facts_table(facts))
 
 
 @local_app.command()
@@ -110,15 +124,15 @@ def encode(
     protocol: Annotated[Path, typer.Argument(help="Protocol file.")],
     rows: Annotated[Path, typer.Argument(help="Rows as CSV; - is standard input.")] = STANDARD,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the reports go; - is standard output.")
+        Path, typer.Option("--output", "-o", help="File for the reports. Default: standard output.")
     ] = STANDARD,
-    header: Annotated[bool, typer.Option("--header", help="Skip the first line, which holds names.")] = False,
+    header: Annotated[bool, typer.Option("--header", help="The first line has column names; skip it.")] = False,
     force: Force = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Turn rows into private reports, one line each. Encoding a row again spends its budget again.
+    """Encode rows as private reports, one line each. Encoding a row again spends its budget again.
 
-    A row with text or a missing value is reported as the zero row: a report that is not sent would tell of it.
+    A row with text or a missing value is encoded as the zero row: leaving it out would reveal it.
     """
     import numpy as np
 
@@ -130,23 +144,22 @@ def encode(
     if output != STANDARD:
         check_output(output, force, [protocol, rows])
     if rows != STANDARD and not yes and somebody_answers():
-        note_console().print(f"About to spend, for every row: {in_words(agreed.guarantee())}", soft_wrap=True)
+        note_console().print(f"Privacy of every row: {in_words(agreed.guarantee())}", soft_wrap=True)
         ask()
-    with _text_rows(rows, header) as source, _sink(output) as write:
+    waiting = busy("encoding rows", STANDARD in (rows, output))
+    with _text_rows(rows, header) as source, _sink(output) as write, waiting:
         while block := list(islice(source, _ROWS_AT_ONCE)):
             write(b"".join(to_line(report) for report in encode_many(agreed, np.array(block))))
 
 
 @local_app.command()
 def aggregate(
-    reports: Annotated[
-        list[Path] | None, typer.Argument(help="Files of reports; - is standard input, the default.")
-    ] = None,
-    protocol: Annotated[Path | None, typer.Option(help="Protocol file; needed for a new collection.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Folder of the collection, kept and resumed.")] = None,
+    reports: Annotated[list[Path] | None, typer.Argument(help="Files of reports. Default: standard input.")] = None,
+    protocol: Annotated[Path | None, typer.Option(help="Protocol file; required for a new collection.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder that keeps the collection, to resume it.")] = None,
     merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
     refuse_seeded: Annotated[
-        bool, typer.Option("--refuse-seeded", help="Refuse reports that say they were drawn from a seed.")
+        bool, typer.Option("--refuse-seeded", help="Refuse reports marked as drawn from a seed.")
     ] = False,
     release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
     components: Annotated[
@@ -156,12 +169,14 @@ def aggregate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add up reports, and write the release. Bad reports are counted by reason and never stop the collection."""
+    """Aggregate reports and write the release. Invalid reports are counted by reason and skipped."""
     from ..local.protocol import LocalProtocol
     from ..local.server import Aggregator
 
     if protocol is None and state is None:
-        raise InvalidParameterError("Give --protocol, or --state with a collection that has one.")
+        raise InvalidParameterError(
+            "The protocol is missing; give --protocol, or --state with a collection that has one."
+        )
     if release is not None:
         check_output(release, force, option="--release")
     if protocol is None and state is not None:
@@ -171,7 +186,7 @@ def aggregate(
     # Merging or releasing alone reads no reports; with neither, standard input is meant.
     sources = reports or ([] if merge or release else [STANDARD])
     with collection:
-        _collect(collection, sources, quiet)
+        _collect(collection, sources, quiet or as_json)
         for other in merge or []:
             with Aggregator.open(other) as part:
                 collection.merge(part)
@@ -185,8 +200,8 @@ def aggregate(
             released = collection.release(components)
             released.save(release)
             result |= {"release": str(release), "guarantee": guarantee_fields(released.guarantee)}
-            console.print(f"Guarantee of every report: {released.guarantee}")
-            console.print(f"Written to {release}; read it with eigenveil.load_release.", soft_wrap=True)
+            console.print(f"Privacy of every report: {released.guarantee}", soft_wrap=True)
+            console.print(f"Release: {release} (eigenveil show {release})", soft_wrap=True)
         if as_json:
             print_json(result)
 
@@ -235,21 +250,27 @@ def _text_rows(path: Path, header: bool) -> Iterator[Iterator[list[float]]]:
     except OSError as error:
         raise InvalidDataError(f"The file of rows {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error):  # whose text quotes what was read
-        raise InvalidDataError(f"The rows in {path} are no text in UTF-8; save them as CSV.") from None
+        raise InvalidDataError(f"The rows in {path} are not UTF-8 text; save them as CSV.") from None
 
 
 def _numbers(lines: Iterator[list[str]], header: bool) -> Iterator[list[float]]:
     width = None
     for number, line in enumerate(filter(None, lines)):
         if width not in (None, len(line)):
-            raise InvalidDataError("The rows do not all have the same width.")
+            raise InvalidDataError(
+                "The rows have different numbers of fields; give a CSV file with one number per feature."
+            )
         width = len(line)
         if number == 0 and header:
             continue
         row = [_number(entry) for entry in line]
-        # Told on the device alone. Whether the line is a header is declared, so that no row decides if it is reported.
+        # Shown on the device only. The header is declared, so that the data do not decide whether a row is reported.
         if number == 0 and all(map(math.isnan, row)):
-            note_console().print("The first line holds no number, and is reported as a row; if it has names, --header.")
+            note_console().print(
+                "eigenveil: warning: the first line has no number and is encoded as a row; if it has names, add "
+                "--header.",
+                soft_wrap=True,
+            )
         yield row
 
 
@@ -262,7 +283,7 @@ def _number(entry: str) -> float:
 
 @contextmanager
 def _sink(path: Path) -> Iterator[Callable[[bytes], object]]:
-    """Give what writes reports, all of them in one file or each block of them on standard output."""
+    """Yield the function that writes reports, to one file or block by block to standard output."""
     if path == STANDARD:
         yield _to_standard_output
         return
@@ -275,6 +296,6 @@ def _to_standard_output(content: bytes) -> None:
         write_data(content)
     except OSError as error:  # before more is drawn
         raise InvalidParameterError(
-            f"The reports cannot be written to standard output: {error.strerror}; those that were written stay spent, "
-            "and a row that is encoded again spends again."
+            f"The reports cannot be written to standard output: {error.strerror}; reports already written stay spent, "
+            "and encoding a row again spends its budget again."
         ) from error

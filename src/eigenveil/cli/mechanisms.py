@@ -1,4 +1,4 @@
-"""`eigenveil mechanisms`: the table of mechanisms, read from the facts that they declare."""
+"""`eigenveil mechanisms`: the table of mechanisms, from the facts that they declare."""
 
 import textwrap
 from typing import Any
@@ -10,7 +10,7 @@ _WIDTH, _INDENT = 70, 13
 
 
 def mechanisms(as_json: AsJson = False) -> None:
-    """List the mechanisms: what each releases, what it promises, where it comes from and when to use it."""
+    """List the mechanisms: what they release, their guarantee and when to use them."""
     from ..mechanisms import MECHANISMS
 
     cards = [_card(mechanism) for mechanism in MECHANISMS.values()]
@@ -21,12 +21,12 @@ def mechanisms(as_json: AsJson = False) -> None:
     for card in cards:
         console.print(card["name"], style="bold")
         for heading in _HEADINGS:
-            # Two columns of words, broken between words, that any terminal has room for.
+            # Two columns that fit any terminal.
             lines = textwrap.wrap(str(card[heading]), _WIDTH - _INDENT)
             for number, line in enumerate(lines):
-                label = heading.replace("_", " ") if number == 0 else ""
+                label = heading.replace("_", " ").capitalize() if number == 0 else ""
                 console.print(f"  {label:<{_INDENT - 2}}{line}", soft_wrap=True)
-    console.print("`auto` chooses by public numbers: docs/explanation/choosing.md.")
+    console.print("auto chooses from public numbers: docs/explanation/choosing.md")
 
 
 def _card(mechanism: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the commands share: options, output as text, tables and JSON, files written whole, one sentence for an error."""
+"""What the commands share: options, tables, JSON, files written whole, and errors as one sentence."""
 
 import functools
 import inspect
@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from itertools import combinations
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
+from ..display import NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
@@ -33,14 +33,31 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
 """Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else on stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 AdjacencyName = Literal["replace_one", "add_or_remove_one"]
-Adjacency = Annotated[AdjacencyName, typer.Option(help="Neighbouring data.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only; no progress, no result.")]
+Adjacency = Annotated[
+    AdjacencyName, typer.Option(help="Neighbouring data sets: replace_one (default) or add_or_remove_one.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget ε to spend, such as 1.")]
+Delta = Annotated[float, typer.Option(help="Privacy budget δ to spend; 0 is pure differential privacy.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")]
+Statistic = Annotated[
+    Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
+    typer.Option(help="What is computed from the rows: auto (default), clipped, normalized, spatial_sign or kendall."),
+]
+Standardize = Annotated[bool, typer.Option("--standardize", help="Use the correlation matrix.")]
+Center = Annotated[
+    bool, typer.Option("--center/--no-center", help="Centre at the mean (default), or use second moments.")
+]
+Stages = Annotated[
+    str, typer.Option(help="1: one pass; 2: a pilot estimate, then a second pass; auto (default): where that helps.")
+]
 
 _INTERRUPTED_SENTENCE = (
-    "eigenveil: interrupted; no half-written file is left, and a spend that a ledger had recorded stays spent."
+    "eigenveil: interrupted; no half-written file is left, and what a ledger has recorded stays spent."
 )
 
 
@@ -50,14 +67,14 @@ def output_console() -> Console:
 
 
 def note_console(quiet: bool = False) -> Console:
-    """Return the console for everything that is no result: stderr."""
+    """Return the console for everything but results: stderr."""
     return _console(sys.stderr.isatty(), stderr=True, quiet=quiet)
 
 
 def visible(text: str) -> str:
-    r"""Return a text in which all that steers a terminal, or cannot be printed for another reason, is an escape.
+    r"""Return a text with escapes in place of control characters and other characters that cannot be printed.
 
-    Names of files, columns and data sets come from others, and a terminal obeys what it is sent.
+    Names of files, columns and data sets come from others, and a terminal obeys control characters.
 
     Examples
     --------
@@ -68,7 +85,7 @@ def visible(text: str) -> str:
 
 
 def say(text: str, *, err: bool = True) -> None:
-    """Print a text as it is, but for what steers a terminal; on stderr by default."""
+    """Print a text without control characters; on stderr by default."""
     typer.echo(visible(text), err=err)
 
 
@@ -110,15 +127,15 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 def check_output(path: Path, force: bool, inputs: Sequence[str | Path] = (), option: str = "--output") -> None:
     """Refuse, before anything is spent, a place where the result could not or must not be written."""
     if path.resolve() in [Path(name).resolve() for name in inputs]:
-        raise InvalidParameterError(f"{path} is read from and cannot be the output; name another {option}.")
+        raise InvalidParameterError(f"{path} is an input and cannot be the output; give another {option}.")
     if path.exists() and not force:
-        raise InvalidParameterError(f"{path} is already there; name another {option}, or add --force.")
+        raise InvalidParameterError(f"{path} already exists; give another {option}, or add --force to overwrite it.")
     try:
         check_replaceable(path)
     except OSError as error:
         raise InvalidParameterError(f"{path} cannot be written: {error.strerror} as {option}.") from error
     if not os.access(path.parent, os.W_OK):
-        raise InvalidParameterError(f"{path} cannot be written; name another {option}.")
+        raise InvalidParameterError(f"{path} cannot be written; give another {option}.")
 
 
 class Debug:
@@ -128,18 +145,18 @@ class Debug:
 
 
 class LargestFile:
-    """The most bytes of a release file that are read; None is the default of `load_release`. Set as `Debug` is."""
+    """The size limit of release files, by `--largest-file`; None is the default of `load_release`."""
 
     limit: int | None = None
 
     @classmethod
     def given(cls) -> dict[str, int]:
-        """Return it as `load_release` takes it."""
+        """Return the limit as an argument of `load_release`."""
         return {} if cls.limit is None else {"max_bytes": cls.limit}
 
 
 def opened_release(path: str | Path) -> "Release":
-    """Read a release file, as large as `--largest-file` allows."""
+    """Read a release file up to the size that `--largest-file` allows."""
     from ..releases.record import load_release
 
     return load_release(path, **LargestFile.given())
@@ -160,19 +177,17 @@ def run(app: Callable[[], Any]) -> None:
         error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell
         _stop(f"eigenveil: {error}", REFUSED)
     except MemoryError:
-        _stop("eigenveil: there is not enough memory for this.", REFUSED)
+        _stop("eigenveil: not enough memory; use fewer columns or smaller files.", REFUSED)
     except Exception as error:
         # Its text is not shown: it comes from a library, and may quote private values.
         name = type(error).__name__
-        _stop(
-            f"eigenveil: an unexpected {name}; `eigenveil --debug ...` shows where, on data that are public.", REFUSED
-        )
+        _stop(f"eigenveil: unexpected {name}; run `eigenveil --debug ...` on public data to see where.", REFUSED)
 
 
 def _check_shown(end: SystemExit) -> None:
-    """Let a command fail whose result could not be shown, unless it has paid for it and said where it is."""
+    """Let a command fail whose result could not be printed, unless it has spent budget and named its file."""
     failure = None if end.code else untold_failure()
-    if failure == BROKEN_PIPE:  # as `| head` ends it, which is nothing to talk about
+    if failure == BROKEN_PIPE:  # as `| head` ends it, which needs no message
         raise SystemExit(REFUSED) from None
     if failure is not None:
         _stop(f"eigenveil: the result could not be printed on standard output: {failure}.", REFUSED)
@@ -185,9 +200,12 @@ def _stop(sentence: str, code: int) -> None:
     raise SystemExit(code) from None
 
 
+ESTIMATE = "private estimate ± 95 %"
+NOISE = "not distinguishable from noise"
 _SHOWN_FEATURES = 20
 _SHOWN_PAIRS = 10
 _SHOWN_LOADINGS = 3
+_WIDE = 4.0  # percentage points: a wider interval needs no decimals
 
 
 # For --json, by the names of the attributes.
@@ -196,7 +214,7 @@ _SHOWN_LOADINGS = 3
 def component_fields(release: "Release") -> dict[str, Any]:
     """Return components with their variances, and the intervals of these; null where there are none."""
     errors = release.spectrum.loading_errors()
-    told = {
+    values = {
         "components": release.components,
         "explained_variance": release.explained_variance,
         "explained_variance_interval": release.explained_variance_interval,
@@ -215,23 +233,23 @@ def component_fields(release: "Release") -> dict[str, Any]:
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
-    return {name: plain(value) for name, value in told.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
 def covariance_fields(release: "Release") -> dict[str, Any]:
     """Return the matrix and the location with the intervals of all entries; null where there are none."""
-    told = {
+    values = {
         "covariance": release.covariance,
         "entry_interval": release.intervals.covariance(),
         "correlation": release.correlation,
         "correlation_interval": release.intervals.correlation(),
         "location": release.mean,
         "location_interval": release.intervals.mean(),
-        "drowned_features": release.spectrum.drowned_features,
+        "features_below_noise": release.spectrum.features_below_noise,
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
-    return {name: plain(value) for name, value in told.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
 def regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -262,98 +280,136 @@ def plain(value: Any) -> Any:
 # For readers.
 
 
+def new_table(*headings: str, left: int = 1) -> Grid:
+    """Return a table without frames; so many columns are aligned left, the others right."""
+    grid = Grid(
+        header_style="bold",
+        show_header=bool(headings),
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for position, heading in enumerate(headings):
+        grid.add_column(heading, justify="left" if position < left else "right")
+    return grid
+
+
+def print_table(console: "Console", title: str, grid: Grid) -> None:
+    """Print a table below its title."""
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(grid)
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
+    """Return a table of facts with their headings."""
+    grid = new_table()
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for heading, text in facts:
+        grid.add_row(f"{heading}:" if heading else "", text)
+    return grid
+
+
 def print_components(console: "Console", release: "Release", names: Sequence[str], most: int | None = None) -> None:
-    """Print a table of components, and what they capture together."""
+    """Print the components: their shares of the variance, their angle errors and their largest loadings."""
     components, above = release.components, release.above_noise
     count = len(components)
-    shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
-    variances, ends = release.explained_variance, release.explained_variance_interval
+    shares, ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     errors = release.spectrum.loading_errors()
-    grid = Grid(title=f"Principal components of {len(names)} features")
-    grid.add_column("component", justify="right", no_wrap=True)
-    if shares is not None:  # a sampled subspace comes without variances
-        grid.add_column("share", justify="right", no_wrap=True)
-        grid.add_column("variance", justify="right", no_wrap=True)
-    if errors is not None:
-        grid.add_column("off by", justify="right", no_wrap=True)
-    grid.add_column("largest loadings")
-    for i, direction in enumerate(components[:most]):
-        cells = [marked(str(i + 1), above is not None and not above[i], NOT_ABOVE_NOISE)]
-        if shares is not None and variances is not None:
-            cells.append(with_error(shares[i], _of(share_ends, i), percent=True))
-            cells.append(with_error(variances[i], _of(ends, i), SIZE))
-        if errors is not None:
-            cells.append(angle_in_words(errors.angle[i], errors.angle_bound[i]))
-        known = errors is not None and not errors.undetermined[i]
-        grid.add_row(*cells, loadings(direction, names, errors.standard_errors[i] if errors and known else None))
-    if most is not None and count > most:
-        grid.add_row(f"{count - most} more")
-    console.print(grid)
+    variance = ("Explained variance", release.intervals.name) if shares is not None else ()  # a sampled subspace has none
+    angle = ("Angle error",) if errors is not None else ()
+    if variance or angle:
+        grid = new_table("Component", *variance, *angle)
+        for i in range(count if most is None else min(most, count)):
+            cells = [str(i + 1)]
+            if shares is not None:
+                cells += share_and_interval(shares[i], _of(ends, i))
+            if errors is not None:
+                noise = above is not None and not above[i]
+                cells.append(NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
+            grid.add_row(*cells)
+        print_table(console, f"Principal components of {len(names)} features", grid)
     together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
     if together is not None and count > 1:
-        console.print(f"Together: {with_error(together, interval, percent=True)} of the variance.", soft_wrap=True)
+        console.print(f"All {count} together: {with_error(together, interval, percent=True)} of the variance.")
+    grid = new_table()
+    for i, direction in enumerate(components[:most]):
+        known = errors is not None and not errors.undetermined[i]
+        grid.add_row(str(i + 1), loadings(direction, names, errors.standard_errors[i] if errors and known else None))
+    print_table(console, f"\nLargest loadings, {ESTIMATE}", grid)
+    if most is not None and count > most:
+        console.print(f"{most} of {count} components are shown; --json prints all.")
+
+
+def share_and_interval(share: float, interval: Any) -> tuple[str, str]:
+    """Return a share of the variance and its interval as percentages, to the digits that the interval allows.
+
+    Examples
+    --------
+    >>> share_and_interval(0.5423, (0.49, 0.59)), share_and_interval(0.5423, (0.5401, 0.5449))
+    (('54 %', '49 – 59 %'), ('54.2 %', '54.0 – 54.5 %'))
+    >>> share_and_interval(0.5423, None)
+    ('54.2 %', '')
+    """
+    if interval is None:
+        return f"{100 * share:.1f} %", ""
+    low, high = (100 * float(end) for end in interval)
+    places = 0 if high - low >= _WIDE else 1
+    return f"{100 * share:.{places}f} %", f"{low:.{places}f} \N{EN DASH} {high:.{places}f} %"
 
 
 def print_features(console: "Console", release: "Release", names: Sequence[str]) -> None:
-    """Print locations and sizes of features, and their largest correlations."""
+    """Print means and standard deviations of features, and their largest correlations."""
     covariance, correlation = release.covariance, release.correlation
     assert covariance is not None
     assert correlation is not None
-    where, ends, drowned = release.intervals.mean(), release.intervals.covariance(), release.spectrum.drowned_features
-    grid = Grid(title="Released covariance" if release.matrix.centred else "Released second moment")
-    for heading in ("feature", "location", "root of the diagonal"):
-        grid.add_column(heading, justify="left" if heading == "feature" else "right")
+    where, ends, noisy = release.intervals.mean(), release.intervals.covariance(), release.spectrum.features_below_noise
+    centred = release.matrix.centred
+    title = f"{'Covariance matrix' if centred else 'Second moments'} of {len(names)} features, {ESTIMATE}"
+    grid = new_table("Feature", "Mean", "Standard deviation" if centred else "Root mean square")
     for i, name in enumerate(names[:_SHOWN_FEATURES]):
         sizes = None if ends is None else [max(0.0, end) ** 0.5 for end in ends[i, i]]
         spread = with_error(max(0.0, covariance[i, i]) ** 0.5, sizes, SIZE)
         cells = with_error(release.mean[i], _of(where, i)), spread
-        grid.add_row(marked(name, i in drowned), *cells)
+        grid.add_row(marked(name, i in noisy), *cells)
+    print_table(console, title, grid)
     if len(names) > _SHOWN_FEATURES:
-        grid.add_row(f"and {len(names) - _SHOWN_FEATURES} more", "", "")
-    console.print(grid)
+        console.print(f"{_SHOWN_FEATURES} of {len(names)} features are shown; --json prints all.")
     reach = release.intervals.correlation()
     pairs = sorted(combinations(range(len(names)), 2), key=lambda pair: -abs(correlation[pair]))
     if pairs:
-        grid = Grid(
-            title=f"Correlations: the largest {_SHOWN_PAIRS} of {len(pairs)}"
-            if pairs[_SHOWN_PAIRS:]
-            else "Correlations"
-        )
-        grid.add_column("features")
-        grid.add_column("correlation", justify="right")
+        which = f"Largest {_SHOWN_PAIRS} of {len(pairs)} correlations" if pairs[_SHOWN_PAIRS:] else "Correlations"
+        grid = new_table("Features", "Correlation")
         for one, other in pairs[:_SHOWN_PAIRS]:
             interval = None if reach is None else reach[one, other]
             text = with_error(correlation[one, other], interval, CORRELATION)
             grid.add_row(f"{names[one]}, {names[other]}", marked(text, interval is not None and holds_zero(interval)))
-        console.print(grid)
+        print_table(console, f"\n{which}, {ESTIMATE}", grid)
 
 
 def print_regression(console: "Console", fit: Any, names: Sequence[str], most: int | None = None) -> None:
     """Print the coefficients of a regression."""
-    grid = Grid(title=f"Ridge regression of {names[fit.target]}")
-    grid.add_column("feature")
-    grid.add_column("coefficient", justify="right")
+    grid = new_table("Feature", "Coefficient")
     for place, position in list(enumerate(fit.features))[:most]:
         ends = fit.coef_interval[place]
         grid.add_row(names[position], marked(with_error(fit.coef[place], ends), holds_zero(ends)))
-    if most is not None and len(fit.features) > most:
-        grid.add_row(f"and {len(fit.features) - most} more", "")
     grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    console.print(grid)
-    told = f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}, from the same release"
-    console.print(told, soft_wrap=True)
+    print_table(console, f"Ridge regression of {names[fit.target]}, {ESTIMATE}", grid)
+    if most is not None and len(fit.features) > most:
+        console.print(f"{most} of {len(fit.features)} coefficients are shown; --json prints all.")
+    console.print(f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}", soft_wrap=True)
     if not fit.determined:
         console.print(NOT_DETERMINED, soft_wrap=True)
     console.print(
-        "Intervals of coefficients are for least squares, which a ridge draws to 0; they are widened to hold what is "
-        "shown.",
+        "The intervals are for the least-squares coefficients, widened to include the ridge coefficients.",
         soft_wrap=True,
     )
 
 
 def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
-    """Print once what all these intervals are, or why there are none."""
+    """Print once what the intervals cover, or why there are none."""
     varied = release.matrix.has_matrix and release.explained_variance_interval is not None
+    console.print("")
     console.print(
         release.intervals.legend if varied or release.intervals.unavailable is None else release.intervals.unavailable,
         soft_wrap=soft_wrap,
@@ -363,14 +419,14 @@ def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = Tr
 def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
     """Return the features with the largest weights in a direction, with their errors where these are known."""
     order = sorted(range(len(names)), key=lambda position: -abs(direction[position]))[:_SHOWN_LOADINGS]
-    told = []
+    largest = []
     for position in order:
         value = float(direction[position])
         text = f"{value:.2f}"
         if errors is not None:
             text = with_error(value, around(value, float(errors[position]), CORRELATION), CORRELATION)
-        told.append(f"{names[position]} {'+' if value >= 0 else ''}{text}")
-    return "\n".join(told)
+        largest.append(f"{names[position]} {text}")
+    return ", ".join(largest)
 
 
 def _of(ends: Any, i: int) -> Any:
@@ -380,9 +436,13 @@ def _of(ends: Any, i: int) -> Any:
 _Options = TypeVar("_Options")
 Weight = Literal["equal", "by_rows"]
 
-Delimiter = Annotated[str | None, typer.Option(help="Character between the fields of a file of text; `tab` is one.")]
-Decimal = Annotated[str | None, typer.Option(help="Decimal sign of the numbers in a file of text, such as a comma.")]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of a file of text, such as latin-1; UTF-8 by default.")]
+Delimiter = Annotated[str | None, typer.Option(help="Field separator of text files, such as ';' or tab.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of text files, such as a comma.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of text files, such as latin-1. Default: UTF-8.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="Compute on dask or spark.", autocompletion=lambda incomplete: engine_names(incomplete)),
+]
 
 
 def mechanism_names(incomplete: str) -> list[str]:
@@ -401,98 +461,82 @@ def engine_names(incomplete: str) -> list[str]:
 
 @dataclass(kw_only=True)
 class FitOptions:
-    """What to read, how to bound it, what to spend, where the result goes."""
+    """The options of a fit: privacy budget, bounds, table, output."""
 
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget to spend.")]
-    delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε to spend, such as 1.")]
+    delta: Delta = 0.0
     adjacency: Adjacency = "replace_one"
     mechanism: Annotated[
-        str, typer.Option(help="auto, or a name that `eigenveil mechanisms` lists.", autocompletion=mechanism_names)
+        str,
+        typer.Option(
+            help="auto (default), or a mechanism listed by `eigenveil mechanisms`.", autocompletion=mechanism_names
+        ),
     ] = "auto"
     accept_inexact: Annotated[
         bool,
-        typer.Option(
-            "--accept-inexact",
-            help="Release by a mechanism whose bits may tell more than its guarantee says: for research.",
-        ),
+        typer.Option("--accept-inexact", help="Allow a mechanism without exact sampling, for research."),
     ] = False
     norm_bound: Annotated[
         float | None,
-        typer.Option(
-            help="Public bound on the norm of a row; where one is needed and left out, it is chosen privately."
-        ),
+        typer.Option(help="Public clipping bound on the norm of a row. If it is needed, it is estimated privately."),
     ] = None
     bounds: Annotated[
         list[str] | None,
-        typer.Option(metavar="[COLUMN=]LOW:HIGH", help="Public range of all columns or of one; may be repeated."),
+        typer.Option(
+            metavar="[COLUMN=]LOW:HIGH", help="Public range of all numeric columns, or of one. May be repeated."
+        ),
     ] = None
-    standardize: Annotated[
-        bool, typer.Option("--standardize", help="Components and matrix of correlations, at no cost of their own.")
-    ] = False
-    center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or about the origin.")] = (
-        True
-    )
-    stages: Annotated[
-        str,
-        typer.Option(help="1: one release; 2: rows are read again after a pilot estimate; auto: where that may pay."),
-    ] = "auto"
+    standardize: Standardize = False
+    center: Center = True
+    stages: Stages = "auto"
     columns: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions where they have none."),
+        typer.Option(metavar="A,B,C", help="Columns to read, in this order: names, or positions in .npy files."),
     ] = None
     categories: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=A,B", help="Public categories of a column, which is one-hot encoded; may be repeated."
-        ),
+        typer.Option(metavar="COLUMN=A,B", help="Public categories of a text column. May be repeated."),
     ] = None
     missing: Annotated[
-        float | None, typer.Option(help="Public number to put where one is missing; else such rows are refused.")
+        float | None, typer.Option(help="Public fill value for missing numbers. Without it they are an error.")
     ] = None
     privacy_unit: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that tells persons apart, where they have several rows: the promise is then made to a person "
-            "with all of their rows, and the column is no feature.",
+            help="Column that identifies a person with several rows. The guarantee covers all rows of the person.",
         ),
     ] = None
     unit_weight: Annotated[
         Weight | None,
         typer.Option(
-            help="With persons: every person's average counts once (equal, the default), or rows are pooled, so that "
-            "persons with many rows count more (by_rows)."
+            help="With --privacy-unit: equal (default) counts every unit once, by_rows weights by number of rows."
         ),
     ] = None
     schema: Annotated[
-        Path | None, typer.Option(help="Schema file of the table, which says columns, ranges, categories and missing.")
+        Path | None, typer.Option(help="Schema file (.yaml) with columns, ranges, categories and fill values.")
     ] = None
     delimiter: Delimiter = None
     decimal: Decimal = None
     encoding: Encoding = None
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Engine to read and add up the files on, by the name of its extra.", autocompletion=engine_names
-        ),
-    ] = None
+    engine: Engine = None
     output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write (.npz).")] = Path("release.npz")
     force: Force = False
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger to record the spend in; see `eigenveil ledger create`.")
+        Path | None, typer.Option(help="Ledger that records the spend; make one with `eigenveil ledger create`.")
     ] = None
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")] = False
+    yes: Yes = False
+    dry_run: DryRun = False
     as_json: AsJson = False
     quiet: Quiet = False
 
 
 @dataclass(kw_only=True)
 class RidgeOptions(FitOptions):
-    """The same, where a release file in place of rows costs nothing."""
+    """The same; a release file in place of rows costs nothing."""
 
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget to spend; required for rows, and left out for a release.")
+        float | None, typer.Option(help="Privacy budget ε to spend, such as 1. Leave out for a release file.")
     ] = None
 
 

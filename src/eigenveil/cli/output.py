@@ -1,7 +1,7 @@
-"""Standard output and standard error of a command, which never raise: after a charge a failure would cost a second one.
+"""Standard output and standard error that never raise: a command that failed after a spend would have to spend again.
 
-A terminal that is gone, a pipe that nobody reads, a full disk and an encoding without a letter are no reason to end a
-command that has paid. What cannot be shown is left out; `untold_failure` tells why, once.
+A closed terminal, a pipe without a reader, a full disk and a missing letter of an encoding do not end a command.
+What cannot be printed is left out; `untold_failure` returns the reason, once.
 """
 
 import io
@@ -102,7 +102,7 @@ def lasting_output() -> Iterator[None]:
 
 
 def untold_failure() -> str | None:
-    """Return why the result could not be shown, where this was not told before."""
+    """Return why the result could not be printed, the first time it is asked."""
     stream = sys.stdout
     if not isinstance(stream, Shown) or stream.told:
         return None

@@ -1,4 +1,4 @@
-"""`eigenveil plan`: what a fit will be worth, before anything is spent."""
+"""`eigenveil plan`: a forecast of the accuracy of a fit."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,7 +8,21 @@ import typer
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
-from .options import Adjacency, AsJson, Force, Quiet, check_output, output_console, print_json, whole_file
+from .options import (
+    Adjacency,
+    AsJson,
+    Center,
+    Force,
+    Quiet,
+    Stages,
+    Standardize,
+    Statistic,
+    check_output,
+    output_console,
+    print_json,
+    whole_file,
+)
+from .terminal import busy
 
 if TYPE_CHECKING:
     from ..theory import Forecasts
@@ -18,66 +32,61 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 
 def plan(
-    rows: Annotated[int, typer.Option(help="Number of rows, n; of persons, where they have several.")],
+    rows: Annotated[int, typer.Option(help="Number of rows; with a privacy unit, of units.")],
     components: Annotated[
         Any,
         typer.Option(
             "--components",
             "-k",
             parser=number_of_components,
-            metavar="K | above-noise",
-            help="Number of directions, k; or those that will rise above the noise.",
+            metavar="K",
+            help="Number of components; or above-noise, for those that will be distinguishable from noise.",
             autocompletion=lambda: ["above-noise"],
         ),
     ],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one fit.")],
-    features: Annotated[int | None, typer.Option(help="Width of a row, d; or give --schema.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget ε of the fit, such as 1.")],
+    features: Annotated[int | None, typer.Option(help="Number of features; or give --schema.")] = None,
     schema: Annotated[
-        Path | None, typer.Option(help="Schema file of the table, which tells the features and their public ranges.")
+        Path | None, typer.Option(help="Schema file (.yaml) with the features and their public ranges.")
     ] = None,
     public: Annotated[
         Literal["nothing", "norm", "ranges"],
-        typer.Option(help="What will be public about the rows: nothing, a norm bound, or ranges of the features."),
+        typer.Option(help="Public bounds of the fit: nothing (default), norm or ranges."),
     ] = "nothing",
-    statistic: Annotated[
-        Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
-        typer.Option(help="As for `pca`: how rows are used."),
-    ] = "auto",
-    standardize: Annotated[bool, typer.Option("--standardize", help="Components of correlations.")] = False,
-    center: Annotated[bool, typer.Option("--center/--no-center", help="Work about the mean, or about the origin.")] = (
-        True
-    ),
-    stages: Annotated[str, typer.Option(help="As for `pca`: 1, 2 or auto.")] = "auto",
-    delta: Annotated[float, typer.Option(help="Delta of one fit; 0 is pure differential privacy.")] = 0.0,
+    statistic: Statistic = "auto",
+    standardize: Standardize = False,
+    center: Center = True,
+    stages: Stages = "auto",
+    delta: Annotated[float, typer.Option(help="Privacy budget δ of the fit; 0 is pure differential privacy.")] = 0.0,
     adjacency: Adjacency = "replace_one",
     spectrum: Annotated[
         str,
         typer.Option(
-            metavar="power:P | A,B,... | FILE",
-            help="Assumed eigenvalues, not those of the private rows: a power law, a list, or a file of numbers.",
+            metavar="SPECTRUM",
+            help="Assumed eigenvalues: power:P, a list A,B,... or a file of numbers. Never those of the private rows.",
         ),
     ] = "power:1",
     energy: Annotated[
         float | None,
         typer.Option(
-            help="With a public bound: mean squared norm of a row over its square, at most 1; 0.5, or 1/3 with ranges."
+            help="With public bounds: mean squared norm of a row / squared bound. Default: 0.5, or 1/3 with ranges."
         ),
     ] = None,
     target_loss: Annotated[
-        float | None, typer.Option(help="Also find the rows, or the epsilon, at which this loss is met.")
+        float | None, typer.Option(help="Also find the number of rows, or the ε, that reaches this loss.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Fits of each mechanism to made-up rows.")] = 10,
+    repeats: Annotated[int, typer.Option(help="Simulated fits of each mechanism.")] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Write a plot against the rows and against epsilon (.png, .svg or .pdf)."),
+        typer.Option(help="Also write a figure of the forecast (.png, .svg or .pdf)."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Forecast what a fit will report, by mechanism, from public numbers. No data are read, nothing is spent."""
+    """Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing."""
     if plot is not None and plot.suffix.lower() not in _FORMATS:
-        raise InvalidParameterError(f"The plot must be named {', '.join(_FORMATS)}, not {plot.name}.")
+        raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
     if plot is not None:
         check_output(plot, force, option="--plot")
     declared = _declared(features, schema)
@@ -85,7 +94,7 @@ def plan(
     from .. import PrivatePCA
     from ..estimators.forecast import forecast
 
-    # What a bound is does not matter, only how long rows are beside it, and that is `energy`.
+    # Only the norm of rows relative to the bound matters, which is `energy`.
     known: dict[str, dict[str, Any]] = {
         "nothing": {},
         "norm": {"norm_bound": 1.0},
@@ -103,6 +112,7 @@ def plan(
         stages=stages,
         **known[public],
     )
+    hidden = quiet or as_json
     answer = forecast(
         model,
         width,
@@ -111,10 +121,10 @@ def plan(
         energy=energy,
         target_loss=target_loss,
         repeats=repeats,
-        progress=not quiet,
+        progress=not hidden,
     )
     if plot is not None:
-        _write(answer, plot, progress=not quiet)
+        _write(answer, plot, progress=not hidden)
     if as_json:
         print_json({**answer.to_dict(), **_against(answer)})
     elif not quiet:
@@ -122,7 +132,7 @@ def plan(
         if declared is not None and declared.privacy_unit is not None:
             output_console().print(_about_units(declared.privacy_unit), soft_wrap=True)
         if plot is not None:
-            output_console().print(f"Plot written to {plot}.", soft_wrap=True)
+            output_console().print(f"Figure: {plot}", soft_wrap=True)
 
 
 def _show(answer: "Forecasts") -> None:
@@ -131,16 +141,16 @@ def _show(answer: "Forecasts") -> None:
     console = output_console()
     for part in parts(answer):
         console.print(part, soft_wrap=isinstance(part, str))
-    console.print(
-        f"\nThe same by {answer.taken.mechanism} at other epsilons, and with other numbers of rows:", soft_wrap=True
-    )
-    console.print(against_table("epsilon", answer.against_epsilon()))
-    console.print("")
-    console.print(against_table("rows", answer.against_rows()))
+    with busy("forecasting other budgets and numbers of rows"):
+        others = ("epsilon", answer.against_epsilon()), ("rows", answer.against_rows())
+    console.print(f"\nForecast of {answer.taken.mechanism} for other ε and other numbers of rows:", soft_wrap=True)
+    for name, found in others:
+        console.print(against_table(name, found))
+        console.print("")
 
 
 def _against(answer: "Forecasts") -> dict[str, Any]:
-    """Return the same for JSON; what is refused has its reason."""
+    """Return the forecasts for other budgets and numbers of rows for JSON; a refused one has its reason."""
     from ..theory import Forecast
 
     def plain(name: str, found: Any) -> list[dict[str, Any]]:
@@ -156,7 +166,7 @@ def _against(answer: "Forecasts") -> dict[str, Any]:
 
 def _declared(features: int | None, schema: Path | None) -> Any:
     if (features is None) == (schema is None):
-        raise InvalidParameterError("Give either --features or --schema, which tells how many there are.")
+        raise InvalidParameterError("The number of features is unclear; give either --features or --schema.")
     if schema is None:
         return None
     from ..tables.schema import Schema
@@ -168,8 +178,8 @@ def _declared(features: int | None, schema: Path | None) -> Any:
 
 def _about_units(privacy_unit: str) -> str:
     return (
-        f"Persons are told apart by {privacy_unit}: rows are persons here, each with one row, which is the worst case; "
-        "more rows of a person make their average steadier."
+        f"The privacy unit is {privacy_unit}: --rows counts privacy units. "
+        "The forecast assumes one row per unit, which is the worst case."
     )
 
 
@@ -178,12 +188,12 @@ def _eigenvalues(text: str, n_features: int) -> Any:
 
     kind, colon, exponent = text.partition(":")
     if kind == "power" and colon:
-        return power_law(n_features, _numbers(exponent, "The exponent of the power law")[0])
+        return power_law(n_features, _numbers(exponent, "The exponent P of --spectrum power:P")[0])
     if "," in text:
-        return _numbers(text, "A list of eigenvalues")
-    what = "--spectrum is neither power:P, nor a list A,B,..., and the file of eigenvalues"
+        return _numbers(text, "The list in --spectrum")
+    what = "--spectrum must be power:P, a list A,B,... or a file of numbers; the file"
     content = read_bounded(text, what, InvalidParameterError)
-    return _numbers(content.decode("utf-8", "replace"), "The file of eigenvalues")
+    return _numbers(content.decode("utf-8", "replace"), "The file in --spectrum")
 
 
 def _numbers(text: str, what: str) -> list[float]:
@@ -192,7 +202,7 @@ def _numbers(text: str, what: str) -> list[float]:
     except ValueError:
         numbers = []
     if not numbers:
-        raise InvalidParameterError(f"{what} must hold numbers only, at least one.")
+        raise InvalidParameterError(f"{what} must have numbers only, at least one.")
     return numbers
 
 

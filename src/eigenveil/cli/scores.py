@@ -1,35 +1,52 @@
-"""`eigenveil scores`: a private map of the rows of a table on two released components."""
+"""`eigenveil scores`: a private histogram of the scores on two released components."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as Grid
 
 from ..errors import InvalidParameterError
+from .fitting import Data
+from .messages import shown_warnings
 from .options import (
     AdjacencyName,
     AsJson,
     Decimal,
     Delimiter,
+    Delta,
+    DryRun,
     Encoding,
+    Epsilon,
     Force,
     Quiet,
+    Yes,
     check_output,
+    facts_table,
     note_console,
     opened_release,
     output_console,
     print_json,
+    print_table,
 )
 from .options import whole_file as written
-from .spending import ask, budget, guarantee_fields, ledger_fields, ledger_files, open_ledger, somebody_answers
+from .spending import (
+    ask,
+    guarantee_fields,
+    ledger_fields,
+    ledger_files,
+    ledger_in_words,
+    open_ledger,
+    somebody_answers,
+)
+from .terminal import one_bar
 
 if TYPE_CHECKING:
+    from ..releases.record import Release
     from ..releases.score_map import ScoreMap
 
 
 def two_components(text: str) -> tuple[int, int]:
-    """Return two positions from 0 for what is typed, which counts from 1.
+    """Return two positions from 0 for two component numbers from 1.
 
     Examples
     --------
@@ -40,45 +57,56 @@ def two_components(text: str) -> tuple[int, int]:
     return first, second
 
 
+def _check_axes(axes: tuple[int, int], release: "Release") -> tuple[int, int]:
+    """Return the axes if the release has these components; they are counted from 1 here, and from 0 in Python."""
+    count = len(release.components)
+    if not all(0 <= axis < count for axis in axes) or axes[0] == axes[1]:
+        given = ",".join(str(axis + 1) for axis in axes)
+        raise InvalidParameterError(
+            f"--axes must be two different components from 1 to {count}, which the release has, got {given}."
+        )
+    return axes
+
+
 def scores(
     release: Annotated[Path, typer.Argument(help="Release file (.npz) with the components.")],
-    data: Annotated[list[str], typer.Argument(help="Files that are the parts of one table; - is standard input.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget to spend on the map, beside that of the release.")],
-    delta: Annotated[float, typer.Option(help="Delta to spend; 0 is pure differential privacy.")] = 0.0,
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
     axes: Annotated[
-        Any, typer.Option(parser=two_components, metavar="A,B", help="Which two components, counted from 1.")
+        Any, typer.Option(parser=two_components, metavar="A,B", help="Two components, numbered from 1.")
     ] = "1,2",
     bins: Annotated[
-        int | None, typer.Option(help="Cells along each component; by default from the number of rows and the noise.")
+        int | None,
+        typer.Option(help="Cells along each component. By default they follow from the number of rows and the noise."),
     ] = None,
     groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="One map for each category of a declared column.")
+        str | None, typer.Option(metavar="COLUMN", help="One histogram for each category of this column.")
     ] = None,
     adjacency: Annotated[
-        AdjacencyName | None, typer.Option(help="Neighbouring data; that of the release by default.")
+        AdjacencyName | None,
+        typer.Option(help="replace_one or add_or_remove_one. Default: that of the release."),
     ] = None,
     mechanism: Annotated[
-        str, typer.Option(metavar="auto | laplace | gaussian", help="The noise; by default the smaller.")
+        str, typer.Option(help="laplace, gaussian, or auto (default) for the one with less noise.")
     ] = "auto",
     privacy_unit: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column that tells persons apart: each counts once, by the average row."),
+        typer.Option(metavar="COLUMN", help="Column that identifies a person; each person counts once."),
     ] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File of the map to write (.npz).")] = Path(
-        "scores.npz"
-    ),
-    plot: Annotated[Path | None, typer.Option(help="Picture to draw it in, such as scores.png or .svg.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Score map to write (.npz).")] = Path("scores.npz"),
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure, such as scores.png or scores.svg.")] = None,
     force: Force = False,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger to record the spend in.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")] = False,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger that records the spend.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Release a private map of scores: how many rows lie in each cell of two released components."""
+    """Release a private histogram of the scores on two released components."""
     from ..estimators.preparation import Features
     from ..estimators.score_map import opened_rows, plan_scores, score_map
     from .charging import signals_of
@@ -97,7 +125,7 @@ def scores(
     given: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
-        "axes": axes if isinstance(axes, tuple) else two_components(axes),
+        "axes": _check_axes(axes if isinstance(axes, tuple) else two_components(axes), loaded),
         "bins": bins,
         "groups": groups,
         "adjacency": adjacency,
@@ -125,7 +153,8 @@ def scores(
             print_json(planned)
         return
     with signals_of(book) as signals:
-        cloud = score_map(source, loaded, ledger=book, **given)
+        with one_bar(source, "computing the release", quiet or as_json) as counted:
+            cloud = score_map(counted, loaded, ledger=book, **given)
         cloud.save(output)
         signals.written = output
         if plot is not None:
@@ -143,41 +172,32 @@ def _draw(cloud: "ScoreMap", plot: Path) -> None:
 
 def _show(cloud: "ScoreMap", planned: dict[str, Any], output: Path, as_json: bool, quiet: bool) -> None:
     if as_json:
-        told = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
+        counts = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
         edges = {"edges": [ends.tolist() for ends in cloud.edges], "noise_level": cloud.noise_level}
         entry = {"scores": str(output), "n_units": cloud.n_units, "ledger_entry": cloud.ledger_entry}
-        print_json({"command": "scores", **planned, **entry, **edges, **told})
+        print_json({"command": "scores", **planned, **entry, **edges, **counts, "warnings": shown_warnings()})
     elif not quiet:
-        grid = Grid(title=f"Score map {output}", show_header=False)
-        for name, value in {**cloud.facts(), "guarantee": str(cloud.guarantee)}.items():
-            if value is not None:
-                grid.add_row(name, str(value))
-        output_console().print(grid)
+        shown_warnings()
+        facts = [(name.capitalize(), str(value)) for name, value in cloud.facts().items() if value is not None]
+        output_console().print(facts_table([*facts, ("Privacy", str(cloud.guarantee)), ("Score map", str(output))]))
 
 
 def _check_drawable(plot: Path) -> None:
     from ..report import plots
 
-    with plots.styled():  # or matplotlib is missing, and said to be
+    with plots.styled():  # an error says so if matplotlib is missing
         kinds = plots.new_figure(1, 1).canvas.get_supported_filetypes()
     if plot.suffix[1:] not in kinds:
-        raise InvalidParameterError(f"{plot} is no kind of picture that can be drawn; end its name in .png or .svg.")
+        raise InvalidParameterError(f"--plot {plot} has no supported file type; use .png or .svg.")
 
 
 def _show_plan(planned: dict[str, Any], dry_run: bool, output: Path) -> None:
-    table = Grid(title="Would spend" if dry_run else "About to spend", show_header=False)
-    table.add_row("guarantee", planned["guarantee"]["text"])
+    facts = [("Privacy", planned["guarantee"]["text"])]
     if planned["guarantee"]["weakness"] is not None:
-        table.add_row("warning", planned["guarantee"]["weakness"])
-    table.add_row("noise", f"{planned['mechanism']}, standard deviation {planned['noise_sd']:.3g} on every count")
-    table.add_row("cells", " x ".join(map(str, planned["bins"])))
+        facts.append(("Warning", planned["guarantee"]["weakness"]))
+    noise = f"{planned['mechanism']}, standard deviation {planned['noise_sd']:.3g} for every count"
+    facts += [("Noise", noise), ("Cells", " x ".join(map(str, planned["bins"])))]
     if planned["groups"]:
-        table.add_row("groups", ", ".join(planned["groups"]))
-    accounts = planned["ledger"]
-    if accounts is None:
-        table.add_row("ledger", "none: nothing adds up what is spent on these rows")
-    else:
-        table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
-        table.add_row("", f"spent {budget(accounts['spent'])}, after this {budget(accounts['spent_after'])}")
-    table.add_row("output", str(output))
-    note_console().print(table)
+        facts.append(("Groups", ", ".join(planned["groups"])))
+    facts += [("Ledger", ledger_in_words(planned["ledger"])), ("Output", str(output))]
+    print_table(note_console(), "This would be spent:" if dry_run else "This will be spent:", facts_table(facts))

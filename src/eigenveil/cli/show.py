@@ -1,4 +1,4 @@
-"""The commands that read a release and cost nothing: show, compare, export, sample, report."""
+"""The commands that read a release and spend nothing: show, compare, export, sample, report."""
 
 import csv
 import importlib.util
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table as Grid
 
 from ..errors import InvalidParameterError, LedgerError, NoiseWarning
 from .options import (
@@ -20,6 +19,8 @@ from .options import (
     check_output,
     component_fields,
     covariance_fields,
+    facts_table,
+    new_table,
     note_console,
     opened_release,
     output_console,
@@ -29,11 +30,13 @@ from .options import (
     print_json,
     print_legend,
     print_regression,
+    print_table,
     regression_fields,
     say,
     whole_file,
 )
 from .spending import count_fields, guarantee_fields, ledger_files
+from .terminal import busy
 
 if TYPE_CHECKING:
     from ..releases.record import Release
@@ -44,19 +47,20 @@ _SHOWN_COEFFICIENTS = 20
 
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Show what a release says: its guarantee, where it comes from, components and variances. It costs nothing."""
+    """Show a release: its guarantee, components and intervals. Spends nothing."""
     from ..report.facts import SHOWN_COMPONENTS, read
 
     opened = opened_release(release)
-    shown = read(opened)
+    with busy("computing intervals", quiet or as_json):
+        shown = read(opened)
+        if as_json:
+            values = _values(opened, shown)
     if as_json:
-        print_json({"command": "show", **_facts(release, opened), **_values(opened, shown), "notes": list(shown.notes)})
+        print_json({"command": "show", **_facts(release, opened), **values, "notes": list(shown.notes)})
     elif not quiet:
         console = output_console()
-        table = Grid(title=f"Release {release}", show_header=False)
-        for name, value in _told(opened).items():
-            table.add_row(name, value)
-        console.print(table)
+        print_table(console, f"Release {release}", facts_table(_headed(opened).items()))
+        console.print("")
         if shown.correlations is not None and shown.regression is None:
             print_features(console, opened, shown.names)
         if shown.components.shape[0]:
@@ -66,15 +70,16 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
         print_legend(console, opened)
         for note in shown.notes:
             console.print(f"Note: {note}", soft_wrap=True)
-        console.print(f"`eigenveil report {release}` writes a page with all of it.", soft_wrap=True)
+        console.print(f"For a full report: eigenveil report {release}", soft_wrap=True)
 
 
 def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Compare two releases of the same features: directions, matrices, and what both promise together."""
+    """Compare two releases of the same features. Spends nothing."""
     from ..releases.compare import compare as compared
 
     releases = opened_release(first), opened_release(second)
-    found = compared(*releases)
+    with busy("comparing", quiet or as_json):
+        found = compared(*releases)
     if as_json:
         result = {
             "command": "compare",
@@ -90,16 +95,14 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
         }
         print_json(result)
     elif not quiet:
-        table = Grid()
-        for heading in ("", str(first), str(second)):
-            table.add_column(heading)
-        told = [_told(one) for one in releases]
-        for name in dict.fromkeys([*told[0], *told[1]]):
-            table.add_row(name, *(one.get(name, "") for one in told))
+        table = new_table("", str(first), str(second), left=3)
+        both = [_headed(one) for one in releases]
+        for name in dict.fromkeys([*both[0], *both[1]]):
+            table.add_row(f"{name}:", *(one.get(name, "") for one in both))
         console = output_console()
         console.print(table)
-        for name, value in found.facts().items():
-            console.print(f"{name.capitalize()}: {value}", soft_wrap=True)
+        console.print("")
+        console.print(facts_table((name.capitalize(), value) for name, value in found.facts().items()))
         for note in found.notes:
             console.print(f"Note: {note}", soft_wrap=True)
 
@@ -120,24 +123,25 @@ def _facts(path: Path, release: "Release") -> dict[str, Any]:
     }
 
 
-def _told(release: "Release") -> dict[str, str]:
+def _headed(release: "Release") -> dict[str, str]:
+    """Return the facts about a release by their headings."""
     origin = release.origin
-    told = {
-        "guarantee": str(release.guarantee),
-        "mechanism": origin.mechanism,
-        release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
-        "features": str(release.n_features),
-        "made by": origin.estimator,
-        "made on": origin.created,
-        "ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),
-        "schema": None if origin.schema is None else f"declared by {origin.schema.declared_by or 'nobody yet'}",
-        "assumption": " ".join(release.guarantee.assumptions),
+    facts = {
+        "Privacy": str(release.guarantee),
+        "Assumes": " ".join(release.guarantee.assumptions),
+        "Mechanism": origin.mechanism,
+        release.guarantee.unit.counted.capitalize(): None if release.n_rows is None else f"{release.n_rows:,}",
+        "Features": str(release.n_features),
+        "Estimator": origin.estimator,
+        "Created": origin.created,
+        "Ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),
+        "Schema": None if origin.schema is None else f"declared by {origin.schema.declared_by or 'nobody yet'}",
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _values(release: "Release", shown: Any) -> dict[str, Any]:
-    """Return the fields that the command which made the release prints."""
+    """Return the fields of the command that made the release."""
     regression = shown.regression
     values = {"components": shown.components.tolist(), "mean": release.mean.tolist(), "coefficients": None}
     if len(shown.components):
@@ -151,45 +155,47 @@ def export(
     release: File,
     to: Annotated[
         Literal["json", "onnx"],
-        typer.Option("--to", help="json: all that left and what it says; onnx: a model that projects rows."),
+        typer.Option("--to", help="json (default), or onnx for a model that transforms rows."),
     ] = "json",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; by default the name of the release with the new suffix."),
+        typer.Option("--output", "-o", help="File to write. Default: the release file with the new suffix."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a release in another form: JSON for any language, or an ONNX model that projects rows. It costs nothing."""
+    """Convert a release to JSON or to an ONNX model. Spends nothing."""
     target = release.with_suffix(f".{to}") if output is None else output
     check_output(target, force, [release])
-    content = _quietly(lambda: _content(opened_release(release), to))
+    with busy("converting", quiet):
+        content = _quietly(lambda: _content(opened_release(release), to))
     with whole_file(target) as file:
         file.write(content)
-    note_console(quiet).print(f"Written to {target}; it holds released values only.", soft_wrap=True)
+    note_console(quiet).print(f"Written to {target}. It contains released values only.", soft_wrap=True)
 
 
 def sample(
     release: File,
-    rows: Annotated[int, typer.Option("--rows", "-n", help="How many synthetic rows.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv, or .parquet.")] = Path(
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of synthetic rows.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (.csv or .parquet).")] = Path(
         "synthetic.csv"
     ),
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write synthetic rows with the mean and covariance of a release, in its declared categories and ranges."""
+    """Write synthetic rows with the mean and covariance of a release. Spends nothing."""
     if output.suffix not in (".csv", ".parquet"):
-        raise InvalidParameterError("The name of the output must end in .csv or .parquet.")
+        raise InvalidParameterError(f"--output {output} has no supported file type; use .csv or .parquet.")
     check_output(output, force, [release])
     if output.suffix == ".parquet":
         _check_parquet()
-    columns = _quietly(lambda: opened_release(release).sample_table(rows))
+    with busy("drawing synthetic rows", quiet):
+        columns = _quietly(lambda: opened_release(release).sample_table(rows))
     content = _parquet(columns) if output.suffix == ".parquet" else _csv(columns)
     with whole_file(output) as file:
         file.write(content)
     note_console(quiet).print(
-        f"Written to {output}: {rows:,} synthetic rows, none of which is a person's.", soft_wrap=True
+        f"Written to {output}: {rows:,} synthetic rows. No row belongs to a person.", soft_wrap=True
     )
 
 
@@ -199,7 +205,7 @@ def _content(release: Any, to: str) -> bytes:
 
 def _quietly(make: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # which `show` tells
+        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
         return make()
 
 
@@ -207,13 +213,15 @@ def _csv(columns: dict[str, list[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))  # nothing stands for None
+    writer.writerows(zip(*columns.values(), strict=True))  # None becomes an empty field
     return text.getvalue().encode("utf-8")
 
 
 def _check_parquet() -> None:
     if importlib.util.find_spec("pyarrow") is None:
-        raise InvalidParameterError("Parquet needs pyarrow; run pip install 'eigenveil[files]', or write a .csv.")
+        raise InvalidParameterError(
+            "Parquet needs pyarrow; run pip install 'eigenveil[files]', or give a .csv as --output."
+        )
 
 
 def _parquet(columns: dict[str, list[Any]]) -> bytes:
@@ -229,36 +237,62 @@ def report(
     release: Annotated[Path, typer.Argument(help="Release file (.npz).")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="HTML file to write; by default the name of the release with .html."),
+        typer.Option("--output", "-o", help="HTML file to write. Default: the release file with .html."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger, to show its history.")] = None,
-    scores: Annotated[
-        Path | None, typer.Option(help="File of a score map on its components (.npz), to draw it too.")
+    ledger: Annotated[Path | None, typer.Option(help="Ledger, for the total spend.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Score map of this release (.npz).")] = None,
+    title: Annotated[str | None, typer.Option(help="Line above the headline.")] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file with purpose, recipients, responsible, approval, other_releases. Missing fields are "
+            "printed as blank lines to fill in."
+        ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What stands over the headline of the report.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the release.")] = None,
+    recipients: Annotated[str | None, typer.Option(help="Who receives the release.")] = None,
+    responsible: Annotated[str | None, typer.Option(help="Person responsible for the release.")] = None,
+    approval: Annotated[str | None, typer.Option(help="Who approved the release, when, and the reference.")] = None,
     registry: Annotated[
         Path | None,
-        typer.Option(help="Also write a record for the registry of deployments (.yaml), with blanks to fill in."),
+        typer.Option(help="Also write a draft record for the registry of deployments (.yaml)."),
     ] = None,
     force: Force = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write a report on a release: its answer with errors, then what a data-protection officer asks."""
+    """Write an HTML report about a release for readers and data-protection officers."""
     from ..accounting.ledger import PrivacyLedger
-    from ..report import write_registry, write_report
+    from ..releases.score_map import load_score_map
+    from ..report import Statement, report_record, write_registry, write_report
 
     if ledger is not None and not ledger.exists():
-        raise LedgerError(f"There is no ledger at {ledger}; name an existing one.")
+        raise LedgerError(f"--ledger {ledger} does not exist; give an existing ledger.")
     page = release.with_suffix(".html") if output is None else output
-    inputs = [release, *([] if scores is None else [scores]), *ledger_files(ledger)]
+    inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
+    given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
+    options = {name: text for name, text in given.items() if text is not None}
+    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    target = write_report(release, page, ledger=book, title=title, scores=scores, **LargestFile.given())
-    say(f"Written to {target}; it needs no network and holds released values only.", err=False)
+    limit = LargestFile.given()
+    with busy("writing the report", quiet or as_json):
+        target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated, **limit)
+    written = None
     if registry is not None:
-        written = write_registry(release, registry, ledger=book, **LargestFile.given())
-        say(f"Written to {written}; it has blanks that only a person can fill in.", err=False)
+        written = write_registry(release, registry, ledger=book, statement=stated, **limit)
+    if as_json:
+        opened = opened_release(release)
+        cloud = None if scores is None else load_score_map(scores)
+        record = report_record(opened, ledger=book, scores=cloud, statement=stated)
+        files = {"report": str(target), "registry": None if written is None else str(written)}
+        print_json({"command": "report", **_facts(release, opened), **files, **record})
+    elif not quiet:
+        say(f"Report written to {target}.", err=False)
+        if written is not None:
+            say(f"Registry record written to {written}. Fill in the fields marked TO BE FILLED IN.", err=False)
     if show:
         webbrowser.open(target.resolve().as_uri())

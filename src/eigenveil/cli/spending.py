@@ -1,4 +1,4 @@
-"""What a command that fits will spend: shown, confirmed, and charged to the ledger that was named."""
+"""What a command will spend: shown, confirmed, and recorded in the ledger."""
 
 import sys
 from functools import partial
@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
-from .options import REFUSED, FitOptions, note_console
-from .terminal import in_own_options
+from .messages import in_own_options
+from .options import REFUSED, FitOptions, facts_table, note_console, print_table
 
 if TYPE_CHECKING:
     from ..accounting.ledger import PrivacyLedger
@@ -21,20 +20,21 @@ if TYPE_CHECKING:
 
 
 def open_ledger(path: Path | None) -> "ChargedLedger | None":
-    """Open the ledger that was named; it must be there."""
+    """Open the ledger at a path; it must exist."""
     if path is None:
         return None
     from .charging import ChargedLedger
 
     if not path.exists():
         raise InvalidParameterError(
-            f"There is no ledger at {path}; make it with `eigenveil ledger create {path} --epsilon ... --data-set ...`."
+            f"The ledger {path} does not exist; make it with `eigenveil ledger create {path} --epsilon ... --data-set "
+            "...`."
         )
     return ChargedLedger(path)
 
 
 def ledger_files(path: Path | None) -> list[Path]:
-    """Return what no output may be written over: the folder of a ledger, and the database in it."""
+    """Return the files of a ledger, which no output may overwrite."""
     if path is None:
         return []
     from ..accounting.ledger import DATABASE
@@ -57,17 +57,18 @@ def guarantee_fields(guarantee: "Guarantee") -> dict[str, Any]:
 
 
 def in_words(guarantee: "Guarantee") -> str:
-    """Return a guarantee in one line, with what makes it a weak one."""
+    """Return a guarantee in one line, with a warning if it is weak."""
     return str(guarantee) if guarantee.weakness is None else f"{guarantee}. Warning: {guarantee.weakness}"
 
 
 def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]:
-    """Return n for JSON, by what it counts: that of rows is told to nobody where persons are the unit."""
-    return {name: n if name == f"n_{guarantee.unit.counted}" else None for name in ("n_rows", "n_persons")}
+    """Return n for JSON; with a privacy unit it counts units, and the number of rows stays private."""
+    by_row = guarantee.unit.value == "row"
+    return {"n_rows": n if by_row else None, "n_privacy_units": None if by_row else n}
 
 
 def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
-    """Return the plan that runs: where the route depends on the public number of rows, they are counted first."""
+    """Return the plan that runs; if it depends on the number of rows, which is public, they are counted first."""
     from ..moments.counts import ColumnCounts
     from ..tables.open import collect
 
@@ -87,15 +88,17 @@ def confirm_spend(
 ) -> dict[str, Any]:
     """Show what is about to be spent, check the ledger, and ask where somebody can answer.
 
-    `about_rows` is how many the table seems to have, where they were not counted, and `identifiers` a sentence about
-    columns that may identify persons. Returns the plan for JSON.
+    `about_rows` estimates the number of rows where they were not counted, and `identifiers` is a sentence about
+    columns that may identify people. Returns the plan for JSON.
     """
     from ..estimators.inputs import delta_of_a_unit
 
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():
         if not guarantee.is_private:
-            raise InvalidParameterError(f"The mechanism {name} is not private; it is for comparisons in Python only.")
+            raise InvalidParameterError(
+                f"--mechanism {name} is not private; choose one that `eigenveil mechanisms` lists as private."
+            )
         if ledger is not None:
             ledger.check(guarantee)
     accounts = None if ledger is None else ledger_fields(ledger, plan.guarantee)
@@ -116,20 +119,20 @@ def confirm_spend(
 
 
 def somebody_answers() -> bool:
-    """Tell whether there is a terminal to ask on."""
+    """Return whether there is a terminal to ask on."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def ask() -> None:
-    """Ask whether to spend, and leave unless the answer is yes."""
-    typer.echo("Spend it? [y/N] ", err=True, nl=False)
+    """Ask whether to spend, and stop unless the answer is yes."""
+    typer.echo("Continue? [y/N] ", err=True, nl=False)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         typer.echo("Nothing was spent.", err=True)
         raise typer.Exit(REFUSED)
 
 
 def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -> dict[str, Any]:
-    """Return the state of a ledger for JSON, with what it will be after a planned spend."""
+    """Return the state of a ledger for JSON, and its state after a planned spend."""
     fields: dict[str, Any] = {
         "path": str(ledger.path),
         "data_set": ledger.data_set,
@@ -150,29 +153,42 @@ def ledger_fields(ledger: "PrivacyLedger", planned: "Guarantee | None" = None) -
 
 
 def budget(numbers: Any) -> str:
-    """Return (epsilon, delta) as text."""
+    """Return (epsilon, delta) as text.
+
+    Examples
+    --------
+    >>> budget((1.0, 0.0)), budget((0.5, 1e-6))
+    ('ε = 1', 'ε = 0.5, δ = 1e-06')
+    """
     epsilon, delta = numbers
-    return f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
+    return f"ε = {epsilon:.6g}" + (f", δ = {delta:.3g}" if delta else "")
+
+
+def ledger_in_words(accounts: dict[str, Any] | None) -> str:
+    """Return what a planned spend does to a ledger, from `ledger_fields`.
+
+    Examples
+    --------
+    >>> ledger_in_words(None)
+    'No ledger: this spend is not tracked.'
+    """
+    if accounts is None:
+        return "No ledger: this spend is not tracked."
+    limit, after = (accounts["epsilon"], accounts["delta"]), accounts["spent_after"]
+    basic = accounts["composition"] == "basic"  # or what is left is not a difference
+    now = [max(0.0, most - spent) if basic else spent for most, spent in zip(limit, after, strict=True)]
+    shares = [f"ε = {now[0]:.6g} of {limit[0]:.6g}", *([f"δ = {now[1]:.3g} of {limit[1]:.3g}"] if limit[1] else [])]
+    done = "left" if basic else "spent"
+    return f"{accounts['path']} (data set {accounts['data_set']}), {', '.join(shares)} {done} after this"
 
 
 def _show(plan: "Plan", options: FitOptions, accounts: dict[str, Any] | None, warnings: tuple[str | None, ...]) -> None:
-    table = Table(title="Would spend" if options.dry_run else "About to spend", show_header=False)
+    facts = []
     for heading, text in plan.in_words():
-        table.add_row(heading, in_own_options(text))
-    for assumption in plan.guarantee.assumptions:
-        table.add_row("assumption", assumption)
-    for warning in (plan.guarantee.weakness, *warnings):
-        if warning is not None:
-            table.add_row("warning", in_own_options(warning))
-    if accounts is None:
-        table.add_row("ledger", f"none: nothing adds up what is spent on these {plan.unit.counted}")
-    else:
-        table.add_row("ledger", f"{accounts['path']}, for the data set {accounts['data_set']}")
-        spent, after, limit = (
-            budget(accounts["spent"]),
-            budget(accounts["spent_after"]),
-            (accounts["epsilon"], accounts["delta"]),
-        )
-        table.add_row("", f"spent {spent}, after this {after}, of {budget(limit)}")
-    table.add_row("output", str(options.output))
-    note_console().print(table)
+        name = {"guarantee": "Privacy", "plan": "Method"}.get(heading, heading.capitalize())
+        facts.append((name, in_own_options(text)))
+    facts += [("Assumes", assumption) for assumption in plan.guarantee.assumptions]
+    facts += [("Warning", in_own_options(one)) for one in (plan.guarantee.weakness, *warnings) if one is not None]
+    facts += [("Ledger", ledger_in_words(accounts)), ("Output", str(options.output))]
+    title = "This would be spent:" if options.dry_run else "This will be spent:"
+    print_table(note_console(), title, facts_table(facts))

@@ -1,4 +1,4 @@
-"""From what was typed to a source of rows: files, columns, categories, ranges."""
+"""Open the table that the options describe: files, columns, categories, ranges."""
 
 import csv
 import glob
@@ -37,7 +37,7 @@ def open_data(data: list[str], options: FitOptions, target: str | None = None) -
 def open_declared(
     paths: list[str], declared: dict[str, Any], written: dict[str, Any], engine: str | None, quiet: bool
 ) -> Table:
-    """Open files, here or on an engine, of which this was declared, and which are written so."""
+    """Open files, here or on an engine, with these declarations and this text format."""
     from ..tables.open import open_table, open_with_engine
 
     files: Any = read_from(paths, quiet) if engine is None else open_with_engine(paths, engine)
@@ -45,26 +45,25 @@ def open_declared(
 
 
 def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
-    """Return the places to read: paths, and for a dash what comes from standard input."""
+    """Return the paths to read; a dash becomes standard input."""
     from ..tables.base import StandardInput
 
     if paths.count(STANDARD) > 1:
-        raise InvalidParameterError("Standard input can be read once; give one dash.")
+        raise InvalidParameterError("Standard input can be read only once; give - only once.")
     places: list[Any] = list(paths)
     if STANDARD in paths:
         with standard_input() as stream:
             places[paths.index(STANDARD)] = StandardInput(stream)
     if any(isinstance(place, StandardInput) and place.on_disk for place in places):
         note_console(quiet).print(
-            "eigenveil: standard input is too long for memory; it is kept in a temporary file without a name, which is "
-            "gone when this command ends.",
+            "eigenveil: standard input is large; it is kept in an unnamed temporary file until this command ends.",
             soft_wrap=True,
         )
     return places
 
 
 def text_format(delimiter: str | None, decimal: str | None, encoding: str | None) -> dict[str, Any]:
-    r"""Return the arguments that say how a file of text is written; a tab may be spelled.
+    r"""Return the arguments for the format of text files; a tab may be spelled out.
 
     Examples
     --------
@@ -77,18 +76,19 @@ def text_format(delimiter: str | None, decimal: str | None, encoding: str | None
 
 
 def _by_schema(options: FitOptions) -> dict[str, Any]:
-    """Return the schema of the table, which no other option may contradict."""
+    """Return the schema of the table; other options must not repeat it."""
     from ..tables.schema import Schema
 
     for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
         if getattr(options, name) is not None:
-            raise InvalidParameterError(f"The schema says it all; leave out --{name.replace('_', '-')}.")
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidParameterError(f"{option} cannot be combined with --schema; put it into the schema file.")
     assert options.schema is not None
     return {"schema": Schema.load(options.schema)}
 
 
 def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str, Any]:
-    """Return the columns, categories, missing number and persons that were given one by one."""
+    """Return columns, categories, fill value and privacy unit from the options."""
     from ..tables.files import has_numbered_columns
 
     declared: dict[str, Any] = {}
@@ -100,7 +100,8 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
     if options.privacy_unit is not None:
         if options.privacy_unit in (target, *(columns or ())):
             raise InvalidParameterError(
-                f"The column {quoted(options.privacy_unit)} tells persons apart, so it is no feature."
+                f"--privacy-unit {quoted(options.privacy_unit)} cannot also be a feature; take it out of --columns and "
+                "--target."
             )
         declared["privacy_unit"] = _position(options.privacy_unit, path) if numbered else options.privacy_unit
     categories = {}
@@ -108,7 +109,7 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
         column, labels = _named("--categories", given)
         categories[column] = split_list([labels]) or []
     if target in categories:
-        raise InvalidParameterError("The target must be a number; leave it out of --categories.")
+        raise InvalidParameterError("--target must be a numeric column; take it out of --categories.")
     if categories:
         declared["categories"] = categories
     return declared if options.missing is None else {**declared, "missing": options.missing}
@@ -123,13 +124,15 @@ def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
     bounds = _bounds_by_column(options.bounds, numeric)
     for name in numeric:
         if name not in bounds:
-            raise InvalidParameterError(f"The column {quoted(name)} has no range; give one for it, or one for all.")
+            raise InvalidParameterError(
+                f"--bounds has no range for {quoted(name)}; add COLUMN=LOW:HIGH for it, or LOW:HIGH for all columns."
+            )
     named = table.source.feature_names is not None
     return {"bounds": bounds if named else {int(position): limits for position, limits in bounds.items()}}
 
 
 def expand(data: list[str]) -> list[str]:
-    """Return the files that were meant, with patterns that the shell left alone expanded in order.
+    """Return the files, with patterns that the shell did not expand expanded in order of name.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def expand(data: list[str]) -> list[str]:
         pattern = glob.has_magic(text) and not os.path.exists(text)
         found = sorted(glob.glob(text, recursive=True)) if pattern else [text]
         if not found:
-            raise InvalidDataError(f"No file matches {text}.")
+            raise InvalidDataError(f"No file matches {text}; check the folder and the pattern.")
         paths += found
     return paths
 
@@ -162,18 +165,18 @@ def split_list(given: list[str] | None) -> list[str] | None:
 def _named(option: str, text: str) -> tuple[str, str]:
     column, sign, value = text.partition("=")
     if not sign or not column.strip() or not value.strip():
-        raise InvalidParameterError(f"{option} must look like COLUMN=..., got {quoted(text)}.")
+        raise InvalidParameterError(f"{option} must have the form COLUMN=..., got {quoted(text)}.")
     return column.strip(), value
 
 
 def _position(text: str, path: str) -> int:
     if not text.isdigit():
-        raise InvalidParameterError(f"The columns of {path} are numbered from 0, so {quoted(text)} is none of them.")
+        raise InvalidParameterError(f"{path} has no column names; give a position from 0 instead of {quoted(text)}.")
     return int(text)
 
 
 def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[float, float]]:
-    """Return one range a column: a range without a name is for all that have none of their own."""
+    """Return the range of every column; a range without a name is for all columns without one of their own."""
     ranges: dict[str, tuple[float, float]] = {}
     default = None
     for text in given:
@@ -182,7 +185,9 @@ def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[flo
             continue
         column, limits = _named("--bounds", text)
         if column not in names:
-            raise InvalidParameterError(f"--bounds names {quoted(column)}, which is no numeric column that is read.")
+            raise InvalidParameterError(
+                f"Unknown column in --bounds: {quoted(column)}; give the name of a numeric column that is read."
+            )
         ranges[column] = _range(limits)
     return ranges if default is None else {name: ranges.get(name, default) for name in names}
 
@@ -190,8 +195,10 @@ def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[flo
 def _range(text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise InvalidParameterError(f"--bounds must look like LOW:HIGH, got {quoted(text)}.")
+        raise InvalidParameterError(f"--bounds must be LOW:HIGH or COLUMN=LOW:HIGH, got {quoted(text)}.")
     try:
         return float(low), float(high)
     except ValueError:
-        raise InvalidParameterError(f"--bounds needs two numbers, got {quoted(text)}.") from None
+        raise InvalidParameterError(
+            f"--bounds must be LOW:HIGH with two numbers, such as 0:100, got {quoted(text)}."
+        ) from None

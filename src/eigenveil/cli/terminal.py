@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM end a command; during a fit, what a ledger has paid for is first finished and written, or named.
+"""Signals, standard input and progress of a command.
+
+Ctrl-C and SIGTERM end a command. Once a ledger has recorded a spend, the release is finished and written first.
 
 To draw again under the entry of an interrupted draw would be sound only if nobody had seen anything of the first one.
 No program can know that, and whoever could ask for another draw might ask until one pleases. So a signal waits instead.
@@ -6,23 +8,18 @@ No program can know that, and whoever could ask for another draw might ask until
 
 import io
 import os
-import re
 import select
-import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
-from contextvars import ContextVar
 from pathlib import Path
-from types import FrameType, MappingProxyType, TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-from typer.core import TyperCommand
-
-from ..errors import EigenveilError, InvalidDataError
-from .options import INTERRUPTED, TERMINATED, say, visible
+from ..errors import InvalidDataError
+from .options import INTERRUPTED, TERMINATED, say
 from .output import untold_failure
 
 if TYPE_CHECKING:
@@ -78,7 +75,7 @@ class HeldSignals:
         self._waiting = code
         # Straight to the terminal: Python's own stderr may be in the middle of something, or of a progress bar.
         with suppress(OSError):
-            os.write(2, b"eigenveil: the release has been paid for and is being finished; once more stops it.\n")
+            os.write(2, b"eigenveil: the budget is spent, so the release is being finished; press again to stop.\n")
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # where Python handles signals
@@ -95,14 +92,14 @@ class HeldSignals:
         entry = f"entry {self.entry} of the ledger {self._ledger}"
         if self.written is None:
             if self.entry is not None:
-                say(f"eigenveil: {entry} was paid for, and no release came of it.")
+                say(f"eigenveil: {entry} is spent, and no release was written.")
             return
         unshown = untold_failure()
         if unshown is not None:
             say(f"eigenveil: the result could not be printed on standard output: {unshown}.")
         if unshown is not None or kind is not None or self._waiting is not None:
-            paid = "" if self.entry is None else f", paid for by {entry},"
-            say(f"eigenveil: the release{paid} is whole in {self.written}.")
+            paid = "" if self.entry is None else f", {entry},"
+            say(f"eigenveil: the release{paid} is complete in {self.written}.")
         if kind is None and self._waiting is not None:
             raise SystemExit(self._waiting)
 
@@ -111,7 +108,7 @@ class HeldSignals:
 def standard_input() -> Iterator[BinaryIO]:
     """Open standard input for reading; what was not read before the end is lost."""
     if sys.stdin is None:
-        raise InvalidDataError("Standard input is closed; name a file.")
+        raise InvalidDataError("Standard input is closed; give a file.")
     stream = sys.stdin.buffer
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         yield stream
@@ -151,7 +148,7 @@ class _Interruptible(io.RawIOBase):
 
 
 class Watched:
-    """A source whose rows are counted by a bar each time they are read; who reads them says what for.
+    """A source whose rows are counted by a progress bar each time they are read.
 
     Parameters
     ----------
@@ -159,7 +156,7 @@ class Watched:
     bar : Progress
         With one task.
     afterwards : str
-        What follows each time when they have been read.
+        What the bar says when all rows have been read.
     """
 
     def __init__(self, source: Any, bar: "Progress", afterwards: str) -> None:
@@ -171,7 +168,7 @@ class Watched:
         return getattr(self._source, name)
 
     def announce(self, purpose: str) -> None:
-        """Take what the rows are read for next, in words."""
+        """Take what the rows are read for next."""
         self._purpose = purpose
 
     def batches(self) -> Iterator[Any]:
@@ -190,7 +187,7 @@ class Watched:
 
 @contextmanager
 def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
-    """Yield the source, watched by a bar on stderr where that is a terminal; readers then show none of their own."""
+    """Yield the source, with one progress bar if stderr is a terminal; readers then show none of their own."""
     terminal, screen = not quiet and sys.stderr.isatty(), sys.stderr
     with redirect_stderr(io.StringIO()):
         if not terminal:
@@ -201,102 +198,48 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
 
         from ..tables.engines import EngineSource
 
-        # Of persons it is their number that is counted: that of their rows is private.
-        counted = "persons" if getattr(source, "by_unit", False) else "rows"
+        # The number of rows of privacy units is private, so units are counted.
+        counted = "privacy units" if getattr(source, "by_unit", False) else "rows"
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(20),
             TextColumn(f"{{task.completed:,.0f}} {counted}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(file=screen), redirect_stdout=False, redirect_stderr=False) as bar:
             if isinstance(source, EngineSource):  # which reads no rows here
-                bar.add_task("adding up rows on the engine", total=None)
+                bar.add_task("computing on the engine", total=None)
                 yield source
             else:
                 yield Watched(source, bar, afterwards)
 
 
-_PHRASES = {
-    "encode it,": "encode it with --categories,",
-    "columns= of open_table": "--columns",
-    "tables.draft_schema(data)": "`eigenveil schema`",
-    "columns=": "--columns",
-    " by a schema, by missing= of open_table, or by a RowBound of on_invalid='zero'": " with --missing or --schema",
-    " (of an estimator in mechanism_options)": "",
-    "by memory= of open_table": "in Python, by memory= of open_table",
-    "make one with PrivacyLedger.create": "make one with `eigenveil ledger create`",
-    "open it with PrivacyLedger(path), or name another": "name another",
-    "; Schema.from_dict takes a mapping": "",
-    " (in Python, use schema.confirmed())": "",
-}
-"""What has no option of the same name."""
-_ALIASES = {"n_components": "components", "n_features": "features", "n_rows": "rows"}
-# The options of the command that runs, by the names of their parameters.
-_running: ContextVar[Mapping[str, str]] = ContextVar("running", default=MappingProxyType({}))
-_ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^'\s]+)'|([\w.]+?))(?=[\s,;:.)]|$)")
-_NAME = re.compile(r"(?<![\w'-])[a-z]+(?:_[a-z]+)+(?![\w'=])")
+PATIENCE = 2.0
+"""Seconds after which a command that still works says so."""
 
 
-def in_options(text: str, options: Mapping[str, str]) -> str:
-    """Return a sentence that names options where it names arguments, as far as the command has them.
+@contextmanager
+def busy(doing: str, quiet: bool = False) -> Iterator[None]:
+    """Show what is being done, with the time that it has taken, once it takes longer than two seconds.
 
-    Parameters
-    ----------
-    text : str
-    options : mapping of str to str
-        The options of the command by the names of their parameters.
-
-    Examples
-    --------
-    >>> options = {"norm_bound": "--norm-bound", "adjacency": "--adjacency", "accept_inexact": "--accept-inexact"}
-    >>> in_options("norm_bound must be above 0; or give adjacency='replace_one'.", options)
-    '--norm-bound must be above 0; or give --adjacency replace_one.'
-    >>> in_options("It needs accept_inexact=True, and a seeded_generator.", options)
-    'It needs --accept-inexact, and a seeded_generator.'
-    >>> in_options("Give delimiter=';'.", {"delimiter": "--delimiter"})
-    "Give --delimiter ';'."
+    For steps that cannot count rows. Nothing is shown unless stderr is a terminal.
     """
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def option(name: str) -> str | None:
-        return options.get(_ALIASES.get(name, name)) or options.get(name)
-
-    def argument(found: re.Match[str]) -> str:
-        known, value = option(found[1]), found[2] or found[3]
-        if known is None or value == "False":
-            return found[0]
-        return known if value == "True" else f"{known} {shlex.quote(value.replace('above_noise', 'above-noise'))}"
-
-    for phrase, words in _PHRASES.items():
-        text = text.replace(phrase, words)
-    return _NAME.sub(lambda found: option(found[0]) or found[0], _ARGUMENT.sub(argument, text))
-
-
-def in_own_options(text: str) -> str:
-    """Return a sentence with the options of the command that runs."""
-    return in_options(text, _running.get())
-
-
-class Command(TyperCommand):
-    """A command whose errors and warnings name its own options."""
-
-    def make_context(self, *words: Any, **options: Any) -> Any:
-        """Read what was typed; an error about it, which is typer's, quotes it."""
-        try:
-            return super().make_context(*words, **options)
-        except Exception as error:
-            if isinstance(getattr(error, "message", None), str):
-                vars(error)["message"] = visible(vars(error)["message"])
-            raise
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
-        before = _running.set(options)
-        try:
-            return super().invoke(ctx)
-        except EigenveilError as error:  # one of ours: its text is changed in place, so that no second error holds it
-            error.args = (in_own_options(str(error)), *error.args[1:])
-            raise
-        finally:
-            _running.reset(before)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    console = Console(file=sys.stderr, markup=False)
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar.add_task(doing, total=None)
+    timer = threading.Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # or the bar could start after it was stopped
+        bar.stop()

@@ -118,7 +118,7 @@ def _warn_of_identifiers(features: Features, bounds: object) -> None:
 
 
 class ReleaseAttribute(Generic[_Value]):
-    """An attribute of a fitted estimator that is read off its release, where it is computed once.
+    """An attribute of a fitted estimator that is computed from its release.
 
     Parameters
     ----------
@@ -138,11 +138,11 @@ class ReleaseAttribute(Generic[_Value]):
         return self if instance is None else self._read(instance.release_)
 
     def __set__(self, instance: object, value: _Value) -> None:
-        raise AttributeError("What a release tells cannot be set.")
+        raise AttributeError("This attribute is computed from the release and cannot be set.")
 
 
 def html_of_fit(estimator: BaseEstimator) -> str | None:
-    """Return what a notebook shows of a fitted estimator, or None before the fit."""
+    """Return a fitted estimator as HTML for a notebook; None before the fit."""
     if not hasattr(estimator, "release_"):
         return None
     from ..report.notebook import fit_html
@@ -153,10 +153,10 @@ def html_of_fit(estimator: BaseEstimator) -> str | None:
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
-    """Base of the estimators that work on one released second moment. Not used by itself.
+    """Base class of the estimators that use one released second moment.
 
-    The parameters are documented by `PrivatePCA`. Each is declared here, once: the constructors of all estimators are
-    made of the fields, and what an estimator has no use for it declares with ``field(init=False)``.
+    The parameters are documented in `PrivatePCA`. A subclass that does not use a parameter declares it with
+    ``field(init=False)``.
     """
 
     epsilon: float = 1.0
@@ -181,21 +181,21 @@ class PrivateEstimator(BaseEstimator):
         return Needs(type(self).__name__)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
-        """Return what is to be read off the release, or refuse it. A plan knows no names yet: None."""
+        """Return the request; raise if it is invalid. `feature_names` is None for a plan."""
         del n_features, feature_names
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
-        """Return what a fit will spend, on what, by which mechanism, from public numbers alone; nothing is spent.
+        """Return how a fit will spend the budget, and with which mechanism. Nothing is spent and no row is read.
 
-        Everything that can be refused without rows is refused here.
+        Invalid parameters are refused here.
 
         Parameters
         ----------
         n_features : int or Source
-            Width of a row; or an opened table (`eigenveil.tables.open.open_table`), of whose rows none is read.
+            Number of features, or an opened table (`eigenveil.tables.open.open_table`).
         n_rows : int, optional
-            Number of rows, where it is known and public; without it the plan tells how the mechanism depends on it.
+            Number of rows, if it is public. Otherwise the plan shows how the mechanism depends on it.
         """
         parameters = FitParameters.of(self)
         features = Features.of(n_features) if is_source(n_features) else Features.declared(n_features, parameters)
@@ -212,23 +212,22 @@ class PrivateEstimator(BaseEstimator):
         privacy_unit: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Fit from rows and spend the budget; a second call spends it again.
+        """Fit the model and spend the privacy budget. A second call spends it again.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame, Dask or Spark collection, path or list of paths
             The private rows; see `eigenveil.tables.open.open_source`.
         y : ignored
-            For scikit-learn's pipelines.
+            For scikit-learn pipelines.
         plan : Plan, optional
-            What `plan` gave for these features, where it was asked before; by default it is made now.
+            The result of `plan` for these features; made now by default.
         schema : Schema, optional
-            What is publicly known of the columns, where the estimator was not told.
+            Public facts about the columns, if the estimator has no schema.
         privacy_unit : str, int, list or array, optional
-            What tells persons apart, where the estimator was not told: a column, or the identifiers, one a row.
+            The privacy unit, if the estimator has none: a column, or one identifier per row.
         sample_weight : array of shape (n_samples,), optional
-            **Public** weights of the rows, such as those of a survey's design: they are not protected, and a row may
-            have as much influence as the largest of them.
+            **Public** weights of the rows, such as survey weights. Weights are not protected.
         """
         del y
         return self._fit(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)

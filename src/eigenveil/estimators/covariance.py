@@ -1,4 +1,4 @@
-"""`PrivateCovariance`: one private matrix that others may use freely."""
+"""`PrivateCovariance`: a differentially private covariance matrix."""
 
 from collections.abc import Sequence
 
@@ -11,30 +11,29 @@ from .base import PrivateEstimator, ReleaseAttribute
 
 
 class PrivateCovariance(PrivateEstimator):
-    """The covariance, or with ``center=False`` the second moment, of sensitive rows.
+    """Differentially private covariance and correlation matrix.
 
-    Parameters are those of `PrivatePCA`, without `n_components`. With nothing public, ranges of the features are found
-    privately, with part of epsilon, or the fit is refused where rows are too few; ``standardize=True`` asks for
-    correlations alone, which need none.
+    The parameters are those of `PrivatePCA`, without `n_components`. With ``center=False`` the second moment about the
+    origin is released. Without public bounds, clipping bounds are estimated privately with part of epsilon; a fit with
+    too few rows for that is refused. ``standardize=True`` releases correlations only, which need no bounds.
 
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
-        Positive semidefinite, shrunk with the known noise distribution, in the units of the features. The same as
-        `correlation_` with ``statistic="kendall"``, which tells no units.
+        Private estimate of the covariance, positive semidefinite, in the units of the features. Equal to
+        `correlation_` for ``statistic="kendall"``.
     correlation_ : ndarray of shape (n_features, n_features)
-        The same with its diagonal brought to 1.
+        Private estimate of the correlations.
     location_ : ndarray of shape (n_features,)
-        The released mean with ``center=True``, else the middle of the bounds or zero.
+        The released mean with ``center=True``, or else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
-        95 % intervals for every covariance and correlation of the clipped rows, with ``statistic="kendall"`` for
-        sin(pi tau / 2) of Kendall's tau, from the raw release and the known noise; None without a noise distribution.
-        `release_.intervals.about` says which, and `release_.intervals.covariance(level, of="population")` returns
-        others.
+        95 % confidence intervals for each covariance and correlation of the clipped rows (of Kendall's tau with
+        ``statistic="kendall"``), for the privacy noise; None if the noise distribution is unknown.
+        `release_.intervals.covariance(level, of="population")` includes sampling error.
     location_interval_ : ndarray of shape (n_features, 2) or None
-        The same for the mean; None where none was released.
+        The same for the mean; None if no mean was released.
     scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
-        As in `PrivatePCA`; `release_` holds the raw matrix.
+        As in `PrivatePCA`. `release_` has the unshrunk matrix.
 
     Examples
     --------
@@ -45,18 +44,18 @@ class PrivateCovariance(PrivateEstimator):
     """
 
     correlation_ = ReleaseAttribute(
-        lambda release: release.correlation, "`covariance_` with its diagonal brought to 1."
+        lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
     )
     entry_interval_ = ReleaseAttribute(
         lambda release: release.intervals.covariance(),
-        "95 % intervals for the covariances of the clipped rows, or of Kendall's tau: `release_.intervals.about`.",
+        "95 % confidence intervals for the covariances of the clipped rows (see `release_.intervals.about`).",
     )
     correlation_interval_ = ReleaseAttribute(
         lambda release: release.intervals.correlation(),
-        "95 % intervals for the correlations of the clipped rows, or of Kendall's tau: `release_.intervals.about`.",
+        "95 % confidence intervals for the correlations of the clipped rows, or of Kendall's tau.",
     )
     location_interval_ = ReleaseAttribute(
-        lambda release: release.intervals.mean(), "95 % intervals for the means of the clipped rows."
+        lambda release: release.intervals.mean(), "95 % confidence intervals for the means of the clipped rows."
     )
 
     def _interpret(self, release: Release) -> None:
@@ -72,7 +71,7 @@ class PrivateCovariance(PrivateEstimator):
         level: float = 0.95,
         of: str = "data",
     ) -> Regression:
-        """Regress one column on others, from the released matrix and at no further privacy cost.
+        """Regress one column on others, from the released matrix. This spends no further budget.
 
         Parameters
         ----------
@@ -81,9 +80,9 @@ class PrivateCovariance(PrivateEstimator):
         features : sequence, optional
             The columns to predict from; all others by default.
         level : float
-            Coverage of each interval.
+            Confidence level of each interval.
         of : {"data", "population"}
-            Whether intervals are about the rows of this data set, or about the population that they come from.
+            "data" covers the privacy noise only; "population" also covers sampling error.
         """
         check_is_fitted(self)
         return self.release_.regress(target, features, level=level, of=of)

@@ -92,6 +92,7 @@ def pay(
         estimator=needs.estimator,
         chosen_privately=route.split.chosen,
         schema=schema,
+        **({} if route.preparation is None else route.preparation.given),
     )
     seeded = not is_secure(generator)
     if not seeded:
@@ -126,7 +127,7 @@ class Fit:
     needs : Needs
         Of the estimator.
     request : Request
-        What is to be read off the release.
+        The request.
     ledger : PrivacyLedger or path, optional
         Where the whole fit is recorded before the first draw.
     context : FitContext
@@ -241,7 +242,7 @@ class Fit:
         return self.route.range_search(self.budget.take(self.route.split.gaussian_ranges / SEARCHES))
 
     def _without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
-        """Return the preparation whose rows are freed of a private mean, and bounded anew: in one round or in two.
+        """Return the preparation whose rows are without a private mean, and bounded anew: in one round or in two.
 
         A round finds a bound, unless the first has a private one, and the mean under it: both come of one reading. The
         second, of rows that are much shorter where the first mean was large, finds what its noise has left. A round
@@ -297,7 +298,7 @@ class Fit:
         return gate.find_norm(counts, range(top + 1 - places, top + 1), most, portion, self.generator)
 
     def _preconditioned(self, budget: Budget, moments: SecondMoments) -> SecondMoments:
-        """Return the moments that the matrix is drawn from: those of preconditioned rows where that promises enough."""
+        """Return the moments of the matrix: those of preconditioned rows if that reduces the loss enough."""
         split = self.route.split
         mechanism = budget.mechanism(split.pilot)
         pilot = gate.draw_pilot(mechanism, moments, self.generator)
@@ -319,7 +320,7 @@ class Fit:
         top = int(np.searchsorted(NORM_GRID, before))
         portion = budget.take(split.preconditioned_norm)
         norm = self._norm(budget, counts, top, PRECONDITIONED_NORM_PLACES, portion)
-        if not chosen.keeps_promise((norm / before) ** 2):
+        if not chosen.is_good_enough((norm / before) ** 2):
             return moments
         self.drawn = replace(self.drawn, pilot=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})
         bound = mapped_bound(moments.bound, integers, norm)
@@ -386,7 +387,7 @@ def sums_by_norm(source: Source, preparation: RowPreparation, progress: bool | N
 
 
 def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
-    """Yield the rows that stand on the ring in batches: all of a table, or one of every person by their identifiers."""
+    """Yield the rows that are compared in batches: all of a table, or one of every person by their identifiers."""
     if getattr(source, "by_unit", False):
         chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
         return chosen.batches()

@@ -42,7 +42,7 @@ MOST_NUMBERS, WIDEST = 200_000, 300
 """The largest table that is made up, in numbers and in features."""
 REPEATS = 10
 """Fits of each mechanism, by default."""
-# Intervals and components above the noise are read off so many of them, since that takes longer than a fit.
+# Intervals and components above the noise are computed from so many of them, since that takes longer than a fit.
 _READ = 3
 _SAME_NOISE = 0.01
 _MORE_NOISE = "forecast with more noise than so many rows have, so the loss is at most this"
@@ -62,30 +62,30 @@ def forecast(
     seed: int = 0,
     progress: bool = False,
 ) -> Forecasts:
-    """Forecast what a fit of this estimator will report, by every mechanism; no data are read and nothing is spent.
+    """Forecast the accuracy of a fit with every mechanism. No data are read and nothing is spent.
 
-    The estimator is fitted to Gaussian rows of mean zero. The module says what becomes of long and of wide tables.
+    The estimator is fitted to simulated Gaussian rows of mean zero.
 
     Parameters
     ----------
     estimator : PrivatePCA
         With a number of components, or "above_noise".
     n_features, n_rows : int
-        Public sizes (n is a guess where the adjacency keeps it private).
+        Public sizes of the table; guess n_rows if it is private.
     mechanisms : sequence of str, optional
         The mechanisms to compare; all by default.
     spectrum : array_like of shape (n_features,), optional
-        Assumed eigenvalues of the rows, in any unit; with ``standardize=True`` of their correlations. From a public
-        data set, or a guess: the power law 1, 1/2, 1/3, ... by default. From the private data it would be a leak.
+        Assumed eigenvalues of the rows, in any unit; with ``standardize=True`` of their correlations. Take it from a
+        public data set, or guess it; the power law 1, 1/2, 1/3, ... by default. Do not take it from the private data.
     energy : float, optional
-        Where a norm bound or ranges are public: the mean squared norm of a row over the squared norm bound. By default
-        0.5, and 1/3 for ranges. Elsewhere nothing depends on it.
+        Mean squared norm of a row divided by the squared norm bound, if a norm bound or ranges are public. Default:
+        0.5, and 1/3 for ranges.
     target_loss : float, optional
-        A loss between 0 and 1, for which the rows and the epsilon are found that each mechanism needs.
+        A loss between 0 and 1; the forecast then states the number of rows and the epsilon that each mechanism needs.
     repeats : int
-        Fits of each mechanism, at least 2.
+        Simulated fits of each mechanism, at least 2.
     seed : int
-        Of the rows and the fits. Nothing secret depends on it.
+        Seed of the simulation.
     progress : bool
         Show a progress bar, if a terminal is attached.
 

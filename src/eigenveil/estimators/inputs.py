@@ -124,10 +124,8 @@ def checked_unit_column(privacy_unit: Any) -> str | int | None:
         return privacy_unit
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit)
-    # A parameter is printed, copied and pickled; identifiers of persons must not be.
-    raise InvalidParameterError(
-        "privacy_unit is the column that tells persons apart; give a list of identifiers to fit."
-    )
+    # A parameter is printed, copied and pickled; identifiers of privacy units must not be.
+    raise InvalidParameterError("privacy_unit of an estimator must be a column. Give a list of identifiers to fit.")
 
 
 def _privacy_unit(column: str | int | None, of_fit: Any) -> Any:
@@ -135,7 +133,9 @@ def _privacy_unit(column: str | int | None, of_fit: Any) -> Any:
         return column if of_fit is None else of_fit
     if isinstance(of_fit, str | Integral):
         return _given_once("privacy_unit", column, of_fit)
-    raise InvalidParameterError("The estimator has a column of persons; leave the list of identifiers out of fit.")
+    raise InvalidParameterError(
+        "privacy_unit was given twice. Leave out the list of identifiers in fit, or the column of the estimator."
+    )
 
 
 def checked_schema(schema: Any) -> Schema | None:
@@ -285,7 +285,7 @@ def _check_rows_in_order(source: Any) -> None:
 
 
 def _without_units(estimator: BaseEstimator, X: Any) -> Any:
-    """Return X without the column that tells persons apart, where it is there."""
+    """Return X without the column that identifies the privacy unit, where it is there."""
     privacy_unit, columns = getattr(estimator, "privacy_unit", None), getattr(X, "columns", None)
     if columns is not None:
         names = getattr(estimator, "feature_names_in_", columns)
@@ -305,7 +305,7 @@ def _without_units(estimator: BaseEstimator, X: Any) -> Any:
 
 
 def _features_beside(estimator: BaseEstimator, width: int) -> list[int] | None:
-    """Return the positions of the features in rows of this width with the column of persons; None without it."""
+    """Return the positions of the features in rows of this width with the column of privacy units; None without it."""
     privacy_unit = getattr(estimator, "privacy_unit", None)
     if not isinstance(privacy_unit, Integral) or width != estimator.n_features_in_ + 1:
         return None
@@ -320,7 +320,7 @@ def _for_sklearn(X: Any) -> bool:
 
 
 def check_delta(promise: Guarantee, n: int) -> None:
-    """Warn, before the spend, of a delta that promises nothing to single persons."""
+    """Warn, before the spend, of a delta that is too large to protect single units."""
     large = delta_of_a_unit(promise, n)
     if large is not None:
         warn_caller(large, PrivacyWarning)

@@ -1,4 +1,4 @@
-"""`LocalPCA` and `LocalSparsePCA`: the whole local pipeline in one `fit`, for research and planning."""
+"""`LocalPCA` and `LocalSparsePCA`: PCA under local differential privacy, simulated in one process."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -21,37 +21,37 @@ from .wrappers import steps_before
 
 @names_unknown_parameters
 class LocalPCA(TransformerMixin, BaseEstimator):
-    """Principal components, about the origin, of rows that each became private before anyone saw them.
+    """PCA under local differential privacy, about the origin.
 
-    `fit` plays every client and the server in one process: it tells what a collection would give. For a real one, where
-    rows never leave their devices, use `eigenveil.local`.
+    `fit` simulates all clients and the server in one process, for research and planning. For a real collection, in
+    which rows never leave their devices, use `eigenveil.local`.
 
     Parameters
     ----------
     n_components : int, optional
         Number of components; all features by default.
     epsilon : float
-        What one report costs its client.
+        Privacy budget of one report.
     delta : float
         0 is pure differential privacy.
     norm_bound : float
-        Public bound on the Euclidean norm of a row; longer rows are shortened to it.
+        Public clipping bound on the Euclidean norm of a row.
     mechanism : {"double_cap", "one_bit", "gaussian", "gaussian_paper", "auto"}
-        The Gaussian ones need a delta above 0, the others are pure. "auto" takes the one of least variance.
+        The Gaussian mechanisms need delta > 0, the others are pure. "auto" uses the one with the least variance.
     row_norms : {"any", "unit"}
-        "unit" scales every row to the norm bound: only its direction counts.
+        "unit" scales every row to the norm bound, so only its direction counts.
     trace_share : float
-        Share of epsilon that "double_cap" and "one_bit" spend on the trace, where rows have any norm.
+        Share of epsilon that "double_cap" and "one_bit" spend on the trace, for row_norms="any".
     rank : int, optional
-        Dimension of the public subspace that a "one_bit" report is about; by default as `LocalProtocol` says.
+        Dimension of the public subspace of a "one_bit" report. Default: see `LocalProtocol`.
     random_state : None or int
-        None draws secure noise. A number makes the fit reproducible **and not private**: for tests only.
+        None samples secure noise. A number makes the fit reproducible **and not private**: for tests only.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
-        Released second moments along the components (negative ones set to 0), and their share of the total.
+        Second moments along the components (negative values set to 0), and their share of the total.
     covariance_ : ndarray of shape (n_features, n_features)
         The unbiased estimate of the second moment.
     mean_ : ndarray of shape (n_features,)
@@ -59,7 +59,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     protocol_ : LocalProtocol
     guarantee_ : Guarantee
     release_ : Release
-        All of the above is read from it, so a saved release says the same.
+        The released values; all attributes are computed from it.
     mechanism_ : str
     n_samples_ : int
 
@@ -70,7 +70,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     >>> pca.components_.shape, pca.protocol_.report_bytes
     ((1, 6), 46)
     >>> print(pca.guarantee_)
-    4-differentially private (replace one row), exact numerics; see assumptions
+    4-DP (pure), replace-one adjacency, unit: one row; local model, one report per person; exact sampling
     """
 
     covariance_ = PrivatePCA.covariance_
@@ -173,7 +173,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         return tags
 
     def _request(self, n_features: int) -> ComponentsRequest | SparseRequest:
-        """Return what is to be read off the release; what cannot be is refused."""
+        """Return the request; raise if it is invalid."""
         return components_request(self.n_components, n_features)
 
 

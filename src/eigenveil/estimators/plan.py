@@ -119,11 +119,11 @@ def balanced_rows(mechanism: CentralMechanism, rule: RowRule) -> Fraction:
 
 
 def check_enough(n: int, counted: str, epsilon: float, takes: Fraction, what: str, instead: str) -> None:
-    """Refuse, before anything is spent, to look for what so few rows or privacy units do not show at this epsilon."""
+    """Refuse, before anything is spent, a private search that needs more rows or privacy units at this epsilon."""
     if n < takes:
         enough = math.ceil(100 * epsilon * takes / max(n, 1)) / 100
         raise InvalidDataError(
-            f"{n:,} {counted} are too few to find {what} privately; give {instead}, at least {math.ceil(takes):,} "
+            f"{n:,} {counted} are too few to estimate {what} privately. Give {instead}, at least {math.ceil(takes):,} "
             f"{counted}, or an epsilon of about {enough:g}."
         )
 
@@ -247,7 +247,7 @@ Routes = tuple[tuple[int, Route], ...]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a fit will do and spend, from public numbers alone: a table of routes by the number of rows.
+    """Plan of a fit: what it will do and spend, by the number of rows. Uses public numbers only.
 
     Parameters
     ----------
@@ -577,7 +577,7 @@ def _divided(
 def _mechanisms(
     parameters: FitParameters, needs: Needs, n_features: int, epsilon: float
 ) -> Callable[..., MechanismsByRows]:
-    """Return the function that tells the mechanisms for rows of a rule, by their number."""
+    """Return the function from a row rule to its mechanisms, by the number of rows."""
     name, delta = one_of("mechanism", parameters.mechanism, (AUTO, *MECHANISMS)), budget_delta(parameters.delta)
 
     def mechanisms_for(rule: RowRule, divisible: bool = False) -> MechanismsByRows:

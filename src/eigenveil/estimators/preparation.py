@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -105,7 +105,7 @@ class Needs:
     matrix : bool
         Whether it needs a matrix; else directions alone will do.
     variances : bool
-        Whether the number of components is read off their variances.
+        Whether the number of components is computed from their variances.
     known_noise : bool
         Whether it needs noise of a known distribution.
     lengths : bool
@@ -309,8 +309,8 @@ class Features:
         if not found:
             return None
         return (
-            f"By name, {listed('column', found, found)} may identify persons, and would be used like a measurement; "
-            "leave out such columns, or name the one that tells persons apart by privacy_unit=."
+            f"By name, {listed('column', found, found)} may identify people, and would be used like a measurement; "
+            "leave out such columns, or name the one that identifies the privacy unit by privacy_unit=."
         )
 
 
@@ -352,9 +352,11 @@ class RowPreparation:
     own_units : bool
         Whether what is asked for is asked of the features in their own units, and ranges serve to bound rows alone.
     unit_weight : {None, "equal", "by_rows"}
-        What counts once where persons are the unit, as in `RowRule`.
+        What counts once where a privacy unit is given, as in `RowRule`.
     most_weight : float, optional
         The largest public weight of a row, where rows have weights.
+    given : mapping
+        The bounds that the caller gave, as `Origin` records them.
     """
 
     statistic: str = "clipped"
@@ -368,6 +370,7 @@ class RowPreparation:
     own_units: bool = False
     unit_weight: str | None = None
     most_weight: float | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -449,7 +452,7 @@ def public_preparation(
 ) -> RowPreparation:
     """Read the public bounds for rows of d features; without any, `ranges` of these features may be found privately.
 
-    `sizes` are what to divide features by that have no bounds, `longest` tells the norm that no row is beyond where
+    `sizes` are what to divide features by that have no bounds, `longest` is the norm that no row exceeds where
     features reach so far from the middle of their ranges, and `counted_as` what a row or a person counts.
     """
     _check_target(statistic, standardize, center)
@@ -486,20 +489,22 @@ def own_scale(half: FloatArray, center: bool) -> FloatArray:
 
 
 def _check_target(statistic: str, standardize: bool, center: bool) -> None:
-    """Refuse to be asked for two things at once."""
+    """Refuse parameters that contradict each other."""
     if standardize and not center:
-        raise InvalidParameterError("standardize=True asks for correlations, which are about the mean; leave center.")
+        raise InvalidParameterError(
+            "standardize=True releases correlations, which are about the mean. Leave out center=False."
+        )
     if standardize and statistic in ("normalized", "spatial_sign"):
-        raise InvalidParameterError(f"statistic={statistic!r} tells no correlations; leave rows out, or standardize.")
+        raise InvalidParameterError(
+            f"statistic={statistic!r} cannot release correlations. Use statistic='auto', or leave out standardize."
+        )
     if statistic in COMPARED and not center:
         raise InvalidParameterError(
-            f"statistic={statistic!r} compares rows with one another, so what it tells is about the mean; leave out "
+            f"statistic={statistic!r} uses differences of rows, so its result is about the mean. Leave out "
             "center=False."
         )
     if statistic == "normalized" and center:
-        raise InvalidParameterError(
-            "statistic='normalized' takes directions from the origin, not from the mean; add center=False."
-        )
+        raise InvalidParameterError("statistic='normalized' uses directions from the origin. Add center=False.")
 
 
 def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
@@ -545,7 +550,7 @@ def statistic_for(parameters: FitParameters, needs: Needs, features: Features | 
     """Return the statistic that was named, or that which suits what is public.
 
     Rows are clipped where a bound is public, where their lengths matter, and where they cannot be compared: under
-    add/remove, on an engine or from a query, about the origin, where all rows of persons are pooled, and where
+    add/remove, on an engine or from a query, about the origin, where all rows of privacy units are pooled, and where
     ``stages=2``. Else they are compared, and nothing about them need be known.
     """
     if parameters.statistic != AUTO:
@@ -574,7 +579,7 @@ def _uses_lengths(parameters: FitParameters, needs: Needs) -> bool:
 
 
 def _comparable(parameters: FitParameters, features: Features | None) -> bool:
-    # Persons stand in the order of their identifiers, each with one of their rows.
+    # Privacy units stand in the order of their identifiers, each with one of their rows.
     in_order = features is None or features.in_order or features.by_unit
     if features is not None and features.most_weight is not None:  # which a comparison of two rows has no place for
         return False
@@ -609,16 +614,31 @@ def prepared(parameters: FitParameters, needs: Needs, features: Features) -> Row
             "does not depend on values."
         )
     finds_ranges = _may_find_ranges(parameters, features) and _uses_lengths(parameters, needs)
-    return public_preparation(
+    bounds_of = _bounds_of(parameters, features, statistic)
+    preparation = public_preparation(
         features.n_features,
         statistic,
-        **_bounds_of(parameters, features, statistic),
+        **bounds_of,
         standardize=parameters.standardize,
         center=parameters.center,
         ranges=features.without_public_range if finds_ranges else (),
         own_units=has_own_units(parameters, needs, features.schema),
         **features.counted_as(parameters),
     )
+    if statistic != "clipped":
+        return preparation
+    ranges = bounds_of["bounds"] if features.schema is None else None
+    return replace(preparation, given=_given(parameters.norm_bound, ranges, features.n_features))
+
+
+def _given(norm_bound: Any, bounds: Any, d: int) -> dict[str, Any]:
+    """Return the bounds that the caller gave, as `Origin` records them: a single range where all are the same."""
+    pairs = None if bounds is None else tuple(zip(*(side.tolist() for side in _bounds(bounds, d)), strict=True))
+    alike = pairs is not None and len(set(pairs)) == 1
+    return {
+        "given_bounds": pairs[:1] if pairs is not None and alike else pairs,
+        "given_norm_bound": None if norm_bound is None else float(norm_bound),
+    }
 
 
 def prepared_once(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:

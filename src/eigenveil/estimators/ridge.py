@@ -1,4 +1,4 @@
-"""`PrivateRidge`: ridge regression from one released second moment of [X, y]."""
+"""`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -23,21 +23,22 @@ from .preparation import Needs
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRidge(RegressorMixin, PrivateEstimator):
-    """Ridge regression whose coefficients and R² come from one private release.
+    """Differentially private ridge regression.
+
+    Coefficients, R² and their confidence intervals come from one release of the second moment of [X, y].
 
     Parameters
     ----------
     alpha : float, optional
-        Regularization on the scale of one row (scikit-learn's divided by n). By default it follows from the known
-        noise, so that coefficients go to zero where the noise dominates.
+        Regularization per row (the alpha of scikit-learn divided by n). Default: chosen from the noise scale.
     target : str or int, optional
-        The column to predict, where `fit` gets a table and no `y`.
+        Column to predict, if `fit` gets a table and no `y`.
     norm_bound, bounds, schema
-        As in `PrivatePCA`, for the row [x, y]: the target is its last column, or stays where it is in a table. Bounds
-        by name call a `y` beside a frame by its own name, or "y". A schema needs `target`. With none of them, ranges
-        are found privately, or refused where rows are too few.
+        As in `PrivatePCA`, for the row [x, y]: the target is the last column, or its own column in a table. In `bounds`
+        by name, a separate `y` has its own name or "y". A schema requires `target`. Without any of them, ranges are
+        estimated privately; a fit with too few rows for that is refused.
     center : bool
-        Fit an intercept.
+        Whether to fit an intercept.
     epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
         As in `PrivatePCA`.
 
@@ -46,16 +47,17 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     r2_ : float
-        Share of the target's variation that the fit explains, from the same release.
+        Share of the variance of the target that the fit explains, from the same release.
     coef_interval_ : ndarray of shape (n_features, 2)
-        95 % intervals for the least-squares coefficients of the clipped rows; `coef_` is drawn to 0 by the
-        ridge, and an interval that would not hold it is widened to hold it. Infinite where the noise leaves them open.
+        95 % confidence intervals for the least-squares coefficients of the clipped rows, for the privacy noise. Each
+        interval is widened to include `coef_`, which the ridge shrinks. Infinite where the noise does not determine
+        the coefficient.
     r2_interval_ : ndarray of shape (2,)
-        The same for the share of variation that least squares explain, within [0, 1].
+        The same for the R² of least squares.
     intercept_error_ : float
-        Standard error of their intercept.
+        Standard error of the intercept.
     determined_ : bool
-        Whether the features' smallest variance in any direction rises above the noise, as such coefficients ask for.
+        Whether the smallest variance of the features in any direction is distinguishable from noise.
     alpha_ : float
     guarantee_, release_, mechanism_, norm_bound_
         As in `PrivatePCA`.
@@ -84,7 +86,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         privacy_unit: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Fit from rows and targets and spend the budget; a second call spends it again.
+        """Fit the model and spend the privacy budget. A second call spends it again.
 
         Parameters
         ----------
@@ -93,11 +95,11 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         y : array of shape (n_samples,), optional
             The targets.
         plan : Plan, optional
-            What `plan` gave for these rows [x, y], where it was asked before.
+            The result of `plan` for these rows [x, y].
         schema : Schema, optional
-            What is publicly known of the columns, where the estimator was not told.
+            Public facts about the columns, if the estimator has no schema.
         privacy_unit : str, int, list or array, optional
-            What tells persons apart, where the estimator was not told: a column, or beside `y` the identifiers.
+            The privacy unit, if the estimator has none: a column, or with `y` one identifier per row.
         sample_weight : array of shape (n_samples,), optional
             **Public** weights of the rows, as in `PrivatePCA.fit`.
         """
@@ -114,7 +116,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         if self.schema is not None or schema is not None:
             raise InvalidParameterError("A schema is for the whole table; name the column to predict by target=.")
         if self.privacy_unit is not None:
-            raise InvalidParameterError("A column of persons is for the whole table; name that to predict by target=.")
+            raise InvalidParameterError(
+                "privacy_unit needs the whole table. Leave out y, and name the column to predict by target=."
+            )
         return self._fit(_with_target(X, y), plan, **of_rows)
 
     @available_where(passes_once)
@@ -143,7 +147,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         if feature_names is None:
             return RegressionRequest(alpha=alpha)
         if self.target not in feature_names:
-            raise InvalidParameterError(f"There is no column {quoted(self.target)} of numbers to predict.")
+            raise InvalidParameterError(
+                f"There is no numeric column {quoted(self.target)} to predict; set target to one of the columns."
+            )
         if f"{self.target}=missing" in feature_names:
             raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
         return RegressionRequest(feature_names.index(self.target), alpha)

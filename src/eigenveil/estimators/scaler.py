@@ -14,32 +14,32 @@ from .base import PrivateEstimator, names_unknown_parameters
 from .inputs import check_read_again, of_rows
 from .preparation import Needs
 
-# A variance below so many standard deviations of its noise is not told from none.
-_TOLD = 2.0
+# A variance below so many standard deviations of its noise is not distinguishable from noise.
+_DISTINGUISHABLE = 2.0
 
 
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
-    """Subtract the mean and divide by the standard deviation, both from one private release.
+    """Differentially private `StandardScaler`: subtract the mean and divide by the standard deviation.
 
-    For a pipeline that has to scale before a step of its own: a `StandardScaler` there voids the guarantee of whatever
-    private follows. `PrivatePCA` by itself needs no scaler; see its `standardize`.
+    Use it in pipelines, where scikit-learn's `StandardScaler` would invalidate the guarantee of later private steps.
+    `PrivatePCA` needs no scaler; use its `standardize`.
 
     Parameters
     ----------
     epsilon, delta, mechanism, mechanism_options, adjacency, ledger, random_state
-        As in `PrivatePCA`. What follows in a pipeline spends its own budget, which adds up.
+        As in `PrivatePCA`. Later private steps of a pipeline spend their own budget.
     bounds : (low, high) or dict
-        Public ranges of the features; or
+        Public ranges of the features. Either `bounds` or a `schema` with ranges is required.
     schema : Schema
-        with ranges. One of them is needed: nothing is read off the rows for free.
+        Public facts about the columns, with ranges.
 
     Attributes
     ----------
     mean_, var_, scale_ : ndarray of shape (n_features,)
-        The released mean and variance, and what is divided by: the root of the variance, or of what noise can hide
-        where that is more.
+        The released mean and variance, and the standard deviation that rows are divided by. The standard deviation is
+        raised to the noise level where it is not distinguishable from noise.
     guarantee_, release_, mechanism_, n_samples_
         As in `PrivatePCA`.
 
@@ -62,23 +62,23 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     def _interpret(self, release: Release) -> None:
         self.mean_, self.var_ = release.mean, np.diag(np.asarray(release.covariance)).copy()
-        hidden = _TOLD * (release.noise_sd or 0.0) / release.scale**2
-        drowned = int(np.sum(self.var_ < hidden))
-        if drowned:
+        least = _DISTINGUISHABLE * (release.noise_sd or 0.0) / release.scale**2
+        n_below = int(np.sum(self.var_ < least))
+        if n_below:
             warn_caller(
-                f"The noise hides the variance of {drowned} of {len(hidden)} features, which are divided by what it "
-                "can hide; more rows, a larger epsilon or narrower ranges would help.",
+                f"The variances of {n_below} of {len(least)} features are not distinguishable from noise; their scale "
+                "is a bound from the noise. Use more rows, a larger epsilon, or narrower ranges.",
                 NoiseWarning,
             )
-        self.scale_ = np.sqrt(np.maximum(self.var_, hidden))
+        self.scale_ = np.sqrt(np.maximum(self.var_, least))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
-        """Fit and return the scaled rows, which are private data; see `fit` and `transform`."""
+        """Fit and return the scaled rows. The scaled rows are private data; do not publish them."""
         check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
         return super().fit_transform(X, y, **options)
 
     def transform(self, X: Any) -> Any:
-        """Return the scaled rows, of whatever `fit` takes; they are private data as the rows are."""
+        """Return the scaled rows, in any form that `fit` takes. The scaled rows are private data."""
         check_is_fitted(self)
         mean, scale = self.mean_, self.scale_
 
@@ -89,7 +89,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         return of_rows(self, X, self.release_.origin.schema, scaled, names, dtype=[np.float64, np.float32])
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Map scaled rows back."""
+        """Map scaled rows back to the original units."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X) * self.scale_ + self.mean_)
 

@@ -1,4 +1,4 @@
-"""`score_map`: the cloud of a PCA as a private histogram of rows on two released directions."""
+"""`score_map`: a private histogram of rows on two released components, the score plot of a PCA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,38 +54,38 @@ def score_map(
     ledger: LedgerOrPath | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> ScoreMap:
-    """Return a private map of the scores of rows on two released components; it spends a budget of its own.
+    """Return a differentially private score plot of two released components. It spends its own budget.
 
     Parameters
     ----------
     X : array, sparse matrix, data frame, path or list of paths; or an opened table
-        The private rows, of all features of the release; a raw table is encoded by its schema.
+        The private rows, with all features of the release; a raw table is encoded with its schema.
     release : Release
-        Whose components, mean and variances make the map: all of them are public.
+        The release whose components, mean and variances define the map.
     epsilon, delta : float
-        What the map spends, beside what the release did.
+        Privacy budget of the map, in addition to that of the release.
     axes : (int, int)
         Which two components, from 0.
     bins : int or (int, int), optional
-        Cells along both; by default from the number of rows and the noise, which are public.
+        Number of cells along each component; chosen from the number of rows and the noise by default.
     groups : str, int or sequence, optional
         One map for each category of a declared column, by its name; for each of several columns of 0 and 1; or for the
         two values of one.
     frame : ((low, high), (low, high)), optional
-        Public ends of the map along both components; by default three standard deviations, as the release tells them,
-        to either side of the mean. What lies beyond counts in the cells at the border.
+        Public ends of the map along both components; by default three released standard deviations on either side of
+        the mean. Rows beyond the ends count in the cells at the border.
     adjacency : {"replace_one", "add_or_remove_one"}, optional
-        That of the release by default.
+        By default as in the release.
     mechanism : {"auto", "laplace", "gaussian"}
-        The noise; by default the smaller one. Where that is Laplace noise, the delta is not spent.
+        "auto" uses the smaller noise. With Laplace noise, delta is not spent.
     schema : Schema, optional
         By default that of the release.
     privacy_unit : str, int, list or array, optional
-        What tells persons apart: a person counts once, by the average of their rows.
+        The privacy unit: a column, or one identifier per row. Each unit counts once, by the average of its rows.
     ledger : PrivacyLedger or path, optional
-        Where the spend is recorded before anything is drawn.
+        Ledger that records the spend before noise is sampled.
     random_state : None, int or numpy.random.Generator
-        None draws secure noise. Anything else makes the map reproducible **and not private**.
+        None samples secure noise. Anything else makes the map reproducible **and not private**.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def score_map(
     >>> release = PrivatePCA(2, epsilon=2.0, norm_bound=12.0).fit(rows).release_
     >>> cloud = score_map(rows, release, epsilon=1.0)
     >>> cloud.counts.shape, str(cloud.guarantee)
-    ((1, 13, 13), '1-differentially private (replace one row), exact numerics')
+    ((1, 13, 13), '1-DP (pure), replace-one adjacency, unit: one row; exact sampling')
     """
     if not isinstance(release, Release):
         raise InvalidParameterError(
@@ -182,24 +182,24 @@ def opened_rows(
     if None not in (source.feature_names, release.feature_names) and source.feature_names != release.feature_names:
         raise InvalidDataError("The features of X are not those of the release, in the same order.")
     if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_unit", False):
-        raise InvalidParameterError(
-            "The release protects persons with all of their rows; name the column by privacy_unit."
-        )
+        raise InvalidParameterError("The release was made with a privacy unit. Give privacy_unit= here too.")
     return source
 
 
 def _frame(release: Release, axes: list[int]) -> Any:
-    """Return the ends of the map from the spread that the release tells, and what the noise on it leaves open."""
+    """Return the ends of the map from the released spread, widened by its noise."""
     variances = release.explained_variance
     if variances is None or not release.origin.row_rule.keeps_lengths:
         raise InvalidParameterError(
-            "The release tells no spread of the scores in the units of the table; give public ends by frame=."
+            "The release has no variances in the units of the table. Give public ends of the map by frame=."
         )
     ends = release.explained_variance_interval
     highest = variances if ends is None else np.maximum(ends[:, 1], variances)
     reach = _REACH * np.sqrt((variances[axes] + highest[axes]) / 2)
     if not np.all(reach > 0):
-        raise InvalidParameterError("The release tells no spread along these components; give public ends by frame=.")
+        raise InvalidParameterError(
+            "The release has no variances along these components. Give public ends of the map by frame=."
+        )
     return np.stack([-reach, reach], axis=1)
 
 

@@ -13,26 +13,27 @@ from .preparation import Needs
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSparsePCA(PrivatePCA):
-    """Sparse principal components by Fantope projection and selection, from one released matrix.
+    """Differentially private sparse PCA: principal components that use few features.
 
-    Parameters are those of `PrivatePCA`; `n_components` is a whole number, and
+    Fantope projection and selection on one released matrix. The parameters are those of `PrivatePCA`, with an integer
+    `n_components`, and the following.
 
     Parameters
     ----------
     penalty : float, optional
-        Weight of the l1 norm of the projection, on the scale of the released matrix. By default the standard deviation
-        of the noise times sqrt(log d): what is smaller is noise.
+        Weight of the l1 norm of the projection, on the scale of the released matrix. Default: the standard deviation of
+        the noise times sqrt(log d).
     tol, max_iter : float, int
         Accuracy of the optimization.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Orthonormal directions; zero for features outside of the support.
+        Orthonormal directions; zero for features that are not in the support.
     support_ : ndarray of int
-        Features that take part in some component.
+        Positions of the features with a nonzero loading.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the shrunk release along the components; the intervals are about that of the rows.
+        Variance of the shrunk matrix along the components; the intervals are for the variance of the rows.
 
     Examples
     --------

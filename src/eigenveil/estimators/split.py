@@ -1,7 +1,7 @@
 """`Split`: how the privacy budget of a fit is divided; every share, and from how many rows on it holds.
 
-Shares follow from public numbers alone. docs/explanation/privacy_budget.md derives the rules, and benchmarks/stages.py shows
-them at work.
+Shares follow from public numbers alone. docs/explanation/privacy_budget.md derives the rules, and benchmarks/stages.py
+shows them at work.
 """
 
 import math
@@ -147,7 +147,7 @@ class Split:
             at_share(mechanism, self.pilot).check_grid(4**rule.bits)
 
     def one_mean_suffices(self, mechanism: Gaussian, n_rows: int) -> bool:
-        """Return whether the noise of the first mean leaves little; docs/explanation/privacy_budget.md derives 2/(s x)."""
+        """Return whether one round for the mean suffices; docs/explanation/privacy_budget.md derives 2/(s x)."""
         return (
             2 * math.sqrt(mechanism.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * mechanism.total_mu()
         )
@@ -196,7 +196,7 @@ def checked_stages(stages: object) -> object:
 
 
 def check_read_once(stages: object) -> None:
-    """Refuse two stages for rows that can be read once only."""
+    """Refuse two passes for rows that can be read once only."""
     if stages == 2:
         raise InvalidParameterError(
             "stages=2 reads the rows twice, and moments or rows given in parts are read once; call fit with all rows, "
@@ -297,7 +297,7 @@ def divided_by_rows(
     mechanisms = mechanisms_for(rule)
     if not rule.knows_corner and stages == 2:
         raise InvalidParameterError(
-            "Pooled rows of persons and rows with weights are read in one stage; leave out stages."
+            "Pooled rows of privacy units and rows with weights are read in one pass; leave out stages."
         )
     if stages == 1 or not rule.knows_corner:
         return undivided(mechanisms)

@@ -3,11 +3,11 @@
 A step that learned from the rows hands on rows of which each depends on all others: one person then changes every row,
 and the sensitivity is no longer what was paid for. A wrapper that fits many clones spends epsilon for each of them.
 
-scikit-learn tells an estimator nothing of what calls it: a pipeline passes on arrays alone, and callbacks and metadata
-are set by the user on the outermost object. Two sources are left, and both are used. Clones are made by
-`__sklearn_clone__`, so all clones of an estimator share one `FitCount`. What stands around a fit is read off the Python
-stack, where everything that is not known to hand on row by row is named. The stack of a joblib worker does not show
-what is outside of it; a fit in one says so.
+scikit-learn gives an estimator no information about its caller: a pipeline passes on arrays only, and callbacks and
+metadata are set by the user on the outermost object. Two sources are left, and both are used. Clones are made by
+`__sklearn_clone__`, so all clones of an estimator share one `FitCount`. What stands around a fit is computed from the
+Python stack, where everything that is not known to hand on row by row is named. The stack of a joblib worker does not
+show what is outside of it; a fit in one says so.
 """
 
 import math
@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
-from ..guarantee import ONLY_IF, Guarantee
+from ..guarantee import ONLY_IF, Assumption, Guarantee
 
 _ROW_BY_ROW = "made one row from each row, and from that row alone"
 
@@ -135,17 +135,27 @@ class FitContext:
         """Return the guarantee of a fit with what it assumes of the steps before."""
         if self.unknown:
             guarantee = guarantee.with_assumption(
-                f"{ONLY_IF}{_joined(self.unknown)} {_ROW_BY_ROW}; where rows were learned from, nothing is guaranteed."
+                Assumption(
+                    f"{ONLY_IF}{_joined(self.unknown)} {_ROW_BY_ROW}. If a step learned from the rows, nothing is "
+                    "guaranteed.",
+                    f"{_joined(self.unknown)} {_ROW_BY_ROW}",
+                )
             )
         if self.in_worker:
             guarantee = guarantee.with_assumption(
-                f"{ONLY_IF}every step before {_ROW_BY_ROW}; the fit ran in a worker of joblib, where these steps are "
-                "not seen."
+                Assumption(
+                    f"{ONLY_IF}every step before {_ROW_BY_ROW}. The fit ran in a joblib worker, which cannot see these "
+                    "steps.",
+                    f"every step before {_ROW_BY_ROW}",
+                )
             )
         if self.row_wise:
             guarantee = guarantee.with_assumption(
-                f"Assumes that {_joined(self.row_wise)} {_ROW_BY_ROW}, by public parameters or by private releases, "
-                "which spend budgets of their own."
+                Assumption(
+                    f"Assumes that {_joined(self.row_wise)} {_ROW_BY_ROW}, with public parameters or with private "
+                    "releases that spend their own budget.",
+                    f"assumes row-wise {_joined(self.row_wise)}",
+                )
             )
         return guarantee
 
@@ -175,14 +185,20 @@ class FitContext:
         for _, count in self._counts():
             count.add(guarantee)
 
-    def _other_fits(self) -> str | None:
-        """Return what a guarantee says of fits beside its own."""
+    def _other_fits(self) -> Assumption | None:
+        """Return the assumption about other fits on the same rows."""
         name, most = max(self._counts(), key=lambda one: one[1].n_fits)
         if most.n_fits and not self.tracked:  # without a number, the guarantees of a ledger have one sentence in all
             number = most.n_fits + 1
-            return f"Covers this fit alone: it is fit number {number} of {name}, and fits on the same rows add up."
+            return Assumption(
+                f"Covers this fit only: it is fit number {number} of {name}, and fits on the same rows add up.",
+                f"covers fit {number} only",
+            )
         if most.n_fits or self.own.cloned or self.own.elsewhere or self.in_worker or self.wrapper is not None:
-            return f"Covers this fit alone: other fits of this {self.estimator} and its clones on the same rows add up."
+            return Assumption(
+                f"Covers this fit only: other fits of this {self.estimator} and its clones on the same rows add up.",
+                "covers this fit only",
+            )
         return None
 
     def _counts(self) -> list[tuple[str, FitCount]]:
@@ -325,7 +341,7 @@ def _in_worker(estimator: BaseEstimator, calls: list[Call]) -> bool:
     """Tell a worker of joblib: the outermost call of `joblib.parallel` is that of a task, and not of who gave it.
 
     An estimator that was made within the task is in no pipeline outside of it: it has no clones, and no pickle behind
-    it. In a thread that cannot be told.
+    it. In a thread that cannot be detected.
     """
     of_joblib = [call for call in calls if call.module == "joblib.parallel"]
     if not of_joblib or type(of_joblib[-1].names.get("self")).__name__ == "Parallel":

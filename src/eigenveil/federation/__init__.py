@@ -1,4 +1,4 @@
-"""Several custodians, one release: nobody shares rows, and whoever adds up sees the sum alone.
+"""One release from several data owners: no site shares rows, and the coordinator sees only the sum.
 
 `invite` drafts the public terms, `SiteKeys` joins, `Round.close` binds all of it by a fingerprint, `contribute` runs at
 every site, `combine` makes the release, and `Coordinator` collects over HTTP for those who want it. Names are loaded

@@ -154,7 +154,7 @@ class Round:
         return self.terms.mechanism_for(len(self.members))
 
     def guarantee(self) -> Guarantee:
-        """Return what the release will promise, and what every site's ledger counts."""
+        """Return the guarantee of the release, which every site's ledger counts."""
         return self.mechanism.guarantee().for_unit(self.terms.row_rule.unit)
 
     # The file.

@@ -48,7 +48,7 @@ def invite(
     sites : sequence of str
         Public names.
     n_colluding : int
-        Against how many sites, together with whoever combines, the promise holds. With 0 it does not hold against the
+        Against how many sites, together with whoever combines, the guarantee holds. With 0 it does not hold against the
         sites themselves, each of which knows its own noise.
     quorum : int, optional
         With fewer sites there is no round; all of them by default.

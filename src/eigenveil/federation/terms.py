@@ -29,7 +29,7 @@ class FederationError(EigenveilError):
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of several sites, and under which promise.
+    """The terms of a federated release: what is released, and under which guarantee.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Terms:
     invited : tuple of str
         Names of the sites.
     n_colluding : int
-        Against how many sites, together with whoever combines, the promise holds.
+        Against how many sites, together with whoever combines, the guarantee holds.
     quorum : int
         With fewer sites there is no round; more than may collude.
     request : Request
@@ -101,7 +101,7 @@ class Terms:
         )
 
     def guarantee(self, n_sites: int | None = None) -> Guarantee:
-        """Return what is promised to everybody in the data, for so many sites; for all by default."""
+        """Return the guarantee for this number of sites; for all sites by default."""
         return (
             self.mechanism_for(len(self.invited) if n_sites is None else n_sites)
             .guarantee()

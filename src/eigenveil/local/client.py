@@ -3,8 +3,8 @@
 Imports NumPy, SciPy's special functions and the secure generator, and nothing of the server. A client keeps its
 report and sends *the same bytes* again where the network failed: encoding a row twice spends epsilon twice.
 
-A client that does not report tells that its row is odd. So a row with something that is no finite number is reported
-as the zero row; only its width, which is public, is checked.
+A client that does not report reveals that its row is unusual. So a row with something that is no finite number is
+reported as the zero row; only its width, which is public, is checked.
 """
 
 import math

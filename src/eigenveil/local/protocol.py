@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one, quoted
 from ..files import given_path, parsed_json, read_bounded, whole_file
-from ..guarantee import Adjacency, Guarantee
+from ..guarantee import Adjacency, Assumption, Guarantee
 from ..mechanisms.local.base import PARAMETERS, LocalMechanism
 from ..mechanisms.local.table import best_local_mechanism, local_mechanism_from
 from ..moments.row_rule import RowRule
@@ -61,7 +61,7 @@ class LocalProtocol:
     >>> protocol.report_bytes, protocol == LocalProtocol.from_json(protocol.to_json())
     (114, True)
     >>> print(protocol.guarantee())
-    1-differentially private (replace one row), exact numerics
+    1-DP (pure), replace-one adjacency, unit: one row; exact sampling
     """
 
     n_features: int
@@ -99,7 +99,7 @@ class LocalProtocol:
         return OVERHEAD_BYTES + mechanism_of(self).payload_bytes
 
     def guarantee(self) -> Guarantee:
-        """Return what one report promises to its client, against everybody, the server included."""
+        """Return the guarantee of one report, which also holds against the server."""
         return mechanism_of(self).guarantee()
 
     @cached_property
@@ -231,7 +231,8 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
     Examples
     --------
     >>> print(shuffled_guarantee(LocalProtocol(20, epsilon=1.0), 100_000))
-    (0.0725549, 1e-06)-differentially private (replace one row), exact numerics; see assumptions
+    (0.0725549, 1e-06)-DP, replace-one adjacency, unit: one row; assumes a trusted shuffler of 100000 honest reports; \
+exact sampling
     """
     check_protocol(protocol)
     local = protocol.guarantee()
@@ -246,7 +247,10 @@ def shuffled_guarantee(protocol: LocalProtocol, n_reports: int, delta: float = 1
         local.numerics,
         assumptions=(
             *local.assumptions,
-            f"Holds where a trusted shuffler mixes at least {n_reports} honest reports and drops who sent them; "
-            "without it the local guarantee remains.",
+            Assumption(
+                f"Assumes a trusted shuffler that mixes at least {n_reports} honest reports and removes their senders. "
+                "Without the shuffler, the local guarantee remains.",
+                f"assumes a trusted shuffler of {n_reports} honest reports",
+            ),
         ),
     )

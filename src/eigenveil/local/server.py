@@ -15,6 +15,7 @@ import numpy as np
 from .. import __version__
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, truth_value
 from ..files import given_path, open_regular
+from ..guarantee import Assumption
 from ..mechanisms.local.base import Totals
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
@@ -268,8 +269,11 @@ def released(
     if totals.n_reports == 0:
         raise InvalidDataError("There are no accepted reports to release anything from.")
     guarantee = protocol.guarantee().with_assumption(
-        "Local model: the promise is made to every person for their one report, and holds against the server too; "
-        "whoever reports twice spends twice."
+        Assumption(
+            "Local model: the guarantee covers one report of one person and also holds against the server. A person "
+            "who reports twice spends the budget twice.",
+            "local model, one report per person",
+        )
     )
     if totals.n_seeded:
         guarantee = guarantee.marked_reproducible()

@@ -1,4 +1,4 @@
-"""Mechanisms: what is drawn, under which promise. Public, functions of parameters, and free of data.
+"""Mechanisms: what is drawn, under which guarantee. Public, functions of parameters, and free of data.
 
 `MECHANISMS` is the one table. A new mechanism is its file, one line in `table.py`, its test and one docs line;
 estimators, command line, plan, audit and report take it from the table and from the facts that it declares. Names are

@@ -97,11 +97,11 @@ def independent_facts(d: int, beside: float, diagonal: float, count: float, gaus
 
 
 def gaussian_facts(mechanism: "Gaussian") -> NoiseFacts:
-    """Return the second moments of isotropic Gaussian noise, with what one number more tells of the trace.
+    """Return the second moments of isotropic Gaussian noise, with what a further measurement adds about the trace.
 
     With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of it,
     whose variance is V s^2, the share d/V is taken off: docs/research/gaussian.md. A free number of rows alone
-    tells nothing of the trace: V is infinite.
+    contains nothing about the trace: V is infinite.
     """
     d, variance = mechanism.n_features, mechanism.noise_scale() ** 2
     told = mechanism.adjacency is Adjacency.REPLACE_ONE or mechanism.count_share > 0
@@ -161,7 +161,7 @@ TYPICAL_VARIANCE = Fraction(1, 4)
 
 @cache
 def free_count_suffices(n_features: int) -> bool:
-    """Return whether n - tr C, which is free, tells the number of rows so well that none is paid for.
+    """Return whether n - tr C, which costs nothing, determines the number of rows well enough.
 
     In units of what noise has where nothing is paid, a variance v that is divided by the number of rows then has error
     1 - 2v + v^2 (d + 1), and 1/(1 - share) + v^2/share beside a paid count: docs/research/gaussian.md.

@@ -72,7 +72,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Return what one release promises; a function of the parameters alone."""
+        """Return the guarantee of one release; a function of the parameters only."""
 
     def epsilon_at(self, delta: float) -> float:
         """Return the least epsilon proved at another delta: by the privacy curve where a mechanism knows its own."""
@@ -86,7 +86,7 @@ class Mechanism(ABC):
         return None
 
     def estimated_rows(self, values: Values) -> float | None:
-        """Return the number of rows as a mechanism tells it by more than a count; None where there is no more."""
+        """Return the number of rows from values other than a count; None where there are none."""
         del values
         return None
 
@@ -139,7 +139,7 @@ class Mechanism(ABC):
 
     @classmethod
     def privacy(cls) -> str:
-        """Return the kind of promise in words, for tables."""
+        """Return the kind of guarantee in words, for tables."""
         return "(epsilon, delta)" if cls.needs_delta else "epsilon"
 
     @classmethod
@@ -277,8 +277,8 @@ class CentralMechanism(Mechanism):
         grid : int
             The largest trace of what a unit adds: for a row the square of its largest norm.
         n_rows : int
-            Number of units, so that of persons where these are; it leaves for free where the adjacency makes it public,
-            and is paid for elsewhere.
+            Number of units, so that of privacy units where these are; it leaves for free where the adjacency makes it
+            public, and is paid for elsewhere.
         generator : numpy.random.Generator
         """
 

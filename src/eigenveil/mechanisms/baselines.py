@@ -32,7 +32,7 @@ class RandomProjection(CentralMechanism):
 
     @classmethod
     def privacy(cls) -> str:
-        """Return the kind of promise in words."""
+        """Return the kind of guarantee in words."""
         return "epsilon = 0"
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
@@ -71,7 +71,7 @@ class NoPrivacy(CentralMechanism):
 
     @classmethod
     def privacy(cls) -> str:
-        """Return the kind of promise in words."""
+        """Return the kind of guarantee in words."""
         return "none"
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:

@@ -173,7 +173,7 @@ def averaged(drawn: Sequence[tuple[Gaussian, Integers]]) -> tuple[Gaussian, Inte
 
     Noise of variance v/a and v/b, weighed by a and b, averages to v/(a + b): what one release at the share a + b has.
     Weights are whole numbers that add up to 64 at most, so that sums keep their room in int64. With p and q, p + q = 1,
-    the variance is p^2 v/a + q^2 v/b, which is the noise that the mechanism tells: within 1/(2^14 pq) of the best.
+    the variance is p^2 v/a + q^2 v/b, which is the noise of the mechanism: within 1/(2^14 pq) of the best.
 
     Returns
     -------

@@ -148,7 +148,7 @@ class CountMechanism:
     --------
     >>> mechanism = CountMechanism(1.0)
     >>> mechanism.scale, str(mechanism.guarantee())
-    (2.0, '1-differentially private (replace one row), exact numerics')
+    (2.0, '1-DP (pure), replace-one adjacency, unit: one row; exact sampling')
     """
 
     epsilon: float
@@ -200,12 +200,12 @@ class CountMechanism:
         return self.scale * (math.sqrt(2 * each) if self._gaussian else each)
 
     def guarantee(self, unit: Unit = Unit.ROW) -> Guarantee:
-        """Return what one release of counts promises; a function of the parameters alone."""
-        rho = None
+        """Return the guarantee of one release of counts; a function of the parameters alone."""
+        rho = mu = None
         if self._gaussian:
-            mu = exact(gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)))
-            rho = decimal_above(mu**2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, unit=unit)
+            mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE))
+            rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
+        return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, unit=unit, mu=mu)
 
     def check(self, n_cells: int, most: int) -> None:
         """Refuse, before anything is spent, noise, or `most` units, that do not fit; give 0 where these are private."""

@@ -31,11 +31,11 @@ class EigenvectorSampling(SamplingMechanism):
     ----------------
     Pure epsilon. The directions u_1, u_2, ... are orthonormal, so one row x moves sum h_i (u_i . x)^2 by at most
     max h_i, and each normalizer by at most exp(h_i): together max h_i + sum h_i for replace and sum h_i for
-    add/remove (docs/research/sampling_directions.md). ``"tight"``: equal strengths for the k wanted directions, then the
-    Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus discrete Laplace noise; exact, the rounding of the
-    directions included (docs/research/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
-    Laplace(2/e_0) first, h_i = e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d directions, stated
-    cost e_0 + sum e_i; the true cost is at most e_0 + (max e_i + sum e_i)/4 <= e_0 + sum e_i / 2.
+    add/remove (docs/research/sampling_directions.md). ``"tight"``: equal strengths for the k wanted directions, then
+    the Rayleigh quotients u_i'Cu_i, and what is left of the trace, plus discrete Laplace noise; exact, the rounding of
+    the directions included (docs/research/exact_directions.md). ``"paper"``, in floats: eigenvalues of C plus
+    Laplace(2/e_0) first, h_i = e_i/4 with e_i proportional to sqrt(1/e_0 + eigenvalue_i), all d directions, stated cost
+    e_0 + sum e_i; the true cost is at most e_0 + (max e_i + sum e_i)/4 <= e_0 + sum e_i / 2.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class EigenvectorSampling(SamplingMechanism):
                 raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
 
     def shifts(self, grid: int) -> Mapping[str, int]:
-        """Return the bits of the quotients that the noise drowns: its scale is left about 2^34 of their integers."""
+        """Return how many low bits of the quotients are dropped: the noise scale stays about 2^34 of their integers."""
         if self.calibration == "paper":
             return {}
         scale = int(diagonal_l1(self.adjacency) * grid / self._eigenvalue_epsilon)

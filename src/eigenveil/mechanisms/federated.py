@@ -31,14 +31,14 @@ class FederatedMechanism(AdditiveMechanism):
     n_sites : int
         K, each with units of its own.
     n_colluding : int
-        t, less than K: the promise holds against every coalition of so many sites with whoever adds up.
+        t, less than K: the guarantee holds against every coalition of so many sites with whoever adds up.
     **parameters
         As of every central mechanism.
 
     Attributes
     ----------
     part : AdditiveMechanism
-        The mechanism that is left of the sum in the worst case, and from which the promise follows.
+        The mechanism that is left of the sum in the worst case, and from which the guarantee follows.
     kind : type of AdditiveMechanism
         Of `part`.
     beside : tuple of str

@@ -100,7 +100,7 @@ class GaussianNoise(AdditiveMechanism):
             claimed = (self.epsilon, self.delta)
             epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
         rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed)
+        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed, mu=mu)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
@@ -210,12 +210,12 @@ class Gaussian(GaussianNoise):
 
     @property
     def sharp_trace(self) -> bool:
-        """Whether the trace is told by more than the matrix: a free slack alone tells the number of rows instead."""
+        """Whether the trace is measured by more than the matrix. A free slack alone measures the number of rows."""
         return self.traced and (self.adjacency is Adjacency.REPLACE_ONE or self.count_share > 0)
 
     @property
     def count_share(self) -> Fraction:
-        """None where the number of rows is public, or well enough told for free."""
+        """None where the number of rows is public, or known well enough at no cost."""
         return Fraction(0) if self.traced and free_count_suffices(self.n_features) else super().count_share
 
     @property
@@ -233,7 +233,7 @@ class Gaussian(GaussianNoise):
         scale = square_root_above(change(self.adjacency)) / mu * (1 + 1e-12)  # more than roundings here and below
         return scale, scale / math.sqrt(2)
 
-    # What the number more says is a linear function of what left, so that errors are read as releases are.
+    # What the number more says is a linear function of the released values, so that errors are read as releases are.
     @property
     def _more(self) -> str:
         return "trace" if self.adjacency is Adjacency.REPLACE_ONE else "slack"

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
-from ..guarantee import Adjacency, Guarantee, Numerics
+from ..guarantee import Adjacency, Assumption, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
@@ -15,9 +15,10 @@ from ..sampling.matrix_bingham import matrix_bingham
 from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
-_CHAIN_ASSUMPTION = (
-    "For more than one component the subspace is the state of a Markov chain after a fixed number of updates; its "
-    "convergence is checked in tests, not proved."
+_CHAIN_ASSUMPTION = Assumption(
+    "For more than one component the subspace is the state of a Markov chain after a fixed number of updates, and the "
+    "convergence of the chain is tested, not proved.",
+    "Markov chain without proof of convergence",
 )
 
 
@@ -29,9 +30,9 @@ class Ppca(SamplingMechanism):
     Pure epsilon: one row moves tr V'CV by at most 1 whatever the rank of V, in either direction for replace, and in
     one direction for add/remove, where the factor is therefore epsilon in place of epsilon/2 (McSherry and Talwar
     2007; JMLR 2013, Theorem 6). One component has exactly this distribution, rounded to multiples of 2^-24, and all d
-    of them are the whole space, which tells nothing. Those between come from a Gibbs sampler, so their privacy is
-    empirical. ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the factor
-    epsilon/2 for both relations.
+    of them are the whole space, which contains no information. Those between come from a Gibbs sampler, so their
+    privacy is empirical. ``calibration="paper"`` draws by Hoff's coordinate-wise sampler with 20,000 steps and the
+    factor epsilon/2 for both relations.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class Ppca(SamplingMechanism):
         return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EMPIRICAL, assumptions=(_CHAIN_ASSUMPTION,))
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
-        """Draw a subspace; under add/remove nothing is told about the number of rows."""
+        """Draw a subspace; under add/remove the number of rows is not released."""
         del n_rows
         if self.n_components == 1:
             sampler = ExactBingham(ExactMatrix(gram), self._exact_strength / grid)

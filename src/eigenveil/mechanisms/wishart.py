@@ -10,7 +10,7 @@ from scipy.special import chdtr, chdtrc
 
 from ..accounting.calibration import decimal_above, exact, float_above, safe_boundary
 from ..errors import InvalidParameterError, truth_value
-from ..guarantee import Adjacency, Guarantee, Numerics
+from ..guarantee import Adjacency, Assumption, Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.wishart import LazyWishart, wishart
 from .additive import RealNoiseMechanism
@@ -21,6 +21,11 @@ _DELTA_SLACK = 1e-6
 _LARGEST_EPSILON = 500.0
 # Degrees of freedom beyond d - 1 that are tried: whole numbers, since an exact Wishart is a sum of squares.
 _EXCESS = np.rint(np.geomspace(4.0, 8192.0, 34)).tolist()
+_NOT_PURE = Assumption(
+    "The published Wishart mechanism is not purely differentially private: with probability delta, the output reveals "
+    "with certainty that a unit row was in place of a zero row.",
+    "published as pure DP",
+)
 
 
 def adding_delta(epsilon: float, nu: float, scale: float) -> float:
@@ -69,8 +74,9 @@ class Wishart(RealNoiseMechanism):
     ``"tight"``: (epsilon, delta) with m > d + 1 degrees of freedom; m and c minimize the off-diagonal noise
     c sqrt(m) subject to `wishart_delta`, an exact one-dimensional computation (docs/research/wishart.md).
     ``"paper"``: m = d + 1, c = 3/(2 epsilon), stated as pure epsilon by Jiang, Xie and Zhang (2016, Theorem 4). It is
-    not: the support of C + W is {M >= C}, which tells a unit row from a zero row with certainty with probability
-    1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs ``allow_unsound=True``.
+    not: the support of C + W is {M >= C}, which distinguishes a unit row from a zero row with certainty with
+    probability 1 - exp(-epsilon/3). What it truly has is (epsilon/3, 1 - exp(-epsilon/3)), and it needs
+    ``allow_unsound=True``.
 
     Parameters
     ----------
@@ -149,10 +155,7 @@ class Wishart(RealNoiseMechanism):
             math.nextafter(-math.expm1(-float(third)), 1.0),
             self.adjacency,
             Numerics.EXACT,
-            assumptions=(
-                "The published Wishart mechanism is not pure: with probability delta the output betrays a unit row "
-                "in place of a zero row with certainty.",
-            ),
+            assumptions=(_NOT_PURE,),
             claimed=(self.epsilon, 0.0),
         )
 

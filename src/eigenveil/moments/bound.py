@@ -93,7 +93,7 @@ def quantize_values(
 
     `factor` and `shift` broadcast against `rows`. This is the one implementation of the rule: dense blocks
     list all entries, sparse ones list the stored entries padded with zeros, and both get the same integers.
-    Rows of persons are still to be shortened together, by `RowBound.bound_units`.
+    Rows of privacy units are still to be shortened together, by `RowBound.bound_units`.
     """
     bits = bound.single_bits
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded

@@ -83,7 +83,7 @@ class NeighbourDifferences(HoldsRows):
         )
 
     def closing(self) -> Iterator[FloatArray]:
-        """Return the comparisons that close the ring, and leave it open for more rows."""
+        """Return the comparisons that wrap around, and leave it open for more rows."""
         if self._first is None or self._last is None:
             return
         if self._closed_up_to == 0:
@@ -137,7 +137,7 @@ def block_rows(n_features: int) -> int:
 
 
 def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
-    """Return the order in which the rows of a block stand on the ring: that of the hashes of their places.
+    """Return the order in which the rows of a block are compared: that of the hashes of their places.
 
     Integers alone, so that it is the same on every machine and in every version.
 
@@ -210,7 +210,7 @@ def mixed_blocks(batches: Iterable[Any]) -> Iterator[FloatArray]:
 
 
 class MixedDifferences(NeighbourDifferences):
-    """A ring of rows in `public_order`, the same comparisons whatever the cuts between batches.
+    """Rows in cyclic order in `public_order`, the same comparisons whatever the cuts between batches.
 
     It holds up to a block of raw rows, and so it is neither pickled nor copied.
 
@@ -235,7 +235,7 @@ class MixedDifferences(NeighbourDifferences):
         return chain.from_iterable([super(MixedDifferences, self).push(block) for block in self._mixer.push(batch)])
 
     def closing(self) -> Iterator[FloatArray]:
-        """Return the comparisons of what waits and those that close the ring, and leave it open for more rows."""
+        """Return the comparisons of what waits and those that wrap around, and leave it open for more rows."""
         last = self.branch()
         for block in last._mixer.rest():
             yield from (part for part in NeighbourDifferences.push(last, block) if part.shape[0])
@@ -258,7 +258,7 @@ class ChosenRows(InBatches):
     """One row of every person, in the order of their identifiers.
 
     Collected in parts, anywhere, and added up, like `SecondMoments`; and **like it private data, also when pickled**.
-    It holds as many rows as there are persons, 8 bytes an entry.
+    It holds as many rows as there are privacy units, 8 bytes an entry.
 
     Parameters
     ----------
@@ -280,13 +280,15 @@ class ChosenRows(InBatches):
 
     @property
     def n_rows(self) -> int:
-        """How many persons there are."""
+        """How many privacy units there are."""
         return sum(keys.shape[0] for keys in self._keys)
 
     def update(self, X: Any) -> Self:
         """Add one row of each person of `Blocks`."""
         if not isinstance(X, Blocks) or X.rows.shape[1] != self._n_features:
-            raise InvalidDataError("One row of every person is chosen from batches of whole persons, of one width.")
+            raise InvalidDataError(
+                "One row of every person is chosen from batches of whole privacy units, of one width."
+            )
         self._rows, self._keys = (*self._rows, chosen_rows(X)), (*self._keys, X.keys)
         return self
 
@@ -296,7 +298,7 @@ class ChosenRows(InBatches):
         return total
 
     def batches(self) -> Iterator[FloatArray]:
-        """Yield the rows in the order of the persons' identifiers; raise where a person was given in two parts."""
+        """Yield the rows in the order of their identifiers; raise if a privacy unit was given in two parts."""
         if not self._keys:
             return
         keys, rows = np.concatenate(self._keys), np.concatenate(self._rows)

@@ -2,7 +2,7 @@
 
 `ColumnCounts` is the statistic behind a range that is found privately. One row adds one to one count of each column, by
 comparisons alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced.
-Where persons are the unit, one row of each is counted.
+Where privacy units are the unit, one row of each is counted.
 """
 
 import functools
@@ -85,13 +85,14 @@ def half_differences(blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
         yield np.abs(half[::2] - half[1::2])
 
 
-# Rungs are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine as a
-# bound needs. Roots of powers of two round alike on all machines of a cluster, and so does the product with another.
+# Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
+# as a bound needs. Roots of powers of two round alike on all machines of a cluster, and so does the product with
+# another.
 _STEPS = 8
 _LOWEST, _HIGHEST = -30 * _STEPS, 30 * _STEPS
 _EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
 NORM_GRID = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
-# Squared rungs are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
+# Squared grid points are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
 # A float64 is looked up by its exponent and the first bits of its mantissa.
 _CELL_BITS = 12
@@ -100,7 +101,7 @@ _FIRST_CELL = (1023 + _LOWEST // 4) << _CELL_BITS
 
 
 class MagnitudeCounts(InThreads):
-    """Counts of magnitudes (norms of rows, or sizes of features) on the public ladder.
+    """Counts of magnitudes (norms of rows, or sizes of features) on the public grid.
 
     Examples
     --------
@@ -111,15 +112,15 @@ class MagnitudeCounts(InThreads):
 
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
-        # The last bin holds what is above the ladder.
+        # The last bin holds what is above the grid of candidate bounds.
         self._bins = np.zeros((n_columns, NORM_GRID.size + 1), dtype=np.int64)
 
     def _of(self, X: Any) -> Any:
-        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the ladder."""
+        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the grid."""
         return self._binned(np.searchsorted(NORM_GRID, X, side="left"))
 
     def _binned(self, candidates: IntArray) -> IntArray:
-        """Return the bins of rows of rungs, one for each column."""
+        """Return the bins of rows of grid points, one for each column."""
         columns = (
             np.bincount(candidates[:, column], minlength=NORM_GRID.size + 1) for column in range(self._bins.shape[0])
         )
@@ -130,22 +131,22 @@ class MagnitudeCounts(InThreads):
         self.n_rows += int(part[0].sum())
 
     def at_most(self) -> IntArray:
-        """Return, for each column and rung, the number of rows at or below it."""
+        """Return, for each column and grid point, the number of rows at or below it."""
         return np.cumsum(self._bins, axis=1)[:, :-1]
 
     def above(self) -> IntArray:
-        """Return, for each column and rung, the number of rows above it."""
+        """Return, for each column and grid point, the number of rows above it."""
         return self.n_rows - self.at_most()
 
 
 def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
-    """Return, as one column, the first rung of the ladder that is no shorter than each row; one more above the ladder.
+    """Return, as one column, the first candidate bound that is no shorter than each row; one more above the grid.
 
-    The rung is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no rung is
-    near it: which rows are asked twice depends on the batch, what they come to does not.
+    The grid point is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no grid
+    point is near it: which rows are asked twice depends on the batch, what they come to does not.
 
     With `starts`, where the rows of every person begin, it is the root of the sum of their squared norms that is
-    compared with rungs, or of the average.
+    compared with grid points, or of the average.
 
     Examples
     --------
@@ -172,23 +173,23 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
 
 
 def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
-    """Return the rungs of squared norms in floats, and of those `exactly` that may be this far, relatively, off."""
+    """Return the grid points of squared norms in floats; `exactly` of those that are this near to another one."""
     candidates = norm_table(margin, np.empty((0, 0))).of(squared)
     if candidates.size:
-        # The first one once more, for nothing: so the time does not tell whether any is near a rung.
+        # The first one once more, for nothing: so the time does not tell whether any is near a grid point.
         near = np.append(np.flatnonzero(candidates < 0), 0)
         candidates[near[:-1]] = _candidates_of_steps(exactly(near))[:-1]
     return np.asarray(candidates[:, None])
 
 
 def _candidates_of_steps(steps: IntArray) -> IntArray:
-    """Return the rungs of the least j with a squared norm at most 2^(j/4)."""
+    """Return the grid points of the least j with a squared norm at most 2^(j/4)."""
     return np.minimum(np.maximum(steps, _LOWEST), _HIGHEST + 1) - _LOWEST
 
 
 @functools.lru_cache(maxsize=4)
 def _candidates_of_cells(margin: float) -> NDArray[np.int16]:
-    """Return the rung of all squared norms of a cell, from 2^-60 to 2^60; -1 where one may be near another rung.
+    """Return the grid point of all squared norms of a cell, from 2^-60 to 2^60; -1 if one may be near another.
 
     A cell is what numbers with the same exponent and the same first bits of the mantissa lie in. The first and the last
     one stand for all beyond, zero, infinity and NaN too.
@@ -204,12 +205,12 @@ def _candidates_of_cells(margin: float) -> NDArray[np.int16]:
 
 
 def norm_table(margin: float, factors: FloatArray) -> Candidates:
-    """Return the table of the ladder, for squared norms that may be this far, relatively, off."""
+    """Return the table of the grid of candidate bounds, for squared norms that may be this far, relatively, off."""
     return Candidates(_candidates_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
 
 
 def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
-    """Return the least j with m 2^p <= 2^(j/4), the square of rung j; m is from 1/2 to 1, or a little beside."""
+    """Return the least j with m 2^p <= 2^(j/4), the square of grid point j; m is from 1/2 to 1, or a little beside."""
     return np.asarray(4 * (power.astype(np.int64) - 1) + np.searchsorted(_QUARTERS, 2 * mantissa, side="left"))
 
 
@@ -225,7 +226,7 @@ def doubt(n_features: int) -> float:
 
 def _exact_steps(rows: FloatArray) -> IntArray:
     """Return the least j with |x|^2 <= 2^(j/4) for the integer rows: floats are compared, and nothing is rounded."""
-    infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the ladder
+    infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the grid of candidate bounds
     _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
     steps: IntArray = _steps(*np.frexp(squared)) + 8 * exponents
     steps[squared == 0] = _LOWEST
@@ -238,7 +239,7 @@ def _exact_steps_together(rows: FloatArray, sizes: IntArray, average: bool) -> l
     infinite = np.asarray(np.isinf(rows).any(axis=1))
     _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
     numbers = list(zip(squared.astype(np.int64).tolist(), exponents.tolist(), strict=True))
-    found: dict[tuple[int, int], int] = {}  # where many are as long as a rung, such as rows of zeros and ones
+    found: dict[tuple[int, int], int] = {}  # where many are as long as a grid point, such as rows of zeros and ones
     steps, start = [], 0
     for size in sizes.tolist():
         end = start + size
@@ -283,8 +284,8 @@ class RowSizes(MagnitudeCounts):
     features : int, optional
         The number of features, where each of them is counted by itself; None counts norms.
     unit_weight : {None, "equal", "by_rows"}
-        Where persons are the unit, the norm is that of all of a person's rows: the root of the average or of the sum of
-        their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
+        Where privacy units are the unit, the norm is that of all of a person's rows: the root of the average or of the
+        sum of their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
 
     Examples
     --------
@@ -304,7 +305,7 @@ class RowSizes(MagnitudeCounts):
         if unit_weight is not None:
             one_of("unit_weight", unit_weight, UNIT_WEIGHTS)
             if features is not None:
-                raise InvalidParameterError("Sizes of single features are counted of rows, not of persons.")
+                raise InvalidParameterError("Sizes of single features are counted of rows, not of privacy units.")
         self._shift, self._scale, self._features, self._weight = shift, scale, features, unit_weight
 
     def _of(self, X: Any) -> Any:
@@ -314,11 +315,11 @@ class RowSizes(MagnitudeCounts):
         return self._binned(self._candidates_of(units.with_rows(dense_rows(units.rows)))[:, None])
 
     def _exact_candidates(self, rows: FloatArray) -> IntArray:
-        """Return the rungs of the norms of dense rows, none of which floats are asked for."""
+        """Return the grid points of the norms of dense rows, none of which floats are asked for."""
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
     def _candidates_of(self, units: Units) -> IntArray:
-        """Return the rungs of the norms of dense units."""
+        """Return the grid points of the norms of dense units."""
         rows = units.rows
         if units.starts is not None:
             rows = scaled_rows(rows, self._shift, self._scale)
@@ -386,7 +387,7 @@ class KeySet:
 
 
 class ScoreCounts(InBatches):
-    """Counts of rows, or of persons by their average row, in the cells of a grid. Private data.
+    """Counts of rows, or of privacy units by their average row, in the cells of a grid. Private data.
 
     A person counts in a group where all of their rows do.
 
@@ -394,7 +395,7 @@ class ScoreCounts(InBatches):
     ----------
     grid : ScoreGrid
     by_unit : bool
-        Whether batches are of whole persons.
+        Whether batches are of whole privacy units.
 
     Examples
     --------
@@ -416,10 +417,12 @@ class ScoreCounts(InBatches):
         return self._in_cells
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or the persons of `Blocks`."""
+        """Add the rows of a dense or SciPy-sparse matrix, or the privacy units of `Blocks`."""
         starts = None
         if isinstance(X, Blocks) != self.by_unit:
-            raise InvalidDataError(NOT_WHOLE_UNITS if self.by_unit else "The unit is one row; give rows, not persons.")
+            raise InvalidDataError(
+                NOT_WHOLE_UNITS if self.by_unit else "The unit is one row; give rows, not privacy units."
+            )
         if isinstance(X, Blocks):
             X.checked()
             if not self._seen.add(X.keys):

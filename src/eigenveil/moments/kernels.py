@@ -73,7 +73,7 @@ class CompiledPasses:
         candidates: Candidates,
         sums: NormSums,
     ) -> IntArray:
-        """Add integer rows to the totals of their rungs; return the places of the others."""
+        """Add integer rows to the totals of their grid points; return the places of the others."""
         left, row = np.empty(rows.shape[0], dtype=np.int64), np.empty(rows.shape[1])
         cells = candidates.cells, candidates.cells.size, candidates.first_cell, candidates.cell_shift
         changed = *_table(rows, shift, scale), *_limits(bits)
@@ -190,9 +190,9 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
 def add_by_norm(
     rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
-    """Count every row on the rung of the norm of ``scale * (rows - shift)``, and add its integers to those of the rung.
+    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, and add its integers there.
 
-    Rows whose rung is not beyond doubt, or that have no exact square, are left out: their places are returned.
+    Rows whose grid point is not beyond doubt, or that have no exact square, are left out: their places are returned.
     """
     left: IntArray = _passes(rows, scale).add_by_norm(rows, shift, scale, bits, candidates, sums)
     return left
@@ -245,8 +245,8 @@ def _agrees(passes: CompiledPasses) -> bool:
     near = ((whole / factor + shift) * beside).reshape(-1, d)
     extreme = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 2.0**52 + 0.5]
     rows = np.vstack([near, np.resize(extreme, (2, d))])
-    # Cells of four octaves: the first three of these rows on a rung, the third a little longer than 2^bits; the next in
-    # doubt; and the last on another rung, where entries are twice as large, so integers again.
+    # Cells of four octaves: the first three of these rows on a grid point, the third a little longer than 2^bits; the
+    # next in doubt; and the last on another grid point, where entries are twice as large, so integers again.
     first_cell = int(np.square(whole[0]).sum().view(np.int64) >> 54)
     candidates = Candidates(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
     found: list[tuple[list[NDArray[Any]], FloatArray]] = []

@@ -7,7 +7,7 @@ function of them. That a shortened row, or a person's, keeps the bound is a fact
 limit. Each entry becomes trunc(q f), f = sqrt(L) / sqrt(S) in float64. With u = 2^-53, the roots, S itself (twice at
 most), the quotient and the product are rounded, so |q f| is at most (1 + u)^3 / (1 - u)^2 times |q| sqrt(L / S) before
 truncation takes from it. The squares of the results add up to at most L (1 + 10.1 u) < L + 1. They are integers, so to
-L at most. docs/explanation/privacy_units.md tells the rest.
+L at most. See docs/explanation/privacy_units.md for the rest.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def weigh(grid: FloatArray, roots: FloatArray, constant: int) -> FloatArray:
 
 
 def _sums(squared: FloatArray, starts: IntArray) -> FloatArray:
-    """Return the sums over persons of integers below 2^53, rounded once, and once more from 2^80 on.
+    """Return the sums over privacy units of integers below 2^53, rounded once, and once more from 2^80 on.
 
     In two limbs of int64, since float64 would round on the way and one limb might overflow; two do not below 2^36 rows.
     A sum below 2^53 is exact, and one that is not stays at or above it, so comparisons with a limit below it are exact
@@ -124,17 +124,17 @@ _BLOCK_ENTRIES = 2**18
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """A public table from squared norms to the rungs of a ladder, and how the rows of a rung become integers.
+    """A public table from squared norms to candidate bounds, and how the rows of a candidate bound become integers.
 
     Parameters
     ----------
     cells : ndarray of int16
-        The rung of all squared norms of a cell, and -1 where it is not beyond doubt. A cell is what numbers with the
-        same exponent and the same first bits of the mantissa lie in; the first and the last stand for all beyond.
+        The grid point of all squared norms of a cell, and -1 where it is not beyond doubt. A cell is what numbers with
+        the same exponent and the same first bits of the mantissa lie in; the first and the last stand for all beyond.
     first_cell, cell_shift : int
         A squared norm is in cell ``(its 64 bits >> cell_shift) - first_cell``.
     factors : ndarray of shape (n_rungs, d)
-        What the entries of a row on a rung are multiplied by.
+        What the entries of a row on a grid point are multiplied by.
     """
 
     cells: NDArray[np.int16]
@@ -143,14 +143,14 @@ class Candidates:
     factors: FloatArray
 
     def of(self, squared: FloatArray) -> IntArray:
-        """Return the rungs of squared norms, and -1."""
+        """Return the grid points of squared norms, and -1."""
         found = np.take(self.cells, (squared.view(np.int64) >> self.cell_shift) - self.first_cell, mode="clip")
         return found.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class NormSums:
-    """Counts of rows on rungs, and their sums, which a pass adds to."""
+    """Counts of rows on grid points, and their sums, which a pass adds to."""
 
     counts: IntArray
     totals: FloatArray
@@ -187,7 +187,7 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
 def add_by_norm(
     rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
-    """Add integer rows to the totals of their rungs; return the places of the others."""
+    """Add integer rows to the totals of their grid points; return the places of the others."""
     found = candidates.of(squares(rows, shift, scale))
     for part, block in _buffered(rows, _BLOCK_ENTRIES):
         which = np.maximum(found[part], 0)

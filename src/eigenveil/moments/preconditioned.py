@@ -1,4 +1,4 @@
-"""Rows mapped by a public matrix of integers, and bounded again: the rows of a second stage.
+"""Rows mapped by a public matrix of integers, and bounded again: the rows of a second pass.
 
 A row is put on its integer grid first, multiplied by integers, and brought to a second bound. The product is exact in
 float64, so what a row becomes depends on that row alone: not on its neighbours, its layout, or the engine.
@@ -76,7 +76,7 @@ class MappedBound(RowBound):
         np.rint(mapped, out=mapped)
         if units.starts is None:
             to_the_bound(mapped, squared_norms(mapped), self.bits)
-        else:  # where persons are averaged, their rows have been divided already
+        else:  # where privacy units are averaged, their rows have been divided already
             units_together(mapped, units.starts, self.bits, 0, average=False)
         if out is not None:
             out[:] = mapped
@@ -102,7 +102,7 @@ def mapped_integers(before: RowBound, integers: IntArray, units: Units) -> Float
 
 
 class MappedSizes(RowSizes):
-    """Counts of the norms of mapped rows, on the ladder of `RowSizes`."""
+    """Counts of the norms of mapped rows, on the grid of candidate bounds of `RowSizes`."""
 
     def __init__(self, before: RowBound, integers: IntArray) -> None:
         super().__init__(None, None, unit_weight=before.unit_weight)

@@ -19,9 +19,9 @@ STATISTICS = ("clipped", "normalized", "spatial_sign", "kendall")
 COMPARED = ("spatial_sign", "kendall")
 """Rules by which rows are compared with one another."""
 UNIT_WEIGHTS = ("equal", "by_rows")
-"""What counts once where persons are the unit: a person's average, or every row."""
+"""What counts once where a privacy unit is given: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
-# What is read off a release raises norms to their eighth power and scales to their second.
+# What is computed from a release raises norms to their eighth power and scales to their second.
 _LARGEST_NORM, _LARGEST_SCALE = 1e30, 1e140
 
 
@@ -51,16 +51,16 @@ class RowRule:
         come to norm 1; normalized differences of scaled rows, of norm 1; or the signs of such differences, of norm
         sqrt(d). The last two need neither shift nor constant.
     comparisons : int
-        How many comparisons a row takes part in: an even number where rows stand on a ring. 1 for rows that are not
-        compared, and for the disjoint pairs of older files, whose number of rows is that of pairs.
+        How many comparisons a row takes part in: an even number where rows stand with cyclic neighbours. 1 for rows
+        that are not compared, and for the disjoint pairs of older files, whose number of rows is that of pairs.
     mapped_from : float, optional
         Where clipped rows were mapped by a public matrix, "map" of the release: the norm that they were clipped to
         before. Then `norm` is that of mapped rows.
     unit_weight : {None, "equal", "by_rows"}
         None: the unit is one row, and `norm` is a row's. Else it is one person with all of their rows, which are
-        shortened together (docs/explanation/privacy_units.md). ``"equal"``: every person's average counts once, and `norm`
-        is that of a person, the root of the mean of the squared norms of their rows. ``"by_rows"``: rows are pooled,
-        and `norm` is the root of the sum of the squared norms of a person's rows.
+        shortened together (docs/explanation/privacy_units.md). ``"equal"``: every person's average counts once, and
+        `norm` is that of a person, the root of the mean of the squared norms of their rows. ``"by_rows"``: rows are
+        pooled, and `norm` is the root of the sum of the squared norms of a person's rows.
     most_weight : float, optional
         Where rows have public weights: the largest that is allowed. A row of weight w is multiplied by
         ``sqrt(w / most_weight)`` after it was bounded.
@@ -123,7 +123,7 @@ class RowRule:
         if (self.comparisons % 2 or not self.compares) if self.compares_neighbours else self.statistic == "kendall":
             raise InvalidParameterError("comparisons must be an even number for pairs and signs, and 1 for other rows.")
         if self.unit_weight is not None and self.mapped_from is not None and self.constant is not None:
-            raise InvalidParameterError("Rows of persons with a constant are not mapped; measure the mean first.")
+            raise InvalidParameterError("Rows of privacy units with a constant are not mapped; measure the mean first.")
         if self.unit_weight == "by_rows":
             self._check_pooled()
         if self.most_weight is not None:
@@ -141,13 +141,15 @@ class RowRule:
 
     def _check_weighted(self) -> None:
         if self.unit_weight is not None:
-            raise InvalidParameterError("Rows of persons have no weights of their own; give either persons or weights.")
+            raise InvalidParameterError(
+                "Rows of privacy units have no weights of their own; give either privacy units or weights."
+            )
         if self.compares:
             raise InvalidParameterError(
                 f"statistic='{self.statistic}' compares rows, which have no weights then; use statistic='clipped'."
             )
         if self.mapped_from is not None:
-            raise InvalidParameterError("Rows with weights are not mapped; release them in one stage.")
+            raise InvalidParameterError("Rows with weights are not mapped; release them in one pass.")
 
     @property
     def unit(self) -> Unit:
@@ -156,7 +158,7 @@ class RowRule:
 
     @property
     def takes_units(self) -> bool:
-        """Whether rows of whole persons become integers together; of those that are compared, one row a person does."""
+        """Whether all rows of a privacy unit become integers together; for differences, one row per unit is used."""
         return self.unit_weight is not None and not self.compares
 
     @property
@@ -176,7 +178,7 @@ class RowRule:
 
     @property
     def needs_matrix(self) -> bool:
-        """Whether what is read off a release is made of a whole matrix: one about the mean, or a correlation."""
+        """Whether what is computed from a release is made of a whole matrix: one about the mean, or a correlation."""
         return self.constant is not None or self.statistic == "kendall"
 
     @property
@@ -223,7 +225,7 @@ class RowRule:
     def unit_squared(self) -> float:
         """The value of one unit of the integer second moment, in squared units of the scaled row.
 
-        The sum of n rows over n is then the mean; on a ring that of n * comparisons / 2 comparisons.
+        The sum of n rows over n is then the mean; with cyclic neighbours that of n * comparisons / 2 comparisons.
         """
         unit = 1 / self._sign_units if self.statistic == "kendall" else self.norm / 2.0**self.bits
         return unit**2 * (2 / self.comparisons if self.compares_neighbours else 1.0)
@@ -232,7 +234,7 @@ class RowRule:
     def reach_squared(self) -> float:
         """The square of the longest row, its constant included, in squared units of the scaled row.
 
-        On a ring twice that of a comparison, since each is shared by two rows.
+        With cyclic neighbours twice that of a comparison, since each is shared by two rows.
         """
         return self.limit_squared * self.unit_squared
 

@@ -25,7 +25,7 @@ _MATRICES = 6
 
 
 class SecondMoments:
-    """The number of units n and the sum of q q' over the integer rows q, exact. A unit is a row, or a person.
+    """Exact second moments: the number of units n and the sum of q q' over the integer rows q. Private data.
 
     The sum does not depend on the order of the rows, on block sizes, threads or engines: blocks multiply in
     float64, where every partial sum is an integer below 2^53, and add in int64, or in Python's integers from so many
@@ -68,9 +68,11 @@ class SecondMoments:
             raise InvalidParameterError("feature_names must have one name for every feature.")
         self.feature_names = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
-        self.n_rows = 0  # units: rows, or persons however many rows they have; comparisons, where rows are compared
+        self.n_rows = (
+            0  # units: rows, or privacy units however many rows they have; comparisons, where rows are compared
+        )
         self._weight_units = 0
-        self._seen = KeySet()  # persons, where these are the unit
+        self._seen = KeySet()  # privacy units, where these are the unit
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
 
@@ -91,7 +93,7 @@ class SecondMoments:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows of the table, or of persons: on a ring there are comparisons / 2 integer rows to each."""
+        """Number of rows or privacy units; for differences each has comparisons / 2 integer rows."""
         return self.n_rows // (self.bound.comparisons // 2) if self.bound.compares_neighbours else self.n_rows
 
     @property
@@ -111,8 +113,8 @@ class SecondMoments:
     def update(self, X: Any) -> Self:
         """Add the rows of a dense or SciPy-sparse matrix; all of them, or none where an error is raised.
 
-        Where the bound is one of persons, their rows come as `eigenveil.moments.units.Blocks`. Broken off midway, by an
-        interrupt, the moments refuse all further use.
+        Where the bound is one of privacy units, their rows come as `eigenveil.moments.units.Blocks`. Broken off midway,
+        by an interrupt, the moments refuse all further use.
         """
         self.check_whole()
         units = self._checked(X)

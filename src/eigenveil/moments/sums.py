@@ -230,11 +230,11 @@ def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[
 
 
 _NORMS = np.append(NORM_GRID, NORM_GRID[-1])
-"""That of every rung; what is above the ladder is shortened to its end."""
+"""That of every grid point; what is above the grid of candidate bounds is shortened to its end."""
 
 
 class SumsByNorm(RowSizes):
-    """Counts of the norms of rows, and the exact sum of the rows on every rung of the ladder.
+    """Counts of the norms of rows, and the exact sum of the rows on every grid point of the grid of candidate bounds.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class SumsByNorm(RowSizes):
         self._totals: IntArray = np.zeros((NORM_GRID.size + 1, n_features), dtype=np.int64)
 
     def _of(self, X: Any) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the bins, the rungs that there are, and the sums of their rows."""
+        """Return the bins, the grid points that there are, and the sums of their rows."""
         units = units_of(self.bound.takes_units, X)
         left = units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
@@ -287,7 +287,7 @@ class SumsByNorm(RowSizes):
 
     @cached_property
     def _candidates(self) -> Candidates:
-        """The table of rungs; rows on one of them are put on the grid of a bound of its norm."""
+        """The table of grid points; rows on one of them are put on the grid of a bound of its norm."""
         shape, scale = self._totals.shape, 1.0 if self._scale is None else self._scale
         factors = 2.0**self.bound.bits * (scale / _NORMS[:, None])
         return norm_table(doubt(shape[1]), np.ascontiguousarray(np.broadcast_to(factors, shape)))
@@ -300,7 +300,7 @@ class SumsByNorm(RowSizes):
     def within(self, norm: float) -> IntArray:
         """Return the sum of rows shortened to a norm, in units of 2^-bits of those of a grid for that norm.
 
-        Those beyond it come to a norm within a step of the ladder below it.
+        Those beyond it come to a norm within a step of the grid of candidate bounds below it.
         """
         weights = np.minimum(np.floor(np.ldexp(_NORMS / norm, self.bound.bits)), 2**self.bound.bits).astype(np.int64)
         return np.asarray(weights @ self._totals)

@@ -15,7 +15,7 @@ from ..errors import InvalidDataError
 from ..numerics import IntArray
 
 NOT_WHOLE_UNITS = (
-    "The unit is a person with all of their rows; give batches of whole persons, or name the column of persons."
+    "The privacy unit has several rows. Give batches of whole privacy units, or name the column by privacy_unit."
 )
 
 
@@ -95,7 +95,7 @@ SHARE_BITS = 32
 class Weighted:
     """A batch of rows with public weights: what is known of a row before anyone looks at it, as in a survey.
 
-    The weights are no private data, and their sum is told; a replaced row keeps the weight of its place.
+    The weights are public, and so is their sum; a replaced row keeps the weight of its place.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def without_weights(X: Any) -> Any:
 
 
 TWICE = (
-    "A person's rows lie in two batches, where they would count for two persons; bring all rows of a person together "
+    "The rows of one privacy unit are in two batches and would count as two units; bring all rows of a unit together "
     "before they are read."
 )
 
@@ -137,17 +137,18 @@ TWICE = (
 class Blocks:
     """A batch of rows in which the rows of one person lie together, and all of them lie in this batch.
 
-    What a source yields where persons are the unit. Private data, the number of rows included, so it prints none of it.
+    What a source yields where a privacy unit is given. Private data, the number of rows included, so it prints none of
+    it.
 
     Parameters
     ----------
     rows : ndarray or CSR matrix of shape (m, d)
         The rows, person after person.
-    starts : ndarray of int64, of shape (persons,)
+    starts : ndarray of int64, of shape (privacy units,)
         The position of the first row of every person, ascending from 0; no person is without rows.
-    keys : ndarray of uint64, of shape (persons, 2)
-        A digest of every person's identifier, the same in every source: persons have a public order that depends on
-        identifiers alone.
+    keys : ndarray of uint64, of shape (privacy units, 2)
+        A digest of every person's identifier, the same in every source: privacy units have a public order that depends
+        on identifiers alone.
     """
 
     rows: Any
@@ -156,7 +157,7 @@ class Blocks:
 
     @property
     def n_privacy_units(self) -> int:
-        """How many persons there are."""
+        """How many privacy units there are."""
         return self.starts.size
 
     @property
@@ -174,7 +175,7 @@ class Blocks:
 
 
 def units_of(takes_units: bool, X: Any) -> Units:
-    """Return a batch as units; raise where it is not one of persons, or one where it should not be.
+    """Return a batch as units; raise where it is not one of privacy units, or one where it should not be.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def units_of(takes_units: bool, X: Any) -> Units:
             raise InvalidDataError(NOT_WHOLE_UNITS)
         return Units(X)
     if not takes_units:
-        raise InvalidDataError("The unit is one row, and these batches are of persons; give the weight of a person.")
+        raise InvalidDataError("The unit is one row, and these batches are of privacy units. Give unit_weight=.")
     return Units(X.rows, X.checked().starts)
 
 
@@ -223,7 +224,7 @@ class InThreads(InBatches):
         raise NotImplementedError
 
     def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where persons are the unit."""
+        """Add the rows of a dense or SciPy-sparse matrix, or `Blocks` where a privacy unit is given."""
         self._add(self._of(X))
         return self
 

@@ -137,7 +137,7 @@ def edges_from_few_draws(
 
     Notes
     -----
-    All levels are those for 0.01 where 0.05 is promised, which leaves room for the error of a mean over few draws.
+    All levels are those for 0.01 where 0.05 is stated, which leaves room for the error of a mean over few draws.
 
     Examples
     --------

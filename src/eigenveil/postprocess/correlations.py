@@ -1,4 +1,4 @@
-"""From a released Kendall matrix to correlations: the sine rule, freed of the bias that known noise has on a sine.
+"""From a released Kendall matrix to correlations: the sine rule, without the bias that known noise has on a sine.
 
 For elliptical data the correlation is sin(pi tau / 2). docs/explanation/kendall.md derives what stands here.
 """
@@ -215,8 +215,8 @@ class Standardized:
     sizes : ndarray of shape (d,)
         The standard deviations that were divided by, all above 0.
     undetermined : tuple of int
-        Features whose variance the noise hides. They were divided by more than their standard deviation may be, so
-        their correlations are too small.
+        Features whose variance is not distinguishable from noise. They were divided by more than their standard
+        deviation may be, so their correlations are too small.
     """
 
     matrix: FloatArray

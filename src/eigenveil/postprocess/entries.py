@@ -173,7 +173,7 @@ def correlation_intervals(
     matrix, error, sampled
         As for `covariance_intervals`.
     wider : MatrixError
-        The same with quantiles for three answers at once: where the noise hides more than a fifth of a variance, a
+        The same with quantiles for three answers at once: where the noise is more than a fifth of a variance, a
         correlation is between the extremes that its covariance and its two variances allow.
 
     Examples
@@ -245,7 +245,7 @@ def sampling_variances(tau: FloatArray, comparisons: int, n_rows: int) -> FloatA
 
     Notes
     -----
-    A mean over the nk/2 comparisons of a ring, h = ss' of two rows each, has the variance
+    A mean over the nk/2 comparisons of cyclic neighbours, h = ss' of two rows each, has the variance
     (2/(nk)) (z2 + 2 (k - 1) z1): z2 = 1 - tau^2 is that of one comparison, and z1 the covariance of two that share a
     row. For Gaussian rows z1 = 1/9 - (2/pi arcsin(r/2))^2, r = sin(pi tau/2) (Esscher 1924). It is at most z2/2
     for rows of any distribution (Hoeffding 1948), so that the variance is at most 2 (1 - tau^2)/n.
@@ -270,7 +270,7 @@ def sign_intervals(
     Parameters
     ----------
     tau : ndarray of shape (d, d)
-        As it left.
+        As released.
     signs : SignCorrelation
         What was made of it.
     error : MatrixError

@@ -49,7 +49,7 @@ def eigenvalue_intervals(
     -----
     Variational bounds hold each eigenvalue of M between two increasing functions of that of A, made from the
     noise alone; order statistics of simulated draws invert them. No asymptotics, no gap: for noise invariant
-    under rotations the coverage is at least `level`, with ties and swamped eigenvalues too.
+    under rotations the coverage is at least `level`, with ties and eigenvalues below the noise too.
 
     Examples
     --------

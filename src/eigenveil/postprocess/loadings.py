@@ -13,7 +13,7 @@ from .entries import MatrixError
 
 @dataclass(frozen=True)
 class Rest:
-    """Eigenvalues that were not computed: how many, their mean and their variance, which the matrix tells by itself."""
+    """Eigenvalues that were not computed: how many, their mean and their variance, computed from the matrix."""
 
     count: int
     mean: float

@@ -1,8 +1,8 @@
 """Textbook methods on one covariance matrix: whitening, distances, discriminants, canonical correlations, factors.
 
-Arrays in, arrays out. A released matrix has directions whose variance the noise hides; their variances are raised to a
-floor that the caller gives, so that nothing is divided by noise. Without noise the floor is 0, and all of these are the
-methods of the textbooks.
+Arrays in, arrays out. A released matrix has directions whose variance is not distinguishable from noise; their
+variances are raised to a floor that the caller gives, so that nothing is divided by noise. Without noise the floor is
+0, and all of these are the methods of the textbooks.
 """
 
 from dataclasses import dataclass

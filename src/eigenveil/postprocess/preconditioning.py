@@ -1,4 +1,4 @@
-"""Which linear map should rows go through before a second release, read off a first one.
+"""Which linear map should rows go through before a second release, computed from a first one.
 
 A pilot estimate M = A + N shows the strong directions of A. Rows mapped by P = A^(-g/2), as far as M shows it, are
 shorter in these, so a bound on them is lower, and the noise of a second release is too; mapped back, it is larger again
@@ -17,8 +17,8 @@ from .spectrum import sorted_eigenvalues, sorted_eigh, surely_below
 
 POWERS = (0.25, 0.5, 0.75, 1.0)
 """Exponents g that are considered, beside 0: no map."""
-PROMISE = 0.8
-"""A map is used where it promises at most this share of the loss without one."""
+MOST_RELATIVE_LOSS = 0.8
+"""A map is used if its expected loss is at most this share of the loss without a map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class PilotSpectrum:
     Attributes
     ----------
     variances : ndarray of shape (d,)
-        Estimated eigenvalues of A, descending: of those above the noise edge freed of their bias, of the rest the
+        Estimated eigenvalues of A, descending: of those above the noise edge without their bias, of the rest the
         average that the trace leaves.
     matrix : ndarray of shape (d, d)
         The release. Its eigenvectors take longer to find than its eigenvalues, and are asked for where a map is made.
@@ -51,7 +51,7 @@ class PilotSpectrum:
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """A map for rows, and what it promises.
+    """A map for rows, and its expected loss.
 
     Attributes
     ----------
@@ -61,18 +61,18 @@ class Preconditioner:
         P, symmetric, of norm 1.
     squared_reach : float
         The expected squared bound of mapped rows, in units of that before.
-    promise : float
+    relative_loss : float
         The forecast loss in units of that without a map, if the bound is as expected.
     """
 
     power: float
     matrix: FloatArray
     squared_reach: float
-    promise: float
+    relative_loss: float
 
-    def keeps_promise(self, squared_reach: float) -> bool:
-        """Return whether it still promises enough with the bound that was found."""
-        return self.promise * (squared_reach / self.squared_reach) ** 2 <= PROMISE
+    def is_good_enough(self, squared_reach: float) -> bool:
+        """Return whether its expected loss is still low enough with the bound that was found."""
+        return self.relative_loss * (squared_reach / self.squared_reach) ** 2 <= MOST_RELATIVE_LOSS
 
 
 def _edge(d: int, noise_sd: float) -> float:
@@ -120,10 +120,10 @@ def preconditioner_after(
     """Return the `best_preconditioner` after a pilot estimate with noise of `first_sd`; no spectrum if none is needed.
 
     Where no eigenvalue is above the edge e there is no map. Else factors f of a map are at most 1, so that what they do
-    to the noise raises the loss, and its promise is at least (s r)^2, s the noise of the second release over that
+    to the noise raises the loss, and its relative loss is at least (s r)^2, s the noise of the second release over that
     without a map and r the squared reach, a mean of f^2. f^2 is at least (a/e)^(-g) for the largest spike a, if that is
-    above e, and g at most 1. So none promises enough as long as a is below e s/sqrt(`PROMISE`); and an eigenvalue at a
-    shows at a + e^2/(4a).
+    above e, and g at most 1. So no map is good enough as long as a is below e s/sqrt(`MOST_RELATIVE_LOSS`); and an
+    eigenvalue at a shows at a + e^2/(4a).
 
     Examples
     --------
@@ -133,7 +133,7 @@ def preconditioner_after(
     >>> preconditioner_after(np.eye(100), 0.04, 3, 0.01, 0.011) is None
     True
     """
-    least = second_noise_sd / noise_sd / math.sqrt(PROMISE)
+    least = second_noise_sd / noise_sd / math.sqrt(MOST_RELATIVE_LOSS)
     if surely_below(matrix, _edge(len(matrix), first_sd) * (least + 1 / (4 * least) if least > 1 else 1.0)):
         return None
     return best_preconditioner(pilot_spectrum(matrix, first_sd), n_components, noise_sd, second_noise_sd)
@@ -142,7 +142,7 @@ def preconditioner_after(
 def best_preconditioner(
     pilot: PilotSpectrum, n_components: int | None, noise_sd: float, second_noise_sd: float
 ) -> Preconditioner | None:
-    """Return the map that promises most; None where none promises enough.
+    """Return the map of least expected loss; None if none is good enough.
 
     Parameters
     ----------
@@ -167,14 +167,14 @@ def best_preconditioner(
     variances = pilot.variances
     floored = np.maximum(variances, pilot.edge)
     alone = forecast_loss(pilot, np.ones_like(variances), noise_sd, n_components)
-    promised: list[tuple[float, float, float, FloatArray]] = []
+    candidates: list[tuple[float, float, float, FloatArray]] = []
     for power in POWERS:
         factors = (floored / floored.min()) ** (-power / 2)
         squared_reach = float(variances @ factors**2 / variances.sum())
-        promise = forecast_loss(pilot, factors, second_noise_sd * squared_reach, n_components) / alone
-        if promise <= PROMISE:
-            promised.append((promise, power, squared_reach, factors))
-    if not promised:
+        relative_loss = forecast_loss(pilot, factors, second_noise_sd * squared_reach, n_components) / alone
+        if relative_loss <= MOST_RELATIVE_LOSS:
+            candidates.append((relative_loss, power, squared_reach, factors))
+    if not candidates:
         return None
-    promise, power, squared_reach, factors = min(promised, key=operator.itemgetter(0))
-    return Preconditioner(power, pilot.mapped_by(factors), squared_reach, promise)
+    relative_loss, power, squared_reach, factors = min(candidates, key=operator.itemgetter(0))
+    return Preconditioner(power, pilot.mapped_by(factors), squared_reach, relative_loss)

@@ -43,7 +43,7 @@ class Shrunk:
     edge : float
         The noise edge: a released eigenvalue below it may be pure noise.
     n_visible : int
-        How many released eigenvalues pass the edge; with 0 the noise swamps the signal.
+        How many released eigenvalues pass the edge; 0 means that no signal is distinguishable from noise.
     """
 
     covariance: FloatArray

@@ -80,7 +80,7 @@ def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float)
     off_variance : float
         E[n_ij^2] for i other than j; twice that is the variance of n_ii, but for
     shared_variance : float
-        what any n_ii and n_jj have in common by the trace; below 0 where that is told sharply.
+        what any n_ii and n_jj have in common by the trace; below 0 where that is measured accurately.
     """
     own = 2 * off_variance * np.eye(k) + shared_variance
     return ComponentNoise(np.full((k, k + m), off_variance), own, np.zeros(k))
@@ -206,7 +206,7 @@ class ComponentVariances:
             total_interval=holding(self.total_interval, totals, SIZE),
         )
 
-    def untold(self, total: float) -> "ComponentVariances":
+    def unknown(self, total: float) -> "ComponentVariances":
         """Return the same with intervals that say nothing: from 0 to the total."""
         ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
         return replace(self, interval=ends, total_interval=ends)

@@ -1,4 +1,4 @@
-"""Two releases beside each other: what they have in common, and whether noise alone explains where they differ."""
+"""Comparison of two releases: what they have in common, and whether noise explains the differences."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ _BOTH = 0.975
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What `compare` finds; None where the two releases do not tell it.
+    """Comparison of two releases; a value is None if it cannot be computed.
 
     Attributes
     ----------
@@ -31,19 +31,18 @@ class Comparison:
     cosines : ndarray of shape (k,) or None
         Of the angles between components of the same rank, without sign.
     cosines_by_noise : ndarray of shape (k,) or None
-        What these stay above, in 95 of 100 pairs, where noise alone turned both; 0 where it may have turned one of them
-        into any direction.
+        95 % lower bounds of these cosines if the releases differ by noise only; 0 if a direction is undetermined.
     distance : float or None
-        Root mean square of the differences of the matrices beside their diagonals, in standard deviations of the noise
-        on both: about 1 where noise alone explains them.
+        Root mean square of the off-diagonal differences of the matrices, in standard deviations of the noise: about 1
+        if they differ by noise only.
     together : Guarantee or None
-        What both promise if they are about the same rows; None for different relations, or different units.
+        Guarantee of both releases together, if they used the same rows; None for different adjacencies or units.
     notes : tuple of str
-        Why something is not told.
+        Why a value is None.
     angle : float or None
-        The largest angle between the two subspaces, in degrees; of the smaller one to the larger.
+        The largest angle between the two subspaces, in degrees.
     angle_interval : ndarray of shape (2,) or None
-        95 % interval for the angle that both would have without noise: by how far each of them may be off, added up.
+        95 % confidence interval for this angle without noise.
     """
 
     affinity: float | None
@@ -86,7 +85,7 @@ def _cosine(value: float, least: float | None) -> str:
 
 
 def compare(first: "Release", second: "Release") -> Comparison:
-    """Return how two releases of the same features compare; it costs no privacy.
+    """Compare two releases of the same features. Spends no budget.
 
     Examples
     --------
@@ -124,10 +123,7 @@ def compare(first: "Release", second: "Release") -> Comparison:
     kinds = [(one.guarantee.adjacency, one.guarantee.unit, one.origin.model) for one in (first, second)]
     together = compose([first.guarantee, second.guarantee]) if kinds[0] == kinds[1] else None
     if first.guarantee.unit is not second.guarantee.unit:
-        notes.append(
-            "One is about one row and the other about one person with all of their rows, so what both promise together "
-            "is not told."
-        )
+        notes.append("The releases have different privacy units, so their guarantees do not compose.")
     return Comparison(affinity, cosines, distance, together, tuple(notes), least, angle, ends)
 
 

@@ -103,7 +103,9 @@ def check_content(
     origin.check(width - origin.centred)
     must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
     _check_units(unit, origin)
-    must(guarantee.unit is origin.row_rule.unit or origin.model == "local", "the promise is about the unit of the rows")
+    must(
+        guarantee.unit is origin.row_rule.unit or origin.model == "local", "the guarantee is about the unit of the rows"
+    )
     count = integers.get("count")
     must(count is None or 1 <= int(count) <= MOST_COUNT, "a number of rows is at least 1")
 
@@ -207,7 +209,9 @@ def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Re
     content = read_bounded(source, "The release file", ReleaseFileError, max_bytes)
     body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not comment.startswith(_DIGEST_PREFIX):
-        raise ReleaseFileError(f"The file {source} is not a release of eigenveil, or it is cut short.")
+        raise ReleaseFileError(
+            f"The file {source} is not a release of eigenveil, or it is incomplete; give a file that eigenveil wrote."
+        )
     if comment != _comment_for(body):
         raise ReleaseFileError(f"The release file {source} was changed after it was written; do not use it.")
     try:

@@ -1,10 +1,9 @@
-"""`IntervalView`: what a release says about the error of its own numbers, from the public distribution of its noise.
+"""`IntervalView`: confidence intervals from the public distribution of the noise.
 
-Intervals are about one of two things: the rows of this data set as they were used ("data"), where all that is not known
-is the noise; or the population that such rows come from ("population"), whose rows might have been others. They are
-made from the raw release, never from what was shrunk or made positive; then they are cut to what such a number can be,
-and widened where they would not hold the estimate that is shown. docs/research/intervals_of_entries.md has the
-formulas, and how often they were right.
+Intervals are for the rows of this data set after clipping ("data": privacy noise only), or for the population that the
+rows were sampled from ("population": sampling error included). They are computed from the unshrunk release, cut to the
+possible range, and widened if needed to include the estimate. docs/research/intervals_of_entries.md has the formulas
+and the measured coverage.
 """
 
 from dataclasses import replace
@@ -23,11 +22,11 @@ from .matrix import MatrixView
 
 KINDS = ("data", "population")
 LEVEL = 0.95
-HIDDEN_ROWS = "The noise hides the number of rows, so nothing is known of the error of what is divided by it."
+HIDDEN_ROWS = "The number of rows is not distinguishable from noise, so the error of averages is unknown."
 
 
 class IntervalView:
-    """Intervals of the covariance, the correlation and the mean; `Release.intervals`.
+    """Confidence intervals for the covariance, the correlation and the mean; available as `Release.intervals`.
 
     Parameters
     ----------
@@ -39,21 +38,21 @@ class IntervalView:
 
     @property
     def unavailable(self) -> str | None:
-        """Why there are no intervals, in one sentence; None where there are."""
+        """Why there are no intervals; None if there are intervals."""
         matrix = self.matrix
         if self.origin.model == "local":
-            return "Reports of the local model are read as they are; their intervals are not made yet."
+            return "Intervals are not implemented for the local model."
         if not matrix.has_matrix:
-            return "This release holds directions alone, and no matrix that could have an interval."
+            return "This release has directions only. Intervals need a released matrix."
         if not isinstance(matrix.mechanism, AdditiveMechanism):
-            return "An interval needs a matrix plus noise of a known distribution, and this mechanism adds none."
+            return "Intervals need a mechanism that adds noise of a known distribution."
         if matrix.rows_hidden:
             return HIDDEN_ROWS
         return None
 
     @property
     def about(self) -> str:
-        """What intervals of covariances are about, in words: it depends on how rows were made."""
+        """The quantity that covariance intervals are for, in words; it depends on the statistic."""
         rows = "the clipped rows" if self.origin.may_clip else "the rows"
         return {
             "clipped": f"the {'covariance' if self.matrix.centred else 'second moment'} of {rows}",
@@ -64,7 +63,7 @@ class IntervalView:
 
     @property
     def name(self) -> str:
-        """What to call an interval: "95 % interval", and in a few words of what, unless of the rows as they are."""
+        """The name of an interval in tables and figures; it says of what it is, unless of the rows as they are."""
         of = {
             "clipped": "of the clipped rows" if self.origin.may_clip else "",
             "normalized": "of directions of rows",
@@ -75,26 +74,26 @@ class IntervalView:
 
     @property
     def legend(self) -> str:
-        """What ± and brackets mean, and what intervals are about where that is not the rows as they are."""
+        """What ± and brackets mean; it says what intervals are for, unless for the rows as they are."""
         return LEGEND if self.name == INTERVAL else f"{LEGEND} They are for {self.about}."
 
     def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every entry of the covariance, in the units of the features; None if noise is unknown.
+        """Return a confidence interval for every covariance, in the units of the features; None if noise is unknown.
 
         Parameters
         ----------
         level : float
-            Coverage of each interval, not of all at once.
+            Confidence level of each interval, not of all together.
         of : {"data", "population"}
-            Whether it is about the rows of this data set, or about the population that they come from; then their
-            fourth moments are taken to be those of a Gaussian distribution.
+            "data" covers the privacy noise only. "population" also covers sampling error, assuming the fourth moments
+            of a Gaussian distribution.
 
         Returns
         -------
         ndarray of shape (d, d, 2) or None
-            Lower and upper ends, those of variances at 0 or above. Of signs, which tell no units, `correlation`.
-            Where no range of a feature was found they are infinite. An interval that would not hold the entry of
-            `Release.covariance`, which is shrunk, is widened to hold it.
+            Lower and upper ends; those of variances are at least 0. For ``statistic="kendall"``, which has no units,
+            the intervals of `correlation`. Infinite for features without an estimated range. Each interval is widened
+            if needed to include the shrunk `Release.covariance`.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
@@ -111,10 +110,10 @@ class IntervalView:
         return holding(ends, np.asarray(matrix.covariance), ANY)
 
     def correlation(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every correlation; None without noise distribution. Parameters as in `covariance`.
+        """Return a confidence interval for every correlation; None if noise is unknown. Parameters as in `covariance`.
 
-        Where the noise hides a variance, correlations with it may be anything from -1 to 1. An interval that would not
-        hold the entry of `Release.correlation`, which is shrunk, is widened to hold it.
+        If a variance is not distinguishable from noise, the intervals of its correlations are [-1, 1]. Each interval is
+        widened if needed to include the shrunk `Release.correlation`.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
@@ -132,9 +131,9 @@ class IntervalView:
         return holding(ends, np.asarray(matrix.correlation), CORRELATION)
 
     def mean(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
-        """Return an interval for every entry of the mean; None where it did not leave, or not with a known noise.
+        """Return a confidence interval for every mean; None if no mean was released, or its noise is unknown.
 
-        Parameters are as in `covariance`.
+        Parameters as in `covariance`.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
@@ -199,7 +198,7 @@ class IntervalView:
         )
 
     def scaled_matrix_error(self, level: float) -> MatrixError:
-        """Return the error of `scaled_matrix`; of signs as if it were as large in every entry."""
+        """Return the error of `scaled_matrix`; for Kendall's tau as if it were equal in every entry."""
         matrix = self.matrix
         error = self.row_matrix_error(level)
         if matrix.of_signs:

@@ -1,7 +1,4 @@
-"""`MatrixView`: the matrix that released integers stand for, its centre, and the public distribution of its noise.
-
-The one place where integers and their unit become numbers in the user's units.
-"""
+"""`MatrixView`: the released matrix and mean in the units of the features, and the distribution of their noise."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -35,26 +32,26 @@ from ..postprocess.spectrum import sorted_eigh
 from ..postprocess.thinning import SIZE, shrink_wide
 from .origin import Origin, Request
 
-# A number of rows that is read off the corner of the matrix is told from nothing if it is so many noise sds.
+# A number of rows from the corner of the matrix is distinguishable from noise beyond so many noise sds.
 _VISIBLE_SDS = 5.0
 # Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
 _MAPPED_WIDE = 1000
 FOR_UNITS = "bounds, norm_bound or a schema with ranges"
-"""What to give so that means and standard deviations are released, however few the rows are."""
+"""Parameters with which means and standard deviations are released for any number of rows."""
 ABOUT_THE_MEAN = (
-    "This needs a release about the mean, with a matrix; fit with center=True by a mechanism that releases one."
+    "This needs a release of a matrix about the mean. Fit with center=True and a mechanism that releases a matrix."
 )
 Columns: TypeAlias = int | str | Sequence[int | str]
 
 
 def without_units(request: Request) -> str:
-    """Return why rows in the units of a table cannot be used with Kendall's tau, in the words of who asked for it."""
+    """Return why raw rows cannot be used with Kendall's tau."""
     asked = (
-        "standardize=True without public ranges releases, of so few rows,"
+        "With so few rows and without public ranges, standardize=True releases"
         if request.correlation
         else "statistic='kendall' releases"
     )
-    return f"{asked} correlations alone, neither means nor standard deviations, so raw rows cannot be transformed"
+    return f"{asked} correlations only, no means or standard deviations, so raw rows cannot be transformed"
 
 
 @own_words
@@ -73,7 +70,7 @@ def real_rows(X: Any, width: int) -> Any:
 
 
 class MatrixView:
-    """The released matrix, its centre and its noise; `Release.matrix`.
+    """The released matrix, its mean and its noise; available as `Release.matrix`.
 
     Parameters
     ----------
@@ -85,11 +82,11 @@ class MatrixView:
         self.integers, self.unit, self.origin = integers, unit, origin
         self._has_constant = origin.centred
 
-    # What left, and by which mechanism.
+    # The released values, and by which mechanism.
 
     @cached_property
     def mechanism(self) -> Mechanism | None:
-        """The public mechanism that drew the release; None where this version does not know it or its parameters."""
+        """The mechanism of the release; None if this version does not know it."""
         from ..mechanisms import mechanism_from
         from ..mechanisms.local import local_mechanism_from
 
@@ -103,7 +100,7 @@ class MatrixView:
 
     @cached_property
     def n_rows(self) -> int | None:
-        """Number of rows, persons or reports, or pairs in older files: public, or noisy; None if it is not told."""
+        """Number of rows, privacy units or reports, public or noisy; None if unknown."""
         told = None if self.mechanism is None else self.mechanism.estimated_rows(self.values)
         if told is not None:
             return max(1, round(told))
@@ -111,7 +108,7 @@ class MatrixView:
 
     @property
     def counted(self) -> str:
-        """What `n_rows` counts, in words: that of rows is told nowhere where persons are the unit."""
+        """What `n_rows` counts, in words."""
         return self.origin.row_rule.unit.counted
 
     @cached_property
@@ -122,19 +119,19 @@ class MatrixView:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Public names of the features, where the source had them."""
+        """Public names of the features, if the table had names."""
         return self.origin.feature_names
 
     @cached_property
     def values(self) -> dict[str, FloatArray]:
-        """What left, in the units of the mechanism: rows of norm at most 1."""
+        """The released values in the units of the mechanism, where rows have norm at most 1."""
         rows = self.origin.row_rule
         whole = {name: self.unit[name] / (rows.reach_squared if name in IN_UNITS_OF_C else 1) for name in self.unit}
         return {name: np.asarray(value * whole[name]) for name, value in self.integers.items()}
 
     @cached_property
     def unit_moment(self) -> FloatArray | None:
-        """What one row or person adds on average to the second moment of the scaled rows, and of the constant."""
+        """The average contribution of one unit to the second moment of the scaled rows and the constant."""
         if self.mechanism is None:
             released = self.values.get("matrix")
             moment = None if released is None else released / max(1, self.n_rows or 1)
@@ -150,14 +147,14 @@ class MatrixView:
 
     @cached_property
     def counts_by_constant(self) -> bool:
-        """Whether how many rows there are is private, and is read with noise off the square of the constant."""
+        """Whether the number of rows is private and estimated from the square of the constant."""
         return self._has_constant and self.origin.row_rule.unit_weight == "by_rows"
 
     @cached_property
     def units_per_weight(self) -> float:
-        """How many units have a weight of one together: 1, but for weighted rows and for persons of many pooled rows.
+        """Number of units per unit of weight: 1 except for weighted rows and pooled rows of privacy units.
 
-        Pooled rows without a constant are summed over each person: their number is private, and not told then.
+        For pooled rows without a constant the number of rows is private and unknown.
         """
         if self.origin.total_weight is not None:
             return (self.n_rows or 1) / self.origin.total_weight
@@ -165,28 +162,28 @@ class MatrixView:
             return 1.0
         if self.rows_hidden:
             warn_caller(
-                "The noise hides the number of rows, so that variances and means are known up to a factor at most; "
-                "more persons, a larger epsilon, unit_weight='equal' or center=False would help.",
+                "The number of rows is not distinguishable from noise, so variances and means are known only up to a "
+                "factor. Use more privacy units, a larger epsilon, unit_weight='equal', or center=False.",
                 NoiseWarning,
             )
         return self.origin.row_rule.constant_value**2 / max(float(self.unit_moment[-1, -1]), self._least_corner)
 
     @property
     def _least_corner(self) -> float:
-        """What the corner must reach, so that the number of rows is told from nothing."""
+        """The least corner at which the number of rows is distinguishable from noise."""
         sd = 0.0 if self.mechanism is None else self.mechanism.noise_sd(max(1, self.n_rows or 1)) or 0.0
         rows = self.origin.row_rule
         return max(_VISIBLE_SDS * sd * rows.reach_squared, 2.0**-40 * rows.constant_value**2)
 
     @property
     def rows_hidden(self) -> bool:
-        """Whether the number of rows is private, and the noise hides it: then no error is known of any number."""
+        """Whether the number of rows is private and not distinguishable from noise; then all errors are unknown."""
         corner = self.unit_moment if self.counts_by_constant else None
         return corner is not None and float(corner[-1, -1]) < self._least_corner
 
     @cached_property
     def inverse_map(self) -> FloatArray | None:
-        """The inverse of the public map that rows went through before a second stage; None where there was none."""
+        """The inverse of the public map of preconditioning; None without preconditioning."""
         return np.asarray(np.linalg.inv(self.values["map"]), np.float64) if "map" in self.values else None
 
     def _mapped_back(self, matrix: FloatArray) -> FloatArray:
@@ -199,12 +196,12 @@ class MatrixView:
 
     @property
     def has_matrix(self) -> bool:
-        """Whether the release tells variances; a subspace alone does not."""
+        """Whether variances were released; a subspace has none."""
         return self._bordered is not None
 
     @cached_property
     def has_known_noise(self) -> bool:
-        """Whether the matrix is the truth plus noise of a known distribution that can be drawn again."""
+        """Whether the matrix is the true matrix plus noise of a known distribution."""
         return self.mechanism is not None and self.mechanism.adds_noise
 
     # Features by name.
@@ -216,15 +213,14 @@ class MatrixView:
             return real_rows(X, self.n_features)
         if not set(names) <= set(columns):
             raise InvalidDataError(
-                "The frame lacks features of the release; PrivatePCA.from_release(...).transform encodes raw tables."
+                "The frame lacks features of the release. Use PrivatePCA.from_release(release).transform for tables."
             )
         try:
             rows = X[list(names)].to_numpy()
         except Exception:  # of a frame that is not in memory, or of another kind than pandas' and Polars'
             raise InvalidDataError(
-                f"A release projects arrays and frames in memory, and this is a {type(X).__name__} of "
-                f"{type(X).__module__.partition('.')[0]}; PrivatePCA.from_release(release).transform projects it where "
-                "it is."
+                f"A release projects arrays and frames in memory, not a {type(X).__name__} of "
+                f"{type(X).__module__.partition('.')[0]}. Use PrivatePCA.from_release(release).transform."
             ) from None
         return real_rows(rows, self.n_features)
 
@@ -249,19 +245,19 @@ class MatrixView:
             else:
                 found.append(integer_between("A column", column, 0, self.n_features - 1))
         if len({*found}) < len(found):
-            raise InvalidParameterError("A column was named twice; name each once.")
+            raise InvalidParameterError("A column was named twice. Name each column once.")
         return found
 
     # Location and scale.
 
     @property
     def centred(self) -> bool:
-        """Whether the mean is part of the release: by a constant in the rows, or measured first and taken off."""
+        """Whether the mean is part of the release."""
         return self._has_constant or "mean" in self.integers
 
     @property
     def row_scale(self) -> FloatArray:
-        """What features were multiplied by before anything else; ones where they were not, or are read as constant."""
+        """Factors that features were multiplied by first; ones without scaling."""
         scale = np.ones(self.n_features) if self.origin.row_rule.scale is None else np.array(self.origin.row_rule.scale)
         scale[list(self.origin.without_range)] = 1.0
         return scale
@@ -277,7 +273,7 @@ class MatrixView:
 
     @property
     def mean(self) -> FloatArray:
-        """The released mean; without one, the middle of the public bounds, or zero."""
+        """The released mean, or else the middle of the public bounds or zero."""
         shift = self.origin.row_rule.shift
         return (0.0 if shift is None else np.asarray(shift)) + self.scaled_mean / self.row_scale
 
@@ -285,9 +281,9 @@ class MatrixView:
 
     @cached_property
     def row_matrix(self) -> FloatArray:
-        """The released matrix of the rows as they were used, raw: centred where the mean left too."""
+        """The released matrix of the clipped rows, not shrunk; centred if the mean was released."""
         if self._bordered is None:
-            raise InvalidDataError("This release holds directions only; it has no matrix.")
+            raise InvalidDataError("This release has directions only, no matrix.")
         if not self._has_constant:
             return self._still(self._bordered)
         return self._still(self._bordered[:-1, :-1] - np.outer(self.scaled_mean, self.scaled_mean))
@@ -313,13 +309,13 @@ class MatrixView:
     def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
         if self.mechanism is None or not self.mechanism.adds_noise:
-            raise InvalidDataError("This release holds no matrix plus noise of a known distribution.")
+            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         return self._about_the_mean(np.asarray(self.mechanism.simulated_noise(generator) * self.noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
         if self._bordered is None or self.mechanism is None or not self.mechanism.adds_noise:
-            raise InvalidDataError("This release holds no matrix plus noise of a known distribution.")
+            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         return self._row_error(*self.mechanism.simulated_errors(generator))
 
     def row_moment_draw(self, generator: np.random.Generator) -> FloatArray:
@@ -337,7 +333,7 @@ class MatrixView:
     @cached_property
     def noise_facts(self) -> NoiseFacts | None:
         """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
-        # Where the number of rows is read off the matrix, its noise is no linear map of that of the mechanism.
+        # Where the number of rows is computed from the matrix, its noise is no linear map of that of the mechanism.
         mechanism = self.mechanism
         if mechanism is None or not (mechanism.adds_noise and mechanism.rotation_invariant) or self.counts_by_constant:
             return None
@@ -384,15 +380,15 @@ class MatrixView:
 
     @cached_property
     def of_signs(self) -> bool:
-        """Whether the matrix is made of signs of differences, Kendall's tau, which tell no units."""
+        """Whether the matrix is Kendall's tau, from signs of differences, which have no units."""
         return self.origin.row_rule.statistic == "kendall"
 
     def check_units(self) -> None:
-        """Refuse rows in the units of a table where the release tells none."""
+        """Refuse raw rows where the release has no units."""
         if self.of_signs:
             raise InvalidParameterError(
-                f"{without_units(self.origin.request)}; give {FOR_UNITS}, or call fit_transform, which finds ranges "
-                "privately where there are rows enough."
+                f"{without_units(self.origin.request)}. Give {FOR_UNITS}, or call fit_transform, which estimates "
+                "ranges privately if there are enough rows."
             )
 
     @cached_property
@@ -402,37 +398,37 @@ class MatrixView:
 
     @property
     def kendall(self) -> FloatArray | None:
-        """Kendall's matrix as it left, from signs of differences; its diagonal is 1 but for ties and noise."""
+        """Kendall's tau matrix as released; its diagonal is 1 except for ties and noise."""
         return self._bordered if self.of_signs else None
 
     @cached_property
     def signs(self) -> SignCorrelation:
-        """Correlations from Kendall's matrix; warns where ties or the noise hide them."""
+        """Correlations from Kendall's tau; warns of features with too many ties or too much noise."""
         # Then a quick draw has the same distribution.
         gaussian = self.noise_facts is not None and self.noise_facts.gaussian
         draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
         signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
         self._warn_of(
             signs.undetermined,
-            "Nearly all rows have the same value in {features}, as far as the noise shows; correlations there are not "
-            "determined.",
+            "Nearly all rows have the same value in {features}, as far as the noise allows to see; the correlations "
+            "there are not determined.",
         )
         return signs
 
     @cached_property
     def standardized(self) -> Standardized:
-        """Correlations from the matrix of the rows, with their noise; warns where the noise hides a variance."""
+        """Correlations from the matrix of the rows; warns of variances that are not distinguishable from noise."""
         found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_known_noise else None)
         self._warn_of(
             found.undetermined,
-            "The noise hides how much {features} {vary}, so correlations with {them} come out too small; more rows, a "
-            "larger epsilon or narrower ranges would help, and so would statistic='kendall', which needs none.",
+            "The variance of {features} is not distinguishable from noise, so correlations with {them} are too small. "
+            "Use more rows, a larger epsilon, narrower ranges, or statistic='kendall', which needs no ranges.",
         )
         return found
 
     @property
     def undetermined(self) -> tuple[int, ...]:
-        """Positions of features whose correlations are not told, since the noise hides how much they vary."""
+        """Positions of features whose correlations cannot be estimated because of noise."""
         if not self.of_correlation:
             return ()
         return self.signs.undetermined if self.of_signs else self.standardized.undetermined
@@ -441,14 +437,14 @@ class MatrixView:
         if positions:
             names = features_in_words(self.feature_names, self.n_features)
             hidden = [names[position] for position in positions]
-            words = {"vary": "vary", "them": "them"} if len(hidden) > 1 else {"vary": "varies", "them": "it"}
-            warn_caller(sentence.format(features=listed("feature", hidden, hidden), **words), NoiseWarning)
+            them = "them" if len(hidden) > 1 else "it"
+            warn_caller(sentence.format(features=listed("feature", hidden, hidden), them=them), NoiseWarning)
 
     @property
     def scale(self) -> FloatArray:
-        """What features are multiplied by before they are projected; ones where they are not.
+        """Factors that features are multiplied by before projection; ones without scaling.
 
-        Where correlations were asked for, one over the standard deviations that the release tells.
+        For correlations, one over the released standard deviations.
         """
         if self.divisors is None or not self.has_matrix:
             return self.row_scale
@@ -461,7 +457,7 @@ class MatrixView:
 
     @property
     def divisors(self) -> FloatArray | None:
-        """What `row_matrix` is divided by, feature by feature, to be `scaled_matrix`; None where it is that already."""
+        """Divisors of the features that turn `row_matrix` into `scaled_matrix`; None if both are equal."""
         if self.of_signs:
             return None
         if self.of_correlation:
@@ -472,9 +468,9 @@ class MatrixView:
 
     @property
     def scaled_matrix(self) -> FloatArray:
-        """The released matrix of the scaled features, as it left: centred where the mean left too, and raw.
+        """The released matrix of the scaled features, not shrunk; centred if the mean was released.
 
-        Of signs, and where correlations were asked for, those, each estimated by itself.
+        For Kendall's tau and for correlations, the correlation matrix, each entry estimated by itself.
         """
         if self.of_correlation:
             return self.signs.matrix if self.of_signs else self.standardized.matrix
@@ -541,9 +537,9 @@ class MatrixView:
 
     @cached_property
     def estimate(self) -> Shrunk:
-        """What the release and the known noise say about the true matrix; there only with a noise distribution."""
-        # The trace of correlations is known. That of rows as they were used is told sharply, which says little of it
-        # mapped back, or in other units.
+        """Shrinkage estimate of the true matrix; only with a known noise distribution."""
+        # The trace of correlations is known. That of clipped rows is estimated accurately, but not after a map back or
+        # in other units.
         same = self.inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
         keep_trace = sharp or self.of_correlation
@@ -554,9 +550,9 @@ class MatrixView:
 
     @cached_property
     def scaled_covariance(self) -> FloatArray:
-        """The matrix of the scaled features: shrunk with the known noise, or made positive semidefinite.
+        """The matrix of the scaled features, shrunk with the known noise or made positive semidefinite.
 
-        In the local model it is the unbiased estimate as it is. Of correlations it has a diagonal of ones.
+        In the local model it is the unbiased estimate. For correlations it has a diagonal of ones.
         """
         if self.of_correlation:
             return _unit_diagonal(self.estimate.covariance if self.has_known_noise else project_psd(self.scaled_matrix))
@@ -566,10 +562,10 @@ class MatrixView:
 
     @property
     def covariance(self) -> FloatArray | None:
-        """`scaled_covariance` in the units of the features; None where only a subspace was released.
+        """The covariance in the units of the features; None if only a subspace was released.
 
-        The second moment about the origin (or the middle of public bounds) where the mean is not part of the release;
-        the correlation where only signs were compared, which tell no units.
+        Without a released mean it is the second moment about the origin or the middle of public bounds. For Kendall's
+        tau, which has no units, it is the correlation.
         """
         if not self.has_matrix:
             return None
@@ -577,7 +573,7 @@ class MatrixView:
 
     @property
     def correlation(self) -> FloatArray | None:
-        """`covariance` with its diagonal brought to 1; a feature without variance correlates with nothing."""
+        """Correlations: `covariance` scaled to a diagonal of 1; 0 for a feature without variance."""
         if not self.has_matrix:
             return None
         return self.scaled_covariance if self.of_correlation else _scaled_to_ones(self.scaled_covariance)

@@ -1,8 +1,7 @@
-"""The textbook methods that live on one covariance matrix, from a release and at no further privacy cost.
+"""Multivariate methods on a released covariance matrix: PCA, whitening, LDA, CCA and factor analysis.
 
-Each is thin: it picks blocks of the released matrix in the units of the scaled features, where the size of the noise is
-known, asks `eigenveil.postprocess.multivariate`, and gives weights back in the units of the features. Variances that
-the noise hides count as large as the noise, so that nothing is divided by it.
+All are post-processing and spend no budget. Variances that are not distinguishable from noise are raised to the noise
+level before anything is divided by them.
 """
 
 from dataclasses import dataclass, replace
@@ -34,18 +33,18 @@ _ABOVE_NOISE = "above_noise"
 
 @dataclass(frozen=True, eq=False)
 class LinearDiscriminant:
-    """What `Release.lda` returns, in the units of the features.
+    """Linear discriminant analysis of a release, in the units of the features; returned by `Release.lda`.
 
     Attributes
     ----------
     classes : tuple of str
     features : tuple of int
-        Positions of the features that tell classes apart.
+        Positions of the features that are used.
     priors, means : ndarray of shape (c,), (c, p)
     coef, intercept : ndarray of shape (c, p), (c,)
-        Of the linear scores; the class of the largest one is the most probable, for Gaussian classes of one covariance.
+        Of the linear scores. The class with the largest score is predicted.
     directions, ratios : ndarray of shape (m, p), (m,)
-        Along which classes differ most, and the variance between them over that inside of them.
+        Directions along which classes differ most, and the ratios of between-class to within-class variance.
     """
 
     classes: tuple[str, ...]
@@ -73,16 +72,14 @@ class LinearDiscriminant:
 def pca(
     release: "Release", n_components: int | float | str | None = None, *, correlation: bool | None = None
 ) -> "Release":
-    """Return the same release, asked for other principal components.
-
-    They are of the features as a fit for components used them, or of a covariance in the units of the features.
+    """Return the same release with other principal components. Spends no budget.
 
     Parameters
     ----------
     n_components : int, float, "above_noise" or None
-        As of `PrivatePCA`: how many, the share of variance to explain, those above the noise, or all.
+        As in `PrivatePCA`.
     correlation : bool, optional
-        Components of the correlation matrix, or not; as the release was made by default.
+        Whether to use the correlation matrix; by default as in the release.
     """
     wanted, most = n_components, release.n_features
     if release.spectrum.drawn_directions is not None and not correlation:
@@ -92,15 +89,15 @@ def pca(
     elif isinstance(wanted, float | np.floating):
         wanted = float(wanted)
         if not 0 < wanted < 1:
-            raise InvalidParameterError("n_components must be a whole number, or a share between 0 and 1.")
+            raise InvalidParameterError("n_components must be an integer, or a float between 0 and 1.")
     elif wanted is not None:
         wanted = integer_between("n_components", wanted, 1, most)
     if not isinstance(wanted, int | None) and not release.matrix.has_matrix:
-        raise InvalidParameterError("This release holds directions alone; give n_components as a number.")
+        raise InvalidParameterError("This release has directions only. Give n_components as an integer.")
     request = release.origin.request
     standardized = request.correlation if correlation is None else bool(correlation)
     if release.matrix.of_signs and not standardized and correlation is not None:
-        raise InvalidParameterError("statistic='kendall' tells correlations alone; leave correlation out.")
+        raise InvalidParameterError("statistic='kendall' releases correlations only. Leave out correlation=False.")
     if standardized and not release.matrix.of_signs and not (release.matrix.centred and release.matrix.has_matrix):
         raise InvalidParameterError(ABOUT_THE_MEAN)
     # A release that was made for components keeps their units; of a covariance they are those of the features.
@@ -116,17 +113,17 @@ def pca(
 
 
 def whiten(release: "Release", X: Any) -> FloatArray:
-    """Project rows on the components and divide by the standard deviations along them: uncorrelated, of variance 1.
+    """Project rows on the components and scale the scores to variance 1, as ``PCA(whiten=True)`` does.
 
-    As scikit-learn's ``PCA(whiten=True)``. The projections of private rows are private data themselves.
+    The projections of private rows are private data; do not publish them.
     """
     variances = release.explained_variance
     if variances is None:
-        raise InvalidDataError("This release holds directions alone, and no variances to divide by.")
+        raise InvalidDataError("This release has directions only, no variances to divide by.")
     if not np.all(variances > 0):
         raise InvalidParameterError(
-            f"No variance is told along {int(np.sum(variances <= 0))} of the components; ask for fewer, as by "
-            "pca(k).whiten."
+            f"The variance along {int(np.sum(variances <= 0))} of the components is not distinguishable from noise. "
+            "Use fewer components: pca(k).whiten."
         )
     return np.asarray(release.transform(X) / np.sqrt(variances))
 
@@ -148,7 +145,7 @@ def lda(release: "Release", labels: Columns, features: Columns | None = None) ->
         The columns that are 0 or 1, one of them 1 in every row; or a column of the schema, for all its categories;
         or a single column of 0 and 1, for two classes.
     features : sequence, optional
-        The columns that tell classes apart; all others by default.
+        The columns to use; all others by default.
     """
     release.matrix.check_units()
     covariance, scale = _usable(release), release.scale
@@ -158,9 +155,7 @@ def lda(release: "Release", labels: Columns, features: Columns | None = None) ->
     used = [one for one in range(release.n_features) if one not in classes]
     used = used if features is None else release.matrix.positions(features)
     if {*used} & {*classes} or not used:
-        raise InvalidParameterError(
-            "Labels and features of a discriminant must be different columns; name some of each."
-        )
+        raise InvalidParameterError("labels and features must be different columns, at least one each.")
     names = [_name(release, one) for one in classes]
     priors, across = _shares_of(release, classes), covariance[np.ix_(used, classes)] / scale[classes]
     if len(classes) == 1:
@@ -168,7 +163,7 @@ def lda(release: "Release", labels: Columns, features: Columns | None = None) ->
         names = [f"not {names[0]}", names[0]]
     if not np.all(priors > 0):
         raise InvalidParameterError(
-            f"The noise hides how many {release.matrix.counted} have some of the labels; leave those out, or join them."
+            "The frequency of some labels is not distinguishable from noise. Leave out these labels, or merge them."
         )
     priors = priors / priors.sum()
     across = across - across.sum(axis=1, keepdims=True) * priors  # which is 0 but for noise
@@ -193,7 +188,7 @@ def cca(release: "Release", first: Columns, second: Columns) -> CanonicalCorrela
     """Return the canonical correlations of two blocks of columns, with weights in the units of the features."""
     covariance, blocks = _usable(release), [release.matrix.positions(first), release.matrix.positions(second)]
     if {*blocks[0]} & {*blocks[1]} or not all(blocks):
-        raise InvalidParameterError("The two blocks must be different columns; name some of each.")
+        raise InvalidParameterError("first and second must be different columns, at least one each.")
     own = [covariance[np.ix_(block, block)] for block in blocks]
     across = covariance[np.ix_(*blocks)]
     found = canonical_correlations(own[0], own[1], across, (_floor(release), _floor(release)))
@@ -213,13 +208,13 @@ def factor_analysis(release: "Release", n_factors: int, *, tol: float = 1e-8, ma
 
 
 def _floor(release: "Release") -> float:
-    """Return the least variance that is told from noise, of the scaled features."""
+    """Return the least variance of the scaled features that is distinguishable from noise."""
     return release.noise_sd or 0.0
 
 
 def _usable(release: "Release") -> FloatArray:
     if not release.matrix.has_matrix:
-        raise InvalidDataError("This release holds directions alone; it has no matrix.")
+        raise InvalidDataError("This release has directions only, no matrix.")
     return release.matrix.scaled_covariance
 
 
@@ -228,6 +223,6 @@ def _name(release: "Release", position: int) -> str:
 
 
 def _shares_of(release: "Release", labels: list[int]) -> FloatArray:
-    """Return the shares of labels, 0 where the noise hides them."""
+    """Return the shares of labels, 0 where they are not distinguishable from noise."""
     shares, ends = release.mean[labels], release.intervals.mean()
     return np.where((shares if ends is None else ends[labels, 0]) > 0, shares, 0.0)

@@ -30,16 +30,14 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; by itself, the matrix or all directions.
+    """What a release is for: by itself, the matrix or all directions.
 
     Parameters
     ----------
     correlation : bool
-        Whether it is asked of the correlation matrix: of features that are divided by their standard deviations as the
-        release tells them. It was not before it could be.
+        Whether the request is for the correlation matrix.
     own_units : bool
-        Whether it is asked of the features in their own units, although rows were scaled for the release: by ranges
-        that are public, or were found privately. It was not of public ones before it could be.
+        Whether the request is for the features in their original units, although rows were scaled by ranges.
     """
 
     kind: ClassVar[str] = "matrix"
@@ -58,7 +56,7 @@ class ComponentsRequest(Request):
     Parameters
     ----------
     n_components : int, float, "above_noise" or None
-        How many; or the share of variance to explain; or those that rise above the noise; or all.
+        As in `PrivatePCA`.
     """
 
     kind: ClassVar[str] = "components"
@@ -160,20 +158,19 @@ class Origin:
     row_rule : RowRule
         How rows became integers.
     n_rows : int, optional
-        The number of rows, of persons where these are the unit, or of reports, where it is public; of pairs, in older
-        files whose rows were compared once. Where it is private, a noisy "count" is among the integers of the release,
-        or nothing is told.
+        The number of rows, privacy units or reports, if it is public. If it is private, the release has a noisy "count"
+        or no number.
     feature_names : tuple of str, optional
     model : {"central", "local", "federated"}
-        Who was trusted with rows: a custodian, nobody, or each of several custodians with its own.
+        Who sees rows: one data owner, nobody, or each of several data owners its own.
     estimator : str, optional
-        The estimator that asked.
+        Name of the estimator.
     request : Request
-        What was asked for.
+        The request.
     chosen_privately : tuple of str
-        Parameters that were found privately, at a part of the budget each.
+        Parameters that were estimated privately, each with a part of the budget.
     collection : Collection, optional
-        For the local model, and for several custodians.
+        For the local model, and for several data owners.
     schema : Schema, optional
         What was declared of the columns in public, and by whom; none before it could be.
     without_range : tuple of int
@@ -181,8 +178,11 @@ class Origin:
     total_weight : float, optional
         The sum of public case weights, in units of the largest that was allowed; none where each row counts once.
     mean_sd : float, optional
-        Where a mean was measured first: the standard deviation of the noise on each of its entries, in the units of the
-        scaled rows. Older files do not tell it.
+        If a mean was measured first: the standard deviation of its noise, in the units of the scaled rows.
+    given_bounds : tuple of (float, float), optional
+        The ranges that the caller gave, one pair for every feature, or one for all. Ranges of a schema are in `schema`.
+    given_norm_bound : float, optional
+        The bound on the norm of a row that the caller gave.
     ledger_entry : int, optional
         Where it was paid for.
     created, package_version : str
@@ -205,6 +205,8 @@ class Origin:
     without_range: tuple[int, ...] = ()
     total_weight: float | None = None
     mean_sd: float | None = None
+    given_bounds: tuple[tuple[float, float], ...] | None = None
+    given_norm_bound: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -245,6 +247,8 @@ class Origin:
         must(self.total_weight is None or _number(self.total_weight, SMALLEST), "total_weight is above 0")
         must(self.mean_sd is None or _number(self.mean_sd, 0.0), "mean_sd is a number")
         must(all(_whole(one, 0, n_features - 1) for one in self.without_range), "ranges are those of features")
+        must(self.given_norm_bound is None or _number(self.given_norm_bound, 0.0), "given_norm_bound is a number")
+        must(_are_ranges(self.given_bounds, n_features), "given_bounds has one range for every feature, or one for all")
         self.row_rule.check_sizes()
         self.row_rule.check_width(n_features)
         _check_request(self.request, n_features)
@@ -270,8 +274,12 @@ class Origin:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in _GIVEN:  # left out where nothing was given, as in files from before they were recorded
+            if known[name] is None:
+                del known[name]
         return {
             **known,
+            **({} if self.given_bounds is None else {"given_bounds": [list(pair) for pair in self.given_bounds]}),
             "parameters": dict(self.parameters),
             "row_rule": self.row_rule.to_dict(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
@@ -304,11 +312,26 @@ class Origin:
                 "request": kind(**request),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
+                "given_bounds": _ranges(known.get("given_bounds")),
                 "collection": None if collection is None else _collection(collection),
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
             }
         )
         return origin, unknown + more + yet_more
+
+
+_GIVEN = ("given_bounds", "given_norm_bound")
+
+
+def _ranges(pairs: Any) -> tuple[tuple[float, float], ...] | None:
+    return None if pairs is None else tuple((low, high) for low, high in pairs)
+
+
+def _are_ranges(ranges: Any, n_features: int) -> bool:
+    if ranges is None:
+        return True
+    ordered = all(_number(low, -LARGEST) and _number(high, -LARGEST) and low < high for low, high in ranges)
+    return ordered and len(ranges) in (1, n_features)
 
 
 def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], int]:

@@ -1,7 +1,7 @@
-"""`Release`: what left the private side, with its guarantee and its origin, and views of it.
+"""`Release`: released values with their guarantee and origin, and views of them.
 
-What left is integers, and the public value of one of them. Every other number is a function of these, of the public
-mechanism and of the public rule of the rows, so no rounding of floating point can tell anything.
+The released values are integers and the public value of one unit. Every other number is computed from these, the public
+mechanism and the public row rule, so floating-point rounding reveals nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,25 +34,22 @@ from .spectrum import SpectrumView
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What leaves the private side: integers, their unit, the guarantee they carry, and where they come from.
+    """The released values of one fit, with their privacy guarantee and origin.
 
-    Its views compute what it says, on first use: `matrix` (covariance, mean and their noise), `spectrum` (components
-    and the variances along them) and `intervals` (of the covariance, the correlation and the mean). What most users
-    want of them is an attribute here: `covariance`, `components`, `explained_variance`, ... All methods are
-    post-processing, and cost no privacy.
+    Three views compute results on first use: `matrix` (covariance, mean and their noise), `spectrum` (components and
+    the variances along them) and `intervals` (confidence intervals). The most used results are attributes here:
+    `covariance`, `components`, `explained_variance`, ... All methods are post-processing and spend no budget.
 
     Parameters
     ----------
     integers : mapping of str to int64 array
-        What left, by name: "matrix", or "directions" with or without "quotients" (variances along them, then what they
-        leave of the trace); "trace" is one more measurement of it, "count" a noisy number of rows, "slack" their number
-        less the trace; in the local model "sums" and "ones" of the reports.
+        The released values by name, such as "matrix" or "directions"; docs/reference/release_file.md lists them.
     unit : mapping of str to float
-        The value of one, by the same names.
+        The value of one integer unit, by the same names.
     guarantee : Guarantee
-        What is promised to every person in the data.
+        The privacy guarantee.
     origin : Origin
-        Public facts about its making.
+        Public facts about how the release was made.
     """
 
     integers: Mapping[str, IntArray]
@@ -72,15 +69,15 @@ class Release:
     # What `pickle` and `skops` keep: plain values, and nothing that was computed from them.
 
     def __getstate__(self) -> dict[str, Any]:
-        told = {"guarantee": self.guarantee.to_dict(), "origin": self.origin.to_dict()}
-        return {"integers": dict(self.integers), "unit": dict(self.unit), **told}
+        facts = {"guarantee": self.guarantee.to_dict(), "origin": self.origin.to_dict()}
+        return {"integers": dict(self.integers), "unit": dict(self.unit), **facts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         guarantee, origin = Guarantee.from_dict(state["guarantee"]), Origin.from_dict(state["origin"])
         Release.__init__(self, state["integers"], state["unit"], guarantee, origin)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the release to one file, whole or not at all; see `load_release`."""
+        """Write the release to one file, atomically; read it with `load_release`."""
         target = given_path(path)
         try:
             with whole_file(target) as file:
@@ -98,29 +95,29 @@ class Release:
 
     @cached_property
     def intervals(self) -> IntervalView:
-        """Intervals of the covariance, the correlation and the mean, at any level."""
+        """Confidence intervals for the covariance, the correlation and the mean."""
         return IntervalView(self.matrix)
 
     @cached_property
     def spectrum(self) -> SpectrumView:
-        """Components, the variances along them with intervals, and which of them are above the noise."""
+        """Components, the variances along them, and which of them are distinguishable from noise."""
         return SpectrumView(self.matrix, self.intervals)
 
     @cached_property
     def regression(self) -> Regression | None:
-        """The regression that was asked for; None where none was. `regress` makes others."""
+        """The regression of a `PrivateRidge` fit; None for other fits. Use `regress` for further regressions."""
         return requested(self)
 
     # What most users want.
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """The public mechanism that drew the release; None where this version does not know it or its parameters."""
+        """The mechanism of the release; None if this version does not know it."""
         return self.matrix.mechanism
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, of privacy units or of reports; see `MatrixView.n_rows`."""
+        """Number of rows, privacy units or reports; see `MatrixView.n_rows`."""
         return self.matrix.n_rows
 
     @property
@@ -130,17 +127,17 @@ class Release:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Public names of the features, where the source had them."""
+        """Public names of the features, if the table had names."""
         return self.origin.feature_names
 
     @property
     def mean(self) -> FloatArray:
-        """The released mean; without one, the middle of the public bounds, or zero."""
+        """The released mean, or else the middle of the public bounds or zero."""
         return self.matrix.mean
 
     @property
     def scale(self) -> FloatArray:
-        """What features are multiplied by before they are projected; ones where they are not."""
+        """Factors that features are multiplied by before projection; ones without scaling."""
         return self.matrix.scale
 
     @property
@@ -150,37 +147,37 @@ class Release:
 
     @property
     def correlation(self) -> FloatArray | None:
-        """`covariance` with its diagonal brought to 1."""
+        """Correlations: `covariance` scaled to a diagonal of 1."""
         return self.matrix.correlation
 
     @property
     def noise_sd(self) -> float | None:
-        """Standard deviation of the noise beside the diagonal of the matrix of the scaled features."""
+        """Standard deviation of the noise off the diagonal of the matrix of the scaled features."""
         return self.matrix.noise_sd
 
     @property
     def components(self) -> FloatArray:
-        """The directions that were asked for (k x d), of the scaled features."""
+        """The requested principal directions (k x d) of the scaled features."""
         return self.spectrum.components
 
     @property
     def explained_variance(self) -> FloatArray | None:
-        """Variances of the rows along the components; None where only a subspace was released."""
+        """Variances along the components; None if only a subspace was released."""
         return self.spectrum.explained_variance
 
     @property
     def explained_variance_ratio(self) -> FloatArray | None:
-        """Shares of the components in the total; None where only a subspace was released."""
+        """Shares of the total variance; None if only a subspace was released."""
         return self.spectrum.explained_variance_ratio
 
     @property
     def explained_variance_interval(self) -> FloatArray | None:
-        """95 % intervals for the variances along the components, of what `intervals.about` says; None where unknown."""
+        """95 % confidence intervals for these variances, of what `intervals.about` says; None if unknown."""
         return self.spectrum.explained_variance_interval
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
-        """Which components are found above the noise; see `SpectrumView.above_noise`."""
+        """Whether each component is distinguishable from noise; see `SpectrumView.above_noise`."""
         return self.spectrum.above_noise
 
     # Use; each is described where it is defined.
@@ -194,7 +191,7 @@ class Release:
         return self.spectrum.inverse_transform(projected)
 
     def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> "Release":
-        """Return the same release, asked for other components; see `eigenveil.releases.multivariate.pca`."""
+        """Return the same release with other components; see `eigenveil.releases.multivariate.pca`."""
         return multivariate.pca(self, n_components, correlation=correlation)
 
     def regress(
@@ -240,21 +237,21 @@ class Release:
         return synthetic.sample_table(self, n_rows, random_state=random_state)
 
     def to_sklearn(self) -> Any:
-        """Return a fitted scikit-learn ``PCA`` that projects as the release does."""
+        """Return a fitted scikit-learn ``PCA`` with the same `transform`."""
         return export.to_sklearn(self)
 
     def to_json(self) -> str:
-        """Return all that left, and what it says, as JSON for any language."""
+        """Return the released values and the results as JSON."""
         return export.to_json(self)
 
     def to_onnx(self) -> bytes:
-        """Return an ONNX model that projects rows, float64, as `transform` does; needs the extra ``onnx``."""
+        """Return an ONNX model of `transform`, for float64 rows; needs the extra ``onnx``."""
         return export.to_onnx(self)
 
     def compare(self, other: "Release") -> Comparison:
-        """Return how this release and another compare; see `eigenveil.releases.compare.compare`."""
+        """Compare this release with another; see `eigenveil.releases.compare.compare`."""
         if not isinstance(other, Release):
-            raise InvalidParameterError(f"A release compares with a release, not with {type(other).__name__}.")
+            raise InvalidParameterError(f"other must be a Release, not {type(other).__name__}.")
         return compare(self, other)
 
     def __repr__(self) -> str:
@@ -262,7 +259,7 @@ class Release:
         return f"Release({shapes}; {self.guarantee})"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: what was released, by which mechanism, and the guarantee."""
+        """Return the release as HTML for a notebook."""
         facts = {
             **{name: " x ".join(map(str, value.shape)) or "number" for name, value in sorted(self.integers.items())},
             "mechanism": self.origin.mechanism,
@@ -273,19 +270,19 @@ class Release:
 
 
 def _shows_less(array: IntArray) -> bool:
-    """Return whether an array is a part of what its memory holds."""
+    """Return whether an array is only a part of its memory."""
     return array.base is not None and getattr(array.base, "nbytes", None) != array.nbytes
 
 
 def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:
-    """Read a release file and return it, or raise `ReleaseFileError` if a single bit of it changed.
+    """Read a release file; raise `ReleaseFileError` if it is damaged or was changed.
 
     Parameters
     ----------
     path : path
         A regular file.
     max_bytes : int
-        A larger file is refused before it is read. What is read takes a few times its size in memory.
+        Larger files are refused. Reading takes a few times the size of the file in memory.
     """
     release = Release(*read_release(given_path(path), integer_between("max_bytes", max_bytes, 1)))
     if not _makes_sense(release):
@@ -294,7 +291,7 @@ def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Re
 
 
 def _makes_sense(release: Release) -> bool:
-    """Return whether the mechanism makes numbers of what left, and all are finite: a file may say anything."""
+    """Return whether the released values give finite numbers under their mechanism: a file may contain anything."""
     matrix = release.matrix
     values, mechanism = matrix.values, matrix.mechanism
     try:

@@ -1,4 +1,4 @@
-"""Regressions of one column on others, with intervals, from the released matrix and at no further privacy cost."""
+"""Regressions of one column on others, with confidence intervals, from a released matrix. Spends no budget."""
 
 import math
 from collections.abc import Sequence
@@ -37,29 +37,29 @@ def _nothing_known(p: int) -> RegressionIntervals:
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A linear prediction of one column by others, in the user's units.
+    """A linear regression of one column on others, in the units of the features.
 
     Attributes
     ----------
     coef : ndarray of shape (len(features),)
-        Shrunk, to predict well.
+        Coefficients, shrunk by the ridge.
     intercept : float
     r2 : float
-        Share of the target's variation that the fit explains, in the shrunk release.
+        Share of the variance of the target that the fit explains.
     alpha : float
-        Regularization on the scale of one row, of the scaled features.
+        Regularization per row, for the scaled features.
     target : int
     features : tuple of int
     coef_interval : ndarray of shape (len(features), 2)
-        Of the least-squares coefficients of the rows as they were used, or of their population. Those of the ridge are
-        drawn to 0: an interval that would not hold one of them is widened to hold it.
+        Confidence intervals for the least-squares coefficients of the data or the population, widened if needed to
+        include `coef`.
     intercept_error : float
-        Standard error of the intercept that belongs to them.
+        Standard error of the intercept.
     r2_interval : ndarray of shape (2,)
-        Of the share that least squares explain, within [0, 1]; widened where it would not hold `r2`.
+        Confidence interval for the R² of least squares, widened if needed to include `r2`.
     determined : bool
-        Whether the features' smallest variance in any direction rises above the noise. Where not, `coef_interval` holds
-        what the release does not contradict, mostly all numbers, and `r2_interval` is all of [0, 1].
+        Whether the smallest variance of the features in any direction is distinguishable from noise. If not, most
+        coefficient intervals are infinite and `r2_interval` is [0, 1].
     """
 
     coef: FloatArray
@@ -83,7 +83,7 @@ def regress(
     level: float = LEVEL,
     of: str = "data",
 ) -> Regression:
-    """Regress one column on others, from the released matrix and at no further privacy cost.
+    """Regress one column on others, from the released matrix. Spends no budget.
 
     Parameters
     ----------
@@ -92,18 +92,19 @@ def regress(
     features : sequence, optional
         The columns to predict from; all others by default.
     alpha : float, optional
-        Regularization on the scale of one row of the scaled features; by default it follows from the noise.
+        Regularization per row, for the scaled features; chosen from the noise scale by default.
     level, of
         Of the intervals, as in `IntervalView.covariance`.
     """
     sampled = release.intervals.sampled(level, of)
     if not release.matrix.has_known_noise:
         raise InvalidParameterError(
-            "A regression needs a released matrix plus noise of a known distribution; choose a mechanism that adds "
-            "noise."
+            "A regression needs a matrix with noise of a known distribution; choose a mechanism that adds noise."
         )
     if not release.origin.row_rule.keeps_lengths:
-        raise InvalidParameterError("This release was made from directions, and a regression needs lengths.")
+        raise InvalidParameterError(
+            "This release was made from directions of rows. A regression needs statistic='clipped'."
+        )
     position = release.matrix.position(target)
     positions = None if features is None else release.matrix.positions(features)
     others = [other for other in range(release.n_features) if other != position] if positions is None else positions
@@ -136,20 +137,20 @@ def _regression_intervals(
 ) -> RegressionIntervals:
     """Return the intervals of a regression in the units of the features.
 
-    Features of which no range was found are left out of it, and nothing is known of their coefficients.
+    Features without an estimated range are left out, and their coefficients are unknown.
     """
-    told = [place for place, feature in enumerate(features) if feature not in release.origin.without_range]
+    known = [place for place, feature in enumerate(features) if feature not in release.origin.without_range]
     nothing, scale = _nothing_known(len(features)), release.matrix.row_scale
-    if release.intervals.unavailable or not told:
+    if release.intervals.unavailable or not known:
         return nothing
-    columns = [*(features[place] for place in told), target]
+    columns = [*(features[place] for place in known), target]
     mean = release.mean[columns] * scale[columns]
     matrix = release.matrix.row_matrix[np.ix_(columns, columns)]
     found = regression_intervals(
         matrix, release.intervals.row_matrix_error(level).of(columns), mean, level=level, sampled=sampled
     )
     coef_interval = nothing.coef_interval
-    coef_interval[told] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
+    coef_interval[known] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
     error = float(found.intercept_error / scale[target])
     return RegressionIntervals(coef_interval, error, found.r2_interval, found.determined)
 
@@ -172,14 +173,14 @@ def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
     least_variance = fit.target_moment - first - _VISIBLE_SDS * error
     if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
         warn_caller(
-            "The noise hides how much the target varies, so predictions may be worse than its mean; more "
-            f"{release.matrix.counted}, a larger epsilon, fewer features or narrower bounds of the target would help.",
+            "The variance of the target is not distinguishable from noise, so predictions may be worse than its mean. "
+            f"Use more {release.matrix.counted}, a larger epsilon, fewer features, or narrower bounds of the target.",
             NoiseWarning,
         )
     elif fit.evidence == 0:
         warn_caller(
-            "The noise hides any relation of the target to the features: predictions are about its mean, and "
-            f"coefficients may be noise; more {release.matrix.counted}, a larger epsilon or fewer features would help.",
+            "The relation of the target to the features is not distinguishable from noise, so predictions are close to "
+            f"its mean. Use more {release.matrix.counted}, a larger epsilon, or fewer features.",
             NoiseWarning,
         )
     shift = release.origin.row_rule.shift
@@ -187,6 +188,6 @@ def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
 
 
 def requested(release: "Release") -> Regression | None:
-    """Return the regression that was asked for; None where none was."""
+    """Return the regression of the request; None if there is none."""
     request = release.origin.request
     return regress(release, request.target, alpha=request.alpha) if isinstance(request, RegressionRequest) else None

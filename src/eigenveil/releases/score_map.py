@@ -186,19 +186,19 @@ FORMAT, KIND = 1, "score map"
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """What left: noisy counts of rows, or of persons, in the cells of a public grid, with the guarantee they carry.
+    """A differentially private score plot: noisy counts of rows or privacy units on a grid of two components.
 
     Parameters
     ----------
     integers : ndarray of int64, of shape (groups, cells, cells)
-        What left: the noisy counts, in units of `mechanism.unit`.
+        The noisy counts, in units of `mechanism.unit`.
     grid : ScoreGrid
         The public cells.
     mechanism : CountMechanism
-        That of the noise.
+        The mechanism of the noise.
     guarantee : Guarantee
     n_units : int, optional
-        How many rows or persons there are, where that is public.
+        Number of rows or privacy units, if it is public.
     ledger_entry : int, optional
     created, package_version : str
     """
@@ -214,12 +214,12 @@ class ScoreMap:
 
     @property
     def noisy_counts(self) -> FloatArray:
-        """The counts as they left, in rows or persons; some are below 0."""
+        """The noisy counts as released; some are negative."""
         return np.asarray(self.integers * self.mechanism.unit)
 
     @property
     def counts(self) -> FloatArray:
-        """The nearest counts of at least 0; without groups, of the sum that is known to be true."""
+        """The nearest nonnegative counts; without groups, with the true total if it is public."""
         noisy = self.noisy_counts
         whole = self.n_units is not None and not self.grid.groups
         return projected_counts(noisy, float(self.n_units or 0) if whole else float(noisy.sum()))
@@ -231,12 +231,12 @@ class ScoreMap:
 
     @property
     def noise_level(self) -> float:
-        """What no empty cell of the map passes, in 95 of 100 maps."""
+        """95 % bound on the noise in all empty cells."""
         return self.mechanism.level(self.integers.size)
 
     @property
     def may_be_empty(self) -> NDArray[np.bool_]:
-        """Cells in which the noise may be all there is."""
+        """Cells that are not distinguishable from noise."""
         return np.asarray(self.noisy_counts <= self.noise_level)
 
     @property
@@ -250,7 +250,7 @@ class ScoreMap:
         return self.grid.names
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the map to one file, whole or not at all; see `load_score_map`."""
+        """Write the map to one file, atomically; read it with `load_score_map`."""
         target = given_path(path)
         mechanism = {"epsilon": self.mechanism.epsilon, "delta": self.mechanism.delta, "kind": self.mechanism.kind}
         header = {
@@ -288,18 +288,18 @@ class ScoreMap:
         }
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the map as HTML for a notebook."""
         return notebook_table("Score map", self.facts(), more=self.guarantee._repr_html_())
 
 
 def load_score_map(path: str | PathLike[str]) -> ScoreMap:
-    """Read the file of a score map, or raise `ReleaseFileError` if a single bit of it changed."""
+    """Read the file of a score map; raise `ReleaseFileError` if it is damaged or was changed."""
     return read_archive(given_path(path), _read, MAX_BYTES)
 
 
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> ScoreMap:
     if header.get("kind") != KIND:
-        raise ReleaseFileError(f"The file {source} holds no score map; load it by load_release.")
+        raise ReleaseFileError(f"The file {source} is not a score map. Load it with load_release.")
     if header["format"] != FORMAT:
         raise ReleaseFileError(
             f"The score map {source} has format {header['format']}, and this version reads up to {FORMAT}; update "

@@ -1,7 +1,7 @@
-"""`SpectrumView`: components, the variances along them, and what the known noise says of their error.
+"""`SpectrumView`: components, the variances along them, and their error.
 
-What is reported is about what was released: the variance along a direction that the noise has turned, and not the
-eigenvalue that the noise has raised. docs/explanation/uncertainty.md has the formulas, and the coverage measured.
+Variances are those of the rows along the released directions, not the eigenvalues, which the noise raises.
+docs/explanation/uncertainty.md has the formulas and the measured coverage.
 """
 
 import math
@@ -60,19 +60,19 @@ _LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 Z = 1.96
 # So rare that what is above it is above the edge for one in 20 too.
 _UNNOTICED = 0.001
-# Draws that tell how far noise with another distribution in every basis reaches on average.
+# Draws that estimate the mean size of noise whose distribution depends on the basis.
 _DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
 _SIMULATED = 400
-# From few draws, levels for noise this rare are taken where 0.05 is promised: it leaves room for their error.
+# With few draws, the level 0.01 is used for a stated 0.05, which leaves room for simulation error.
 _TOO_MANY = 0.01
 
 
 class SpectrumView:
-    """Components of the scaled features and the variances along them; `Release.spectrum`.
+    """Components and the variances along them, with their error; available as `Release.spectrum`.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ class SpectrumView:
 
     @property
     def ordered(self) -> bool:
-        """Whether the first component is known to be the most important one."""
+        """Whether components are sorted by importance."""
         matrix = self.matrix
         return matrix.has_matrix if matrix.mechanism is None else matrix.mechanism.ordered
 
     @cached_property
     def components(self) -> FloatArray:
-        """The directions that were asked for (k x d), of the scaled features, most important first if `ordered`."""
+        """The requested directions (k x d) of the scaled features, most important first if `ordered`."""
         if isinstance(self.origin.request, SparseRequest):
             return self.sparse.components
         k = self._n_components
@@ -122,7 +122,7 @@ class SpectrumView:
 
     @cached_property
     def sparse(self) -> SparseComponents:
-        """Sparse components of the matrix, as they were asked for."""
+        """The requested sparse components of the matrix."""
         request = self.origin.request
         if not isinstance(request, SparseRequest):
             raise InvalidParameterError("This release was not made for sparse components.")
@@ -210,7 +210,7 @@ class SpectrumView:
         return self._variances[count]
 
     def _counted_with(self, count: int) -> int:
-        """Return with how many directions they are estimated: some more tell where eigenvalues are nearly tied."""
+        """Return with how many directions they are estimated: some more, for eigenvalues that are nearly tied."""
         matrix, request = self.matrix, self.origin.request
         share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
         if share or matrix.n_features <= _ESTIMATED_WHOLE:
@@ -249,13 +249,13 @@ class SpectrumView:
             excess=0.0 if facts is None else facts.excess,
             exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
         )
-        return found.untold(self.total_variance) if matrix.of_signs and matrix.signs.saturated else found
+        return found.unknown(self.total_variance) if matrix.of_signs and matrix.signs.saturated else found
 
     # Totals.
 
     @cached_property
     def total_variance(self) -> float:
-        """What shares of variance refer to: the trace as it was released, or 0 where that is below."""
+        """The total variance that shares refer to: the released trace, at least 0."""
         matrix = self.matrix
         if matrix.of_correlation:
             return float(matrix.n_features)
@@ -279,7 +279,7 @@ class SpectrumView:
         with_count = unit * trace * facts.trace_with_count / facts.n_features
         return float(np.sqrt(max(0.0, own + miscounted**2 * facts.count_variance - 2 * miscounted * with_count)))
 
-    # What is told of the components.
+    # Estimates for the components.
 
     @cached_property
     def _released_variances(self) -> FloatArray | None:
@@ -292,7 +292,7 @@ class SpectrumView:
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
-        """All variances of the truth, descending, freed of the bias that known noise has on them, or as released."""
+        """Estimates of all true eigenvalues, descending, corrected for the bias of known noise; else as released."""
         matrix = self.matrix
         if matrix.has_known_noise:
             return matrix.estimate.eigenvalues
@@ -300,7 +300,7 @@ class SpectrumView:
         return np.asarray(np.maximum(matrix.eigensystem[0], 0.0) if released is None else released)
 
     def eigenvalue_interval(self, count: int) -> FloatArray | None:
-        """Return 95 % intervals for the first `count` eigenvalues of the truth, by simulation of the noise."""
+        """Return 95 % confidence intervals for the first `count` true eigenvalues, by simulation of the noise."""
         matrix = self.matrix
         if not matrix.has_known_noise:
             return None
@@ -310,7 +310,7 @@ class SpectrumView:
 
     @cached_property
     def _component_variances(self) -> ComponentVariances | None:
-        """Variances along the components with their intervals; None where nothing can be said of their error."""
+        """Variances along the components with their intervals; None where their error is unknown."""
         matrix = self.matrix
         if matrix.rows_hidden:
             return None
@@ -362,9 +362,9 @@ class SpectrumView:
 
     @property
     def explained_variance(self) -> FloatArray | None:
-        """Variances of the rows along the components; None where only a subspace was released.
+        """Variances of the rows along the components; None if only a subspace was released.
 
-        Where nothing is known of their error, as they were released.
+        If their error is unknown, the values are as released.
         """
         if not self.matrix.has_matrix:
             return None
@@ -377,25 +377,25 @@ class SpectrumView:
 
     @property
     def explained_variance_ratio(self) -> FloatArray | None:
-        """Shares of the components in the total; None where only a subspace was released."""
+        """Shares of the total variance; None if only a subspace was released."""
         variances = self.explained_variance
         return None if variances is None else self._shares(variances)
 
     @property
     def explained_variance_interval(self) -> FloatArray | None:
-        """95 % intervals for the variances along the components; None where nothing can be said of their error."""
+        """95 % confidence intervals for the variances along the components; None if their error is unknown."""
         found = self._with_intervals
         return None if found is None else found.interval
 
     @property
     def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
-        """What each of these intervals rests on: "exact distribution", or "approximate"; None where there are none."""
+        """For each interval "exact distribution" or "approximate"; None without intervals."""
         found = self._with_intervals
         return None if found is None else (found.kind,) * len(self.components)
 
     @property
     def captured_variance(self) -> float | None:
-        """Variance along all components together; None where only a subspace was released."""
+        """Variance along all components together; None if only a subspace was released."""
         variances = self.explained_variance
         if variances is None:
             return None
@@ -404,13 +404,13 @@ class SpectrumView:
 
     @property
     def captured_variance_interval(self) -> FloatArray | None:
-        """95 % interval for it, narrower than the single ones add up to; None where nothing tells its error."""
+        """95 % confidence interval for `captured_variance`; None if its error is unknown."""
         found = self._with_intervals
         return None if found is None else found.total_interval[-1]
 
     @property
     def captured_variance_ratio(self) -> float | None:
-        """Share of the components together in the total; None where only a subspace was released."""
+        """Share of the total variance for all components together; None if only a subspace was released."""
         captured = self.captured_variance
         return None if captured is None else float(self._shares(np.array([captured]))[0])
 
@@ -428,11 +428,10 @@ class SpectrumView:
 
     @cached_property
     def noise_test(self) -> NoiseTest | None:
-        """How many components are above the noise, and the edges they had to pass; None where it is not known.
+        """Test of which components are distinguishable from noise; None if the noise is unknown.
 
-        Component k counts if the hypothesis that there is nothing but noise beyond the first k - 1 is rejected: more
-        than there are count with a probability of at most 5 %. Of correlations the hypothesis is that nothing is
-        correlated, where all eigenvalues are 1, and the edges are above 1.
+        Component k counts if the hypothesis "only noise beyond the first k - 1 components" is rejected. The probability
+        of counting too many is at most 5 %. For correlations the null hypothesis is that no features are correlated.
         """
         matrix = self.matrix
         if self._alike:
@@ -467,10 +466,10 @@ class SpectrumView:
 
     @property
     def n_above_noise(self) -> int:
-        """How many components are above the noise, also of those that were not asked for; see `noise_test`."""
+        """Number of all components that are distinguishable from noise; see `noise_test`."""
         if self.noise_test is None:
             raise InvalidParameterError(
-                "Components above the noise need a released matrix plus noise of a known distribution."
+                "n_components='above_noise' needs a mechanism that adds noise of a known distribution to a matrix."
             )
         return self.noise_test.count
 
@@ -495,7 +494,7 @@ class SpectrumView:
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
-        """Which components are above the noise, by `noise_test`; None where the noise is not known."""
+        """Whether each component is distinguishable from noise, by `noise_test`; None if the noise is unknown."""
         test = self.noise_test
         return None if test is None else np.arange(len(self.components)) < test.count
 
@@ -520,8 +519,8 @@ class SpectrumView:
         return None if mapping is None else np.asarray(mapping @ mapping.T)
 
     @cached_property
-    def drowned_features(self) -> tuple[int, ...]:
-        """Positions of features whose released variance is not above the noise on it; none of correlations."""
+    def features_below_noise(self) -> tuple[int, ...]:
+        """Positions of features whose variance is not distinguishable from noise; none for correlations."""
         matrix = self.matrix
         if not matrix.has_known_noise or matrix.of_correlation:
             return ()
@@ -540,7 +539,7 @@ class SpectrumView:
         return np.asarray(sizes * (matrix.noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
 
     def _warn_of_noise(self, values: FloatArray) -> None:
-        """Warn of components that are not above the noise, and of features that drown; from what was released alone."""
+        """Warn of components and features that are not distinguishable from noise; uses released values only."""
         matrix = self.matrix
         if matrix.of_correlation and matrix.n_features == 1:  # which is 1, whatever the noise
             return
@@ -555,23 +554,26 @@ class SpectrumView:
         if count >= len(needed):
             return
         if count == 0:
-            what = "No component is above the noise"
+            what = "No component is distinguishable from noise."
         else:
             below = list(range(count + 1, len(values) + 1))
-            what = f"{listed('Component', below, below)} {'is' if len(below) == 1 else 'are'} not above the noise"
-        names = features_in_words(matrix.feature_names, matrix.n_features) if self.drowned_features else []
-        features = [names[position] for position in self.drowned_features]
-        hidden = f", and the noise hides the variances of {listed('feature', features, features)}" if features else ""
-        wide = ", and so would a public random projection of the features, or PrivateSparsePCA"
+            verb = "is" if len(below) == 1 else "are"
+            what = f"{listed('Component', below, below)} {verb} not distinguishable from noise."
+        names = features_in_words(matrix.feature_names, matrix.n_features) if self.features_below_noise else []
+        features = [names[position] for position in self.features_below_noise]
+        below_noise = f" Neither is the variance of {listed('feature', features, features)}." if features else ""
+        fewer = "a public random projection of the features, PrivateSparsePCA"
+        fixes = "fewer features" if (matrix.n_rows or 0) >= matrix.n_features else fewer
+        last = "" if count == 0 else ', or n_components="above_noise"'
+        fixes = f"delta > 0, or {fixes}" if count == 0 else f"delta > 0, {fixes}"
         warn_caller(
-            f"{what}{hidden}; more {matrix.counted}, a larger epsilon, a delta above 0 or fewer features would help"
-            f"{wide if (matrix.n_rows or 0) < matrix.n_features else ''}.",
+            f"{what}{below_noise} Use more {matrix.counted}, a larger epsilon, {fixes}{last}.",
             NoiseWarning,
         )
 
     @property
     def _rough_edge(self) -> tuple[float, float]:
-        """What is surely below the first edge of `noise_test`, and surely above it, from fewer draws.
+        """Bounds below and above the first edge of `noise_test`, from fewer draws.
 
         They are the mean of the largest eigenvalue of the noise, and what it passes once in 1,000 times.
         """
@@ -590,19 +592,19 @@ class SpectrumView:
 
     @property
     def explained_variance_ratio_interval(self) -> FloatArray | None:
-        """95 % intervals for the shares of the components; None where nothing can be said of their error."""
+        """95 % confidence intervals for the shares of the components; None if their error is unknown."""
         shares, ends = self.explained_variance_ratio, self.explained_variance_interval
         return None if shares is None or ends is None else self._share_interval(shares, ends)
 
     @property
     def captured_variance_ratio_interval(self) -> FloatArray | None:
-        """95 % interval for the share of all components together; None where nothing tells its error."""
+        """95 % confidence interval for the share of all components together; None if its error is unknown."""
         share, ends = self.captured_variance_ratio, self.captured_variance_interval
         return None if share is None or ends is None else self._share_interval(np.array([share]), ends[None])[0]
 
     @property
     def running_ratio(self) -> FloatArray | None:
-        """Shares of the first 1, 2, ... components together; None where only a subspace was released."""
+        """Cumulative shares of the first 1, 2, ... components; None if only a subspace was released."""
         variances = self.explained_variance
         if variances is None:
             return None
@@ -611,7 +613,7 @@ class SpectrumView:
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
-        """95 % intervals for these, each by itself; None where nothing tells their error."""
+        """95 % confidence intervals for the cumulative shares, one at a time; None if their error is unknown."""
         shares = self.running_ratio
         found = self._with_intervals
         return None if shares is None or found is None else self._share_interval(shares, found.total_interval)
@@ -640,24 +642,23 @@ class SpectrumView:
         return float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
 
     def warn_of_features(self) -> None:
-        """Warn of features whose variance may be noise alone, by their names; from what was released alone."""
+        """Warn of features whose variance is not distinguishable from noise; uses released values only."""
         matrix = self.matrix
         names = features_in_words(matrix.feature_names, matrix.n_features)
-        hidden = [str(names[position]) for position in self.drowned_features]
-        if hidden:
+        below = [str(names[position]) for position in self.features_below_noise]
+        if below:
             warn_caller(
-                f"The noise hides the variances of {listed('feature', hidden, hidden)}: what is told of them may be "
-                f"noise alone; more {matrix.counted}, a larger epsilon, a delta above 0, fewer features or narrower "
-                "ranges would help.",
+                f"The variance of {listed('feature', below, below)} is not distinguishable from noise. Use more "
+                f"{matrix.counted}, a larger epsilon, delta > 0, fewer features, or narrower ranges.",
                 NoiseWarning,
             )
 
     # The error of directions.
 
     def loading_errors(self, level: float = LEVEL, of: str = "data") -> LoadingErrors | None:
-        """Return how far the components may be from the true ones: angles with bounds, and errors of loadings.
+        """Return angle errors of the components and errors of their loadings.
 
-        None where directions were sampled, or are sparse. Parameters are as in `IntervalView.covariance`.
+        None for sampled or sparse directions. Parameters as in `IntervalView.covariance`.
         """
         matrix = self.matrix
         sampled = self.intervals.sampled(level, of)
@@ -673,9 +674,9 @@ class SpectrumView:
     # Use.
 
     def transform(self, X: Any) -> FloatArray:
-        """Project rows of all features on the components; the projections of private rows are private data themselves.
+        """Project rows of all features on the components. Projections of private rows are private data.
 
-        A raw table is encoded and projected by ``PrivatePCA.from_release(release).transform``.
+        For raw tables use ``PrivatePCA.from_release(release).transform``, which encodes them.
         """
         matrix = self.matrix
         matrix.check_units()

@@ -127,7 +127,7 @@ def sample_table(
 
 
 def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
-    """Return the declared columns with the positions of their features; none where no schema tells of them."""
+    """Return the declared columns with the positions of their features; none without a schema."""
     schema = release.origin.schema
     if schema is None or schema.feature_names != release.feature_names:
         return []

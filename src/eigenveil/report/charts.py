@@ -28,9 +28,9 @@ from .html import (
     svg,
     table,
     text_width,
+    tick_texts,
     ticks,
     ticks_between,
-    told_ticks,
     whisker,
     wrapped,
 )
@@ -49,7 +49,7 @@ def scree(shown: Shown) -> Html:
     upper, lower = 76, 276
     y = axis(top, lower, upper, root)
     marks = ticks(top, y, root)
-    texts, power = told_ticks(marks)
+    texts, power = tick_texts(marks)
     left, right = 14 + max(map(text_width, texts)), WIDTH - 8
     step = (right - left) / count
 
@@ -58,7 +58,7 @@ def scree(shown: Shown) -> Html:
     shapes.append(label(2, upper - 14, f"variance{power}", "start", "soft"))
     for i, edge in enumerate([] if edges is None else edges[:count].tolist()):
         begin, end = left + step * i, left + step * (i + 1)
-        shapes.append(element("rect", x=begin, y=y(edge), width=step, height=lower - y(edge), class_="swamp"))
+        shapes.append(element("rect", x=begin, y=y(edge), width=step, height=lower - y(edge), class_="below"))
         shapes.append(element("line", x1=begin, x2=end, y1=y(edge), y2=y(edge), class_="edge"))
     for i in range(count):
         x = left + step * (i + 0.5)
@@ -69,23 +69,23 @@ def scree(shown: Shown) -> Html:
                 shapes.append(element("path", d=whisker(x, low, high), class_="whisker" + faint))
             shapes.append(element("circle", cx=x, cy=y(float(values[i])), r=4.5, class_="point" + faint))
         if released[i] >= 0:
-            shapes.append(element("circle", cx=x + 8, cy=y(float(released[i])), r=3, class_="ring"))
+            shapes.append(element("circle", cx=x + 8, cy=y(float(released[i])), r=3, class_="hollow"))
         if count <= 10 or i % 2 == 0:
             shapes.append(label(x, lower + 16, i + 1, "middle"))
     shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
-    keys = [] if values is None else [("point", "variance along it")]
+    keys = [] if values is None else [("point", "variance")]
     keys += [("whisker", shown.interval_name)] if shown.intervals is not None else []
-    keys += [("ring", "eigenvalue as released")]
-    keys += [] if edges is None else [("edge", "noise, uncorrelated" if shown.of_correlation else "edge of the noise")]
+    keys += [("hollow", "released eigenvalue")]
+    keys += [] if edges is None else [("edge", "noise level, uncorrelated" if shown.of_correlation else "noise level")]
     shapes.append(legend(keys))
     description = (
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
     )
     if values is not None:
-        told = [with_error(values[i], interval_of(shown.intervals, i), SIZE) for i in range(min(count, values.size))]
-        description += f" Variances along the components are {for_readers('; '.join(told))}."
+        texts = [with_error(values[i], interval_of(shown.intervals, i), SIZE) for i in range(min(count, values.size))]
+        description += f" Variances along the components are {for_readers('; '.join(texts))}."
     if edges is not None:
-        description += f" The edge of the noise is {number(edges[0])} for the first."
+        description += f" The noise level is {number(edges[0])} for the first."
     return svg("scree", lower + 40, "Scree plot", description, shapes)
 
 
@@ -121,9 +121,9 @@ def correlations(shown: Shown) -> Html:
     shapes: list[Html] = []
     y = 2.0
     for line, j in enumerate(features):
-        told = wrapped(names[line], room - 10)
-        height = max(least, LINE * len(told) + 6)
-        shapes += lines_of_text(room - 8, y + height / 2, told, "end")
+        text = wrapped(names[line], room - 10)
+        height = max(least, LINE * len(text) + 6)
+        shapes += lines_of_text(room - 8, y + height / 2, text, "end")
         # On the diagonal, where all are 1, stands the number of the column below.
         shapes.append(label(room + cell * (line + 0.5), y + height / 2 + 5, line + 1, "middle", "soft"))
         for i, value in enumerate(values[line, :line]):
@@ -239,7 +239,7 @@ _MAP = 320
 
 
 def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
-    """Draw features as arrows in the plane of the first two components, over the cloud of scores where there is one."""
+    """Draw features as arrows in the plane of the first two components, over the score map where there is one."""
     tips = shown.components[:2].T
     lengths = np.hypot(*tips.T)
     named = [int(j) for j in np.argsort(-lengths, kind="stable")[:NAMED_FEATURES] if lengths[j] > 0]
@@ -249,8 +249,8 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     # A side without names leaves its room to the other.
     free = WIDTH - _PLANE
     rooms = [free / 2, free / 2] if all(sides) else [_MARGIN, free - _MARGIN] if sides[1] else [free - _MARGIN, _MARGIN]
-    told = {j: wrapped(shown.names[j], room - 14) for side, room in zip(sides, rooms, strict=True) for j in side}
-    height = max(_PLANE, *(sum(LINE * len(told[j]) + 4 for j in side) for side in sides)) + 52
+    names = {j: wrapped(shown.names[j], room - 14) for side, room in zip(sides, rooms, strict=True) for j in side}
+    height = max(_PLANE, *(sum(LINE * len(names[j]) + 4 for j in side) for side in sides)) + 52
     centre, middle, scale = rooms[0] + _PLANE / 2, (height - 36) / 2 + 2, _PLANE / 2 / reach
 
     def x(value: float) -> float:
@@ -264,10 +264,10 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     shapes.append(element("line", x1=centre - half, x2=centre + half, y1=middle, y2=middle, class_="axis"))
     shapes.append(element("line", x1=centre, x2=centre, y1=middle - half, y2=middle + half, class_="axis"))
     radius = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
-    shapes.append(element("circle", cx=centre, cy=middle, r=radius * scale, class_="ring-line"))
+    shapes.append(element("circle", cx=centre, cy=middle, r=radius * scale, class_="circle"))
     faint = " faint" if shown.not_above(1) or shown.not_above(0) else ""
     for j in range(len(tips)):
-        if j not in told:
+        if j not in names:
             shapes.append(element("circle", cx=x(tips[j, 0]), cy=y(tips[j, 1]), r=1.8, class_="other"))
     for j in named:
         tip = x(tips[j, 0]), y(tips[j, 1])
@@ -277,7 +277,7 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
         shapes.append(element("path", d=_arrow(centre, middle, *tip), class_=f"arrow{faint}"))
     for left, side in zip((True, False), sides, strict=True):
         edge = rooms[0] - 8 if left else WIDTH - rooms[1] + 8
-        heights = [LINE * len(told[j]) + 4 for j in side]
+        heights = [LINE * len(names[j]) + 4 for j in side]
         order = sorted(range(len(side)), key=lambda place: -tips[side[place], 1])
         wanted = [y(tips[side[place], 1]) for place in order]
         for place, at in zip(order, _spread(wanted, [heights[p] for p in order], height - 40), strict=True):
@@ -285,7 +285,7 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
             shapes.append(
                 element("path", d=f"M{x(tips[j, 0]):.1f} {y(tips[j, 1]):.1f}L{edge:.1f} {at:.1f}", class_="leader")
             )
-            shapes += lines_of_text(edge + (-3 if left else 3), at, told[j], "end" if left else "start")
+            shapes += lines_of_text(edge + (-3 if left else 3), at, names[j], "end" if left else "start")
     shapes.append(label(centre, height - 8, _axis_title(shown, 0, "across"), "middle", "soft"))
     shapes.append(label(centre, height - 26, _axis_title(shown, 1, "up"), "middle", "soft"))
     listed = "; ".join(f"{shown.names[j]} {fixed(tips[j, 0])} and {fixed(tips[j, 1])}" for j in named)
@@ -294,7 +294,7 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
 
 
 def _errors(shown: Shown) -> FloatArray:
-    """Return half the 95 % intervals of the loadings on the first two components; 0 where nothing tells them."""
+    """Return half the 95 % intervals of the loadings on the first two components; 0 where they are not known."""
     errors = np.zeros((len(shown.names), 2))
     for i in (0, 1):
         if shown.loading_errors is not None and shown.angle_bounds is not None and shown.angle_bounds[i] < 90:
@@ -329,7 +329,7 @@ def _spread(wanted: Sequence[float], heights: Sequence[float], lowest: float) ->
 
 
 def _ground(cloud: ScoreMap, centre: float, middle: float) -> list[Html]:
-    """Return the cloud of scores around the middle of the biplot, in its own units."""
+    """Return the score map around the middle of the biplot, in its own units."""
     counts, edges = cloud.counts.sum(axis=0), cloud.edges
     scale = _PLANE / 2 / max(float(np.abs(ends).max()) for ends in edges)
     x, y = centre + scale * edges[0], middle - scale * edges[1]
@@ -339,7 +339,7 @@ def _ground(cloud: ScoreMap, centre: float, middle: float) -> list[Html]:
 def _cells(
     counts: FloatArray, unsure: FloatArray, x: FloatArray, y: FloatArray, class_: str, top: float | None = None
 ) -> list[Html]:
-    """Return tiles for what is counted, stronger where it is more, hatched where it may be none."""
+    """Return tiles for counts, darker where the count is larger, hatched where it may be 0."""
     top = float(counts.max()) if top is None else top
     shapes = []
     for i, j in np.argwhere(counts > 0):
@@ -358,15 +358,15 @@ def _cells(
 
 
 def score_panel(cloud: ScoreMap, group: int) -> Html:
-    """Draw one group of a map of scores, with its cells in the units of scores."""
+    """Draw one group of a score map, with its cells in the units of scores."""
     counts, unsure = cloud.counts[group], cloud.may_be_empty[group]
     (across, up), top = cloud.edges, float(cloud.counts.max()) or 1.0
     lower, upper, right = 292.0, 26.0, _MAP - 10.0
     rows = ticks_between(float(up[0]), float(up[-1]), 6)
-    texts, power = told_ticks(rows)
+    texts, power = tick_texts(rows)
     left = 14 + max(map(text_width, texts), default=0.0)
     columns = ticks_between(float(across[0]), float(across[-1]), 5)
-    under, power_across = told_ticks(columns)
+    under, power_across = tick_texts(columns)
     x = left + (right - left) * (across - across[0]) / (across[-1] - across[0])
     y = lower - (lower - upper) * (up - up[0]) / (up[-1] - up[0])
     shapes = [element("rect", x=left, y=upper, width=right - left, height=lower - upper, class_="frame")]
@@ -385,8 +385,8 @@ def score_panel(cloud: ScoreMap, group: int) -> Html:
     shapes.append(label((left + right) / 2, lower + 36, f"{first}{power_across}", "middle", "soft"))
     found = int((~unsure & (counts > 0)).sum())
     description = (
-        f"{found} of {counts.size} cells hold more than noise; the fullest about {number(float(counts.max()), 3)} "
-        f"{cloud.guarantee.unit.counted}, of {number(float(counts.sum()), 4)}."
+        f"{found} of {counts.size} cells are distinguishable from noise; the fullest has about "
+        f"{number(float(counts.max()), 3)} {cloud.guarantee.unit.counted}, of {number(float(counts.sum()), 4)}."
     )
     name = cloud.groups[group]
     return svg(

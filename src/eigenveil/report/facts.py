@@ -1,4 +1,4 @@
-"""What a report shows of a release, and what a reader should know about these numbers."""
+"""The values that a report shows of a release, and notes on them."""
 
 import re
 import warnings
@@ -19,14 +19,14 @@ from ..releases.regression import Regression
 
 
 def notes_on(release: Release, n_components: int) -> Iterator[str]:
-    """Yield what a reader should know, from the facts of mechanism, rows and request."""
+    """Yield notes for the reader, from the mechanism, the rows and the request."""
     mechanism, rows = release.mechanism, release.origin.row_rule
     if mechanism is None and release.matrix.has_matrix:
-        yield "The distribution of the noise is not known here, so the eigenvalues are shown as released."
+        yield "The distribution of the noise is not known here, so eigenvalues are shown without correction."
     elif mechanism is None:
-        yield "The mechanism of this release is not known here, and with it the order of any directions."
+        yield "The mechanism of this release is not known here, so the order of the directions is not known either."
     if not n_components:
-        yield "This version of eigenveil cannot tell components from it; a later one may."
+        yield "This version of eigenveil cannot compute components from this release; a later version may."
     elif not release.matrix.has_matrix:
         yield "Only directions were released, so there are no eigenvalues and no shares of variance."
     if mechanism is not None and not release.spectrum.ordered:
@@ -40,68 +40,69 @@ def notes_on(release: Release, n_components: int) -> Iterator[str]:
 def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
     mechanism, rows, request = release.mechanism, release.origin.row_rule, release.origin.request
     if request.correlation and rows.keeps_lengths:
-        yield "Components and variances are those of the correlation matrix, by the variances that were released."
+        yield "Components and variances are those of the correlation matrix, computed with the released variances."
     if rows.statistic == "kendall":
-        yield "Only signs of differences between rows were used: this is a correlation matrix, by the sine rule."
+        yield "Only the signs of differences between rows were used. This is a correlation matrix, by the sine rule."
     elif rows.compares:
-        yield "Rows are directions of differences between rows, so variances have no unit; compare shares."
+        yield "Only directions of differences between rows were used, so variances have no unit. Compare shares."
     elif not rows.keeps_lengths:
-        yield "Rows were all brought to length 1, so variances have no unit; compare shares."
+        yield "All rows were scaled to length 1, so variances have no unit. Compare shares."
     elif not release.matrix.centred:
         about = "the origin" if rows.shift is None else "the public shift"
-        yield f"Variances are about {about}: the mean was not subtracted, so the first direction may be it."
+        yield f"Variances are about {about}: the mean was not subtracted, so the first component may be the mean."
     if rows.mapped_from is not None:
         yield (
-            "Rows were mapped by a public matrix after a pilot estimate, and the release is mapped back: its noise is "
-            "larger along strong directions than along weak ones."
+            "Preconditioning was used: rows were transformed after a pilot estimate, and the release is transformed "
+            "back. The noise is larger along directions with a large variance."
         )
     if release.origin.model == "local" and not release.matrix.has_known_noise:
-        yield "In the local model variances are shown as released: they are not freed of bias here."
+        yield "In the local model variances are shown without bias correction."
         if release.noise_sd is not None:
-            yield "The noise is taken for Gaussian noise of the same size: the sum of many reports is close to it."
+            yield "The noise is treated as Gaussian noise of the same size, because it is the sum of many reports."
     if mechanism is not None and mechanism.releases == "directions":
         yield (
-            "Directions were sampled and their variances released with noise of their own; other directions share the "
-            "rest of the total evenly. Nothing tells which are above the noise."
+            "Directions were sampled, and their variances were released with separate noise. All other directions get "
+            "an equal part of the remaining variance. Which components are above the noise is not known."
         )
     if isinstance(request, SparseRequest):
         yield (
-            "The components are sparse: they are computed from the released matrix, loadings that are zero are exactly "
-            "so, and variances are those along them. The eigenvalues are those of the whole matrix."
+            "The components are sparse and were computed from the released matrix. Loadings of 0 are exactly 0. The "
+            "eigenvalues are those of the whole matrix."
         )
     if isinstance(request, RegressionRequest):
         yield (
-            "The matrix holds the features and the target of a regression, which are shown alike in correlations and "
-            "loadings; the coefficients are computed from it."
+            "The matrix contains the features and the target of the regression; the coefficients are computed from it. "
+            "Correlations and loadings include the target."
         )
     if release.intervals.unavailable and release.origin.model == "local":
         yield release.intervals.unavailable
     kinds = release.spectrum.explained_variance_interval_kind if n_components else None
     if kinds is not None and "approximate" in kinds:
-        yield "For this release the coverage of the intervals of variances is known by experiment, not by proof."
+        yield "The coverage of the intervals of variances is known by experiment, not by proof."
 
 
 SHOWN_EIGENVALUES = 15
 SHOWN_COMPONENTS = 6
 SHOWN_FEATURES = 24
-# Up to this width all released eigenvalues are at hand, and beyond those of the components.
+SHOWN_LOADINGS = 100
+# Up to this width all eigenvalues are computed; beyond it only those of the components.
 _ALL_EIGENVALUES = 2000
-# Requests for which the matrix itself is the answer, or half of it.
+# Requests whose result is the matrix, or is shown beside it.
 _MATRIX_REQUESTS = (Request.kind, RegressionRequest.kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What can be shown of a release; a value is None where the release does not tell it.
+    """The values of a release that are shown; a value is None where the release does not contain it.
 
     Attributes
     ----------
     names : tuple of str
         Of the features, in order and printable; x0, x1, ... where the release has none.
     components : ndarray of shape (k, d)
-        Directions; none of them (k = 0) where this version cannot tell them.
+        Directions; none (k = 0) where this version cannot compute them.
     sparse : bool
-        Whether they are sparse components, and so not the eigenvectors that belong to `released_eigenvalues`.
+        Whether they are sparse, so that `released_eigenvalues` are not theirs.
     variances, intervals : ndarray of shape (k,), (k, 2)
         Variances along the components, and their 95 % intervals.
     shares, share_intervals : ndarray of shape (k,), (k, 2)
@@ -109,28 +110,27 @@ class Shown:
     running, running_intervals : ndarray of shape (k,), (k, 2)
         Shares of the first 1, 2, ... together.
     released_eigenvalues : ndarray of shape (m,)
-        The largest ones of the matrix as it was released.
+        The largest eigenvalues of the released matrix.
     edges : ndarray of shape (m,)
-        What each of these must pass to be above the noise; of correlations, the noise and what uncorrelated features
-        have.
+        The noise level that each of them must exceed; for correlations that of noise and uncorrelated features.
     of_correlation : bool
         Whether all of them are of the correlation matrix.
     above_noise : ndarray of bool, shape (k,)
         Which components are above the noise.
     angles, angle_bounds : ndarray of shape (k,)
-        To the true components, in degrees, and what they stay below; 90 where a direction may be any.
+        Angle errors in degrees, and their 95 % bounds; 90 where a direction is not determined.
     loading_errors : ndarray of shape (k, d)
         Standard errors of the loadings.
     correlations, correlation_intervals : ndarray of shape (d, d), (d, d, 2)
-        Where the matrix is what was asked for; about the origin if not centred.
+        Where the matrix was requested; about the origin if not centred.
     regression : Regression
-        Where one was asked for.
+        Where one was requested.
     predictors : tuple of int
         Positions of the coefficients that move the prediction most.
     spreads, spread_intervals : ndarray of shape (d,), (d, 2)
-        Standard deviations of the features, where the matrix is what was asked for and tells units.
+        Standard deviations of the features, where the matrix was requested and has units.
     means, mean_intervals : ndarray of shape (d,), (d, 2)
-        Where the mean left too.
+        Where the mean was released.
     notes : tuple of str
         What a reader should know about these numbers.
     interval_name, legend : str
@@ -166,23 +166,23 @@ class Shown:
     legend: str = LEGEND
 
     def not_above(self, i: int) -> bool:
-        """Return whether a component is not above the noise; False where nothing tells."""
+        """Return whether a component is not above the noise; False where this is not known."""
         return self.above_noise is not None and not self.above_noise[i]
 
     def angle_in_words(self, i: int) -> str:
-        """Return how far a component is from the true one; empty where nothing tells."""
+        """Return the angle error of a component; empty where it is not known."""
         if self.angles is None or self.angle_bounds is None:
             return ""
         return angle_in_words(float(self.angles[i]), float(self.angle_bounds[i]))
 
     def loading_interval(self, i: int, j: int) -> tuple[float, float] | None:
-        """Return the 95 % interval of a loading; None where nothing tells its error, or it may be anything."""
+        """Return the 95 % confidence interval of a loading; None where it is not known."""
         if self.loading_errors is None or self.angle_bounds is None or self.angle_bounds[i] >= 90:
             return None
         return around(float(self.components[i, j]), float(self.loading_errors[i, j]), CORRELATION)
 
     def loading_may_be_zero(self, i: int, j: int) -> bool:
-        """Return whether the errors of loadings are known, and leave it open if this one is 0."""
+        """Return whether the errors of loadings are known and this loading may be 0."""
         ends = self.loading_interval(i, j)
         return self.loading_errors is not None and (ends is None or holds_zero(ends))
 
@@ -210,7 +210,7 @@ class Shown:
 
 
 def read(release: Release) -> Shown:
-    """Return what is shown of a release; the release is all it takes.
+    """Return the values that are shown of a release.
 
     Examples
     --------
@@ -225,14 +225,14 @@ def read(release: Release) -> Shown:
     """
     _check(release)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NoiseWarning)  # what it says is read by whoever reads the numbers
+        warnings.simplefilter("always", NoiseWarning)  # becomes a note
         shown = _read(release)
     heard = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, NoiseWarning))
     return replace(shown, notes=(*shown.notes, *(_by_name(one, shown.names) for one in heard)))
 
 
 def _by_name(warning: str, names: tuple[str, ...]) -> str:
-    """Return a warning with names for x0, x1, ..., which it says of names that might be data: a page shows them all."""
+    """Return a warning with feature names in place of x0, x1, ...: a page shows all names anyway."""
     if any(re.fullmatch(r"x\d+", name) for name in names):
         return warning
     return re.sub(r"\bx(\d+)\b", lambda at: names[int(at[1])] if int(at[1]) < len(names) else at[0], warning)
@@ -240,12 +240,12 @@ def _by_name(warning: str, names: tuple[str, ...]) -> str:
 
 def _read(release: Release) -> Shown:
     if release.matrix.has_matrix:
-        _ = release.matrix.scaled_matrix  # which may say that noise hides a feature
+        _ = release.matrix.scaled_matrix  # may warn of features that are not distinguishable from noise
     components = _components(release)
-    names, notes = _names(release), tuple(notes_on(release, len(components)))
+    names, notes = feature_names(release), tuple(notes_on(release, len(components)))
     if not release.matrix.has_matrix:
         return Shown(names, components, notes=notes)
-    # Sampled directions left with variances of their own; the eigenvalues of a matrix rebuilt from them did not.
+    # Variances of sampled directions were released; eigenvalues of a matrix that is rebuilt from them were not.
     drawn = release.mechanism is not None and release.mechanism.releases == "directions"
     few = release.n_features > _ALL_EIGENVALUES and not drawn and len(components) > 0
     shown = Shown(
@@ -284,7 +284,7 @@ def _read(release: Release) -> Shown:
 
 
 def _of_components(release: Release) -> dict[str, Any]:
-    """Return what a release tells of its components and of their error, by the names of `Shown`."""
+    """Return components with their errors, by the names of `Shown`."""
     errors = release.spectrum.loading_errors()
     return {
         "variances": release.explained_variance,
@@ -302,7 +302,7 @@ def _of_components(release: Release) -> dict[str, Any]:
 
 def _check(release: Release) -> None:
     if not release.integers:
-        raise InvalidDataError("The release holds no values, so there is nothing to show.")
+        raise InvalidDataError("The release has no values, so there is nothing to show.")
     matrix = release.integers.get("matrix")
     if matrix is not None and (matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]):
         raise InvalidDataError("The matrix of the release is not square, so there is nothing to show.")
@@ -316,12 +316,12 @@ def _components(release: Release) -> FloatArray:
         except (InvalidDataError, InvalidParameterError):
             if release.mechanism is not None:
                 raise
-            # Integers of a mechanism of a later version may mean nothing here; its guarantee and its origin still do.
+            # The integers of a later version's mechanism may be unknown here; its guarantee and origin are not.
             return np.empty((0, release.n_features))
 
 
 def _edges(release: Release) -> FloatArray | None:
-    """Return what eigenvalues must pass to be above the noise; after the last tested one all have its edge."""
+    """Return the noise level of every eigenvalue; after the last tested one it is constant."""
     test = release.spectrum.noise_test
     return None if test is None else np.pad(test.edges, (0, release.n_features - len(test.edges)), mode="edge")
 
@@ -344,7 +344,8 @@ def _predictors(shown: Shown, regression: Regression) -> tuple[int, ...]:
     return tuple(sorted(int(position) for position in largest))
 
 
-def _names(release: Release) -> tuple[str, ...]:
+def feature_names(release: Release) -> tuple[str, ...]:
+    """Return the names of the features as they are shown; x0, x1, ... where the release has none."""
     names, width = release.feature_names, release.n_features
     if names is None or len(names) != width:
         return tuple(f"x{position}" for position in range(width))

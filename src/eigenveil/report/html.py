@@ -1,4 +1,4 @@
-"""The parts of a page: markup that escapes by itself, parts of charts, cards, tables, the guarantee in words."""
+"""The parts of a page: markup that escapes all text, parts of charts, cards, tables, the guarantee in words."""
 
 import html
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
+from ..guarantee import Adjacency, Guarantee, chance, odds_factor
 
 _VOID = {"meta", "br"}
 
@@ -155,12 +155,12 @@ def ticks_between(low: float, high: float, most: int) -> list[float]:
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def told_ticks(ticks: Sequence[float]) -> tuple[list[str], str]:
-    """Return ticks as short texts, and the power of ten that all of them are times, for the title of the axis.
+def tick_texts(ticks: Sequence[float]) -> tuple[list[str], str]:
+    """Return ticks as short texts, and their common power of ten for the title of the axis.
 
     Examples
     --------
-    >>> told_ticks([0.0, 50.0, 100.0]), told_ticks([0.0, 5e14, 1e15])
+    >>> tick_texts([0.0, 50.0, 100.0]), tick_texts([0.0, 5e14, 1e15])
     ((['0', '50', '100'], ''), (['0', '0.5', '1'], ' × 10¹⁵'))
     """
     largest = max(map(abs, ticks), default=0.0)
@@ -203,7 +203,7 @@ def legend(keys: Sequence[tuple[str, str]]) -> Html:
     for kind, text in keys:
         if x + 14 + text_width(text) > WIDTH:
             x, y = 12.0, y + 20
-        if kind in ("point", "ring"):
+        if kind in ("point", "hollow"):
             shapes.append(element("circle", cx=x, cy=y, r=4.5 if kind == "point" else 3.0, class_=kind))
         elif kind == "whisker":
             shapes.append(element("path", d=whisker(x, y + 6, y - 6), class_=kind))
@@ -293,7 +293,7 @@ def card(identifier: str, title: str, *children: Any, class_: str = "card") -> H
 
 
 def question(identifier: str, title: str, *children: Any) -> Html:
-    """Return one question of a half of the page, with its answer."""
+    """Return one question with its answer."""
     return element("section", element("h3", title, id=identifier), children, aria_labelledby=identifier)
 
 
@@ -303,7 +303,7 @@ def figure(chart: Html, caption: Any, numbers: Html | None = None, class_: str |
 
 
 def folded(summary: str, *children: Any) -> Html:
-    """Return what is shown when it is asked for."""
+    """Return content that is folded until the reader opens it."""
     return element("details", element("summary", summary), children)
 
 
@@ -316,7 +316,7 @@ def table(
 ) -> Html:
     """Return a table of which a narrow window shows every column; `marked` rows stand out.
 
-    Roles are told beside the elements, since a browser forgets what a table is once its rows are laid out as lists.
+    Roles are set explicitly, because a browser drops table semantics once rows are laid out as lists.
     """
     # A column of words reads from the left, a column of numbers from the right.
     kinds = ["text" if rows and str(cell)[:1].isalpha() else None for cell in (rows[0] if rows else columns)]
@@ -361,7 +361,7 @@ def budget(epsilon: float, delta: float) -> str:
     return f"epsilon = {epsilon:.6g}" + (f" and delta = {delta:.3g}" if delta else "")
 
 
-# Beyond this e^epsilon is above 100, and a promise in odds alone rules out little.
+# Beyond this e^epsilon is above 100, and a bound on the odds alone rules out little.
 WEAK_EPSILON = 5.0
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 
@@ -371,77 +371,82 @@ def banner(guarantee: Guarantee) -> Html | None:
     if guarantee.is_private:
         return None
     if guarantee.reproducible:
-        head, text = "Not private: seeded", "The noise of this release was drawn from a seed, for tests or papers. "
-        text += "Whoever knows or guesses the seed can remove the noise. Do not publish it about real people."
+        head, text = "Not private: seeded", "The noise of this release was drawn from a seed, for tests only. "
+        text += "Anyone who knows or guesses the seed can remove the noise. Do not publish it about real people."
     else:
         head, text = "Not private", "These values were released without any protection. Use them with public data only."
     return element("div", element("strong", head), element("p", text), class_="banner", role="alert")
 
 
-def promise(guarantee: Guarantee) -> list[Html]:
-    """Return the promise in plain words and as beliefs, with its exceptions."""
+def guarantee_section(guarantee: Guarantee) -> list[Html]:
+    """Return what a guarantee means for one person: in words, and as what an attacker can believe."""
     words = [element("p", sentence) for sentence in guarantee.in_words()]
     extra = []
     if guarantee.claimed is not None:
         extra.append(
-            f"The paper behind this mechanism states {budget(*guarantee.claimed)}; what its noise truly gives is "
-            f"{budget(guarantee.epsilon, guarantee.delta)}, and that is what counts here."
+            f"The paper behind this mechanism states {budget(*guarantee.claimed)}. The noise gives "
+            f"{budget(guarantee.epsilon, guarantee.delta)}, and this report uses that value."
         )
     if guarantee.is_private and guarantee.weakness is None and guarantee.epsilon > WEAK_EPSILON:
-        extra.append("A factor this large is a weak promise: by itself it rules out little.")
-    assumptions = [*extra, *guarantee.assumptions]
+        extra.append("A factor this large is a weak guarantee: by itself it rules out little.")
     text = element(
         "div",
         words,
-        [element("h4", "Assumptions"), element("ul", [element("li", line) for line in assumptions])]
-        if assumptions
-        else None,
-        element("p", f"In formal terms: {guarantee}. Unit of privacy: {guarantee.unit.in_words}.", class_="soft"),
+        [element("p", line) for line in extra],
+        element("p", f"Formal guarantee: {guarantee}.", class_="soft"),
     )
     if not guarantee.is_private:
         return [element("p", "There is no limit to what can be learned about one person.", class_="lead broken"), text]
     factor = element("span", odds_factor(guarantee.epsilon), class_="factor")
-    exception = f", but for {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
+    exception = f", except with {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
     line = element(
         "p",
-        f"What anyone can learn about one person from {_own(guarantee)} changes the odds by a factor of at most ",
+        "This release changes the odds about one person by at most a factor of ",
         factor,
         f"{exception}.",
         class_="lead",
     )
     rows = [
-        (f"{100 * prior:.0f} %", *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)))
+        (
+            f"{prior_odds(prior)} ({100 * prior:.0f} %)",
+            *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)),
+        )
         for prior in PRIORS
     ]
-    if guarantee.adjacency is Adjacency.REPLACE_ONE:
-        about = f"that one person's data say A and not B, held by someone who knows {guarantee.known_others}"
-    else:
-        about = f"that one person took part, held by someone who knows {guarantee.known_others}"
-    caption = f"Dot: a belief {about}. Band: where this release can move it."
+    low, high = belief_range(0.5, guarantee.epsilon)
+    claim = "data say A and not B" if guarantee.adjacency is Adjacency.REPLACE_ONE else "data are in the table"
+    caption = (
+        f"Suppose an attacker knows {guarantee.known_others}, and the attacker's prior odds are 1:1 (50 %) that one "
+        f"person's {claim}. After this release the attacker's belief is between {_percent(low, down=True)} and "
+        f"{_percent(high)}. Dot: belief before the release. Band: possible beliefs after it."
+    )
     if guarantee.delta > 0:
-        caption += " The chance delta comes on top."
-    numbers = table("How far a belief can move", ("before", "least after", "most after"), rows)
-    picture = figure(_beliefs(guarantee.epsilon), caption, folded("The numbers as a table", numbers))
+        caption += " The bands do not include the probability delta."
+    numbers = table("How much a belief can change", ("prior odds", "lowest belief", "highest belief"), rows)
+    picture = figure(_beliefs(guarantee.epsilon), caption, folded("These numbers as a table", numbers))
     return [line, element("div", text, picture, class_="pair")]
 
 
-def _own(guarantee: Guarantee) -> str:
-    return "that person's row" if guarantee.unit is Unit.ROW else "all rows of that person"
+def prior_odds(prior: float) -> str:
+    """Return a probability as odds.
+
+    Examples
+    --------
+    >>> [prior_odds(prior) for prior in PRIORS]
+    ['1:99', '1:9', '1:1', '9:1']
+    """
+    ratio = prior / (1 - prior)
+    return f"{ratio:.3g}:1" if ratio >= 1 else f"1:{1 / ratio:.3g}"
 
 
-def limits(guarantee: Guarantee) -> str:
-    """Return what is not promised, in words."""
-    text = (
-        "It does not hide what is true of people in general and would show without this person. It does not cover "
-        "other releases from the same data, whose factors multiply"
-    )
-    if guarantee.unit is Unit.ROW:
-        text += ", nor a person with several rows, for whom the factor counts once a row"
-    return text + "."
+def _percent(belief: float, down: bool = False) -> str:
+    """Return a belief in percent, rounded away from the prior."""
+    scaled = 1000 * belief
+    return f"{(math.floor(scaled) if down else math.ceil(scaled)) / 10:g} %"
 
 
 def _beliefs(epsilon: float) -> Html:
-    """Draw how far a belief can move under a factor of e^epsilon on its odds."""
+    """Draw how much a belief can change under a factor of e^epsilon on its odds."""
     left, right, row, upper = 110, WIDTH - 22, 28, 24
 
     def x(belief: float) -> float:
@@ -451,20 +456,21 @@ def _beliefs(epsilon: float) -> Html:
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         shapes.append(element("line", x1=x(tick), x2=x(tick), y1=upper, y2=upper + row * len(PRIORS), class_="grid"))
         shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft"))
+    shapes.append(label(left - 24, 14, "prior odds", "end", "soft"))
     for line, prior in enumerate(PRIORS):
         low, high = belief_range(prior, epsilon)
         y = upper + row * line + row / 2
-        shapes.append(label(left - 12, y + 4, f"before: {100 * prior:.0f} %", "end"))
+        shapes.append(label(left - 12, y + 4, f"{prior_odds(prior)} ({100 * prior:.0f} %)", "end"))
         shapes.append(
             element("rect", x=x(low), y=y - 7, width=max(x(high) - x(low), 1.0), height=14, rx=7, class_="range")
         )
         shapes.append(element("circle", cx=x(prior), cy=y, r=4.5, class_="point"))
     described = "; ".join(
-        f"a belief of {100 * prior:.0f} % stays between {100 * low:.2g} and {100 * high:.3g} %"
+        f"prior odds of {prior_odds(prior)} become a belief between {100 * low:.2g} and {100 * high:.3g} %"
         for prior in PRIORS
         for low, high in [belief_range(prior, epsilon)]
     )
-    return svg("beliefs", upper + row * len(PRIORS) + 4, "How far a belief can move", described + ".", shapes)
+    return svg("beliefs", upper + row * len(PRIORS) + 4, "How much a belief can change", described + ".", shapes)
 
 
 def belief_range(prior: float, epsilon: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The face of a fit in a notebook: what was released with its errors, from the release alone."""
+"""The notebook view of a fit: the released values with their errors, from the release alone."""
 
 import warnings
 
@@ -16,9 +16,9 @@ _LOADINGS = 3
 
 
 def fit_html(title: str, release: Release) -> str:
-    """Return HTML with the promise and the first components, features or coefficients, each with its error."""
+    """Return HTML with the guarantee and the first components, features or coefficients, each with its error."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # what may be noise is marked
+        warnings.simplefilter("ignore", NoiseWarning)  # such values are marked
         shown = read(release)
         if shown.regression is not None:
             table = _coefficients(shown)
@@ -48,7 +48,7 @@ def _components(shown: Shown) -> str:
                 for_readers(", ".join(f"{shown.names[j]} {direction[j]:+.2f}" for j in largest)),
             ]
         )
-    return notebook_grid(["component", "share of variance", "off by", "largest loadings"], rows)
+    return notebook_grid(["component", "explained variance", "angle error", "largest loadings"], rows)
 
 
 def _features(release: Release, shown: Shown) -> str:
@@ -58,7 +58,9 @@ def _features(release: Release, shown: Shown) -> str:
     for i, name in enumerate(shown.names[:_MOST]):
         mean = with_error(float(release.mean[i]), None if means is None else means[i])
         variance = with_error(float(variances[i]), None if ends is None else ends[i, i], SIZE)
-        rows.append([marked(name, i in release.spectrum.drowned_features), for_readers(mean), for_readers(variance)])
+        rows.append(
+            [marked(name, i in release.spectrum.features_below_noise), for_readers(mean), for_readers(variance)]
+        )
     return notebook_grid(["feature", "mean", "variance"], rows)
 
 

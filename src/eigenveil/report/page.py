@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,9 @@ from .facts import read
 from .headline import headline, noise_banner
 from .html import Html, banner, element
 from .officer import facts, officer, subtitle, use
+from .record import Statement
 
+StatementOrPath = Statement | Mapping[str, Any] | str | PathLike[str] | None
 # Directions of a map are rounded to fewer bits than those of a release.
 _SAME = 1e-4
 
@@ -33,6 +37,7 @@ def write_report(
     ledger: PrivacyLedger | None = None,
     title: str | None = None,
     scores: ScoreMap | str | PathLike[str] | None = None,
+    statement: StatementOrPath = None,
     max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write a report on a release to one HTML file that needs no network, and return its path.
@@ -40,25 +45,29 @@ def write_report(
     Parameters
     ----------
     release : Release or path
-        The release, or its file; of a file the report also tells the checksum.
+        The release, or its file. For a file the report also has the checksum.
     path : path
         The HTML file to write.
     ledger : PrivacyLedger, optional
-        Its history becomes a section of the report.
+        The report lists its entries and adds up the total spend.
     title : str, optional
-        What stands over the headline; public text.
+        Line above the headline; public text.
     scores : ScoreMap or path, optional
-        A map of scores on components of this release, as by `eigenveil.score_map`.
+        A score map of this release, as returned by `eigenveil.score_map`.
+    statement : Statement, mapping or path, optional
+        Purpose, recipients, responsible person and approval; a path names a YAML file with these keys. Fields that are
+        not given are printed as blank lines to fill in.
     max_bytes : int
-        As of `load_release`.
+        As in `load_release`.
     """
     target = given_path(path)
     read_from = [] if isinstance(release, Release) else [Path(release)]
     read_from += [] if ledger is None else [ledger.path, ledger.path / DATABASE]
     read_from += [] if scores is None or isinstance(scores, ScoreMap) else [Path(scores)]
+    read_from += [Path(statement)] if isinstance(statement, str | PathLike) else []
     if target.resolve() in [source.resolve() for source in read_from]:
-        raise InvalidParameterError(f"{target} is read from and cannot be the report; name another file.")
-    page = render_report(release, ledger=ledger, title=title, scores=scores, max_bytes=max_bytes)
+        raise InvalidParameterError(f"{target} is an input of the report; choose another output file.")
+    page = render_report(release, ledger=ledger, title=title, scores=scores, statement=statement, max_bytes=max_bytes)
     try:
         with whole_file(target) as file:
             file.write(page.encode("utf-8"))
@@ -73,6 +82,7 @@ def render_report(
     ledger: PrivacyLedger | None = None,
     title: str | None = None,
     scores: ScoreMap | str | PathLike[str] | None = None,
+    statement: StatementOrPath = None,
     max_bytes: int = MAX_BYTES,
 ) -> str:
     """Return the report as HTML text; see `write_report`."""
@@ -94,8 +104,8 @@ def render_report(
         element("h1", headline(shown, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
         element("p", subtitle(content), class_="soft"),
     )
-    means = sections.means(shown)  # which is part of the answer where a matrix is
-    # First the answer, whatever was asked for; then what an officer asks, in the officer's order.
+    means = sections.means(shown)  # part of the result where a matrix was requested
+    # First the result; then the questions of a data-protection officer.
     body = element(
         "div",
         element("header", top, element("button", "Dark theme", type="button", id="theme", hidden="")),
@@ -112,7 +122,7 @@ def render_report(
             sections.scores(cloud),
             means if shown.correlations is None else None,
             sections.notes(shown),
-            officer(content, ledger, cloud),
+            officer(content, ledger, cloud, Statement.of(statement)),
             facts(content),
             use(content, file_name, digest),
             id="main",
@@ -121,8 +131,8 @@ def render_report(
             "footer",
             element(
                 "p",
-                f"Made by eigenveil {__version__} from the release alone: everything on this page is computed from "
-                "released values and public parameters, and costs no further privacy.",
+                f"Made by eigenveil {__version__} from the released values, public parameters and the statements of "
+                "the data owner. Making this page spends no privacy budget.",
             ),
         ),
         class_="page",
@@ -131,14 +141,14 @@ def render_report(
 
 
 def _check_same_directions(cloud: ScoreMap, components: FloatArray) -> None:
-    """Refuse a map of other directions than those of the release: they are whole numbers of a small unit in it."""
+    """Refuse a score map whose directions are not those of the release; a map stores them as integers."""
     weights, axes = np.array(cloud.grid.weights, dtype=np.float64), list(cloud.grid.axes)
     if weights.shape[1] == components.shape[1] and max(axes) < len(components):
         lengths = np.linalg.norm(weights, axis=1, keepdims=True)
         if np.abs(weights / np.where(lengths > 0, lengths, 1.0) - components[axes]).max() < _SAME:
             return
     raise InvalidParameterError(
-        "The score map is of other components than those of this release; give the map that was made from it."
+        "The score map was made from other components than those of this release; use a score map of this release."
     )
 
 

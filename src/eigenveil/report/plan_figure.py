@@ -1,4 +1,4 @@
-"""The picture of a plan: loss and what will be reported, against the number of rows and against epsilon."""
+"""The figure of a plan: expected loss and reported variance, against the number of rows and against epsilon."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 _POINTS = 7
-_SPAN = 30.0  # both axes run from a thirtieth of what was asked about to thirty times as much
+_SPAN = 30.0  # both axes run from 1/30 of the planned value to 30 times that value
 
 
 @styled()
 def plan_figure(plan: Forecasts, *, progress: bool = False) -> "Figure":
-    """Return the mean loss of every mechanism, and what will be reported by the fit's, against n and against epsilon.
+    """Return the mean loss of every mechanism, and the variance that the fit will report, against n and epsilon.
 
-    Bands hold nine in ten fits, and around what is reported the interval that comes with it. Needs matplotlib:
-    ``pip install 'eigenveil[report]'``. It simulates again at other n and epsilon, so it takes many times as long as
-    the plan did; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
+    Bands of the loss contain nine of ten fits; bands of the variance are its confidence intervals. Needs matplotlib:
+    ``pip install 'eigenveil[report]'``. It simulates at other n and epsilon, so it takes many times as long as the
+    plan; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
     """
     rows = sorted({round(n) for n in _around(plan.n_rows, 2.0, float(MOST_ROWS))} | {plan.n_rows})
     epsilons = sorted({*_around(plan.epsilon, *EPSILON_RANGE), plan.epsilon})
@@ -64,7 +64,7 @@ def plan_figure(plan: Forecasts, *, progress: bool = False) -> "Figure":
         f"delta {scenario.delta:g}; assumed spectrum",
     )
     if any(not forecast.as_asked for forecast in plan.forecasts if not MECHANISMS[forecast.mechanism].baseline):
-        figure.supxlabel("* not recommended: privacy not proved, or another guarantee than asked for", fontsize=8)
+        figure.supxlabel("* not recommended: privacy not proved, or another guarantee than requested", fontsize=8)
     for axes in places[:, 0]:
         axes.legend(fontsize=8)
     return figure
@@ -78,7 +78,7 @@ def _around(asked: float, least: float, most: float) -> list[float]:
 def _draw(
     plan: Forecasts, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
 ) -> None:
-    """Draw the loss of one mechanism, and of the fit's what it reports."""
+    """Draw the loss of one mechanism, and for the mechanism of the fit the variance that it reports."""
     losses, reports = places
     if MECHANISMS[shown.mechanism].baseline:
         # The same at every n; what loses nothing has no place on a logarithmic axis.
@@ -101,10 +101,10 @@ def _draw(
         return
     total = np.array([math.nan if one.total is None else one.total for one in forecasts])
     half = np.array([one.total_half_width or 0.0 for one in forecasts])
-    reports.plot(where, total, marker="o", label="reported of all components")
+    reports.plot(where, total, marker="o", label="reported for all components")
     reports.fill_between(where, np.maximum(total - half, 0), np.minimum(total + half, 1), alpha=0.15, linewidth=0)
     captured = [math.nan if one.captured is None else one.captured for one in forecasts]
-    reports.plot(where, captured, linestyle="--", label="carried of the variance of the rows")
+    reports.plot(where, captured, linestyle="--", label="true variance of the rows along them")
     width = plan.scenario.n_features
     above = [math.nan if one.above_noise is None else one.above_noise / width for one in forecasts]
     reports.plot(where, above, linestyle=":", label=f"components above the noise, of {width}")

@@ -1,8 +1,7 @@
 """Figures of a release by matplotlib (the extra ``report``), and one style for all figures, docs and benchmarks.
 
-The colours are those of the report (``report/page.css``, light), on white, which a dark page may surround. Curves that
-differ by colour alone can be told apart with any kind of colour blindness: ``tests/report/test_figure_style.py`` has
-the distances.
+The colours are those of the report (``report/page.css``, light), on white. Curves that differ by colour alone are
+distinguishable with any kind of colour blindness; ``tests/report/test_figure_style.py`` has the distances.
 """
 
 import io
@@ -95,7 +94,7 @@ __all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loa
 
 @styled()
 def scree(release: Release, *, n_components: int | None = None) -> "Figure":
-    """Plot the variances along the components with 95 % intervals, the released eigenvalues and the edge of the noise.
+    """Plot the variances along the components with 95 % intervals, the released eigenvalues and the noise level.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
     """
     shown = read(release)
     if shown.released_eigenvalues is None:
-        raise InvalidDataError("The release holds directions only, so there are no eigenvalues to plot.")
+        raise InvalidDataError("The release has directions only, so there are no eigenvalues to plot.")
     count = _count(shown.released_eigenvalues.size, n_components)
     figure, axes = _figure()
     ranks = np.arange(1, count + 1)
@@ -115,14 +114,14 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         if shown.intervals is not None:
             low, high = shown.intervals[:count].T
             axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=shown.interval_name)
-        axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance along it")
+        axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
         _mark(axes, ranks, values, shown)
     released = np.maximum(shown.released_eigenvalues[:count], 0.0)
-    axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="eigenvalue as released")
+    axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="released eigenvalue")
     if shown.edges is not None:
         ends, heights = np.arange(count + 1) + 0.5, np.append(shown.edges[:count], shown.edges[count - 1])
         axes.fill_between(ends, heights, step="post", color=BROWN, alpha=0.08, linewidth=0)
-        axes.step(ends, heights, where="post", color=BROWN, linestyle="--", label="edge of the noise")
+        axes.step(ends, heights, where="post", color=BROWN, linestyle="--", label="noise level")
     if shown.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
     axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * shown.top(count) or 1.0))
@@ -132,10 +131,10 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
 
 @styled()
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
-    """Plot the share of variance of every component and the running total, with 95 % intervals."""
+    """Plot the explained variance of every component and the cumulative sum, with 95 % intervals."""
     shown = read(release)
     if shown.shares is None or shown.running is None:
-        raise InvalidDataError("The release tells no variances of components, so there are no shares to plot.")
+        raise InvalidDataError("The release has no variances of components, so there are no shares to plot.")
     count = _count(shown.shares.size, n_components)
     figure, axes = _figure()
     ranks, shares = np.arange(1, count + 1), shown.shares[:count]
@@ -146,8 +145,8 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
     if shown.running_intervals is not None:
         axes.fill_between(ranks, *shown.running_intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
     _mark(axes, ranks, shares, shown)
-    axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="running total")
-    axes.set(xlabel="component", ylabel="share of variance", ylim=(0, 1.02))
+    axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="cumulative")
+    axes.set(xlabel="component", ylabel="explained variance (share)", ylim=(0, 1.02))
     axes.legend(title=None if shown.share_intervals is None else f"with {shown.interval_name}")
     return figure
 
@@ -158,7 +157,7 @@ def loadings(release: Release) -> "Figure":
     shown = read(release)
     if not len(shown.components):
         raise InvalidDataError(
-            "This version cannot tell components from the release, so there are no loadings to plot."
+            "This version cannot compute components from the release, so there are no loadings to plot."
         )
     features = shown.leading_features()
     weights = shown.components[:SHOWN_COMPONENTS][:, features]
@@ -185,7 +184,7 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     """
     shown = read(release)
     if shown.loading_errors is None:
-        raise InvalidDataError("Nothing tells the error of the loadings of this release; plot them by loadings.")
+        raise InvalidDataError("The errors of the loadings of this release are not known; use loadings.")
     i = integer_between("component", component, 0, len(shown.components) - 1)
     weights = shown.components[i]
     largest = np.argsort(-np.abs(weights), kind="stable")[:SHOWN_FEATURES][::-1]
@@ -203,8 +202,8 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     )
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
-    told = f"loading on component {i + 1}, with {shown.interval_name}" + ("" if sure else " (direction not determined)")
-    axes.set(xlabel=told, ylabel="feature")
+    text = f"loading on component {i + 1}, with {shown.interval_name}" + ("" if sure else " (direction not determined)")
+    axes.set(xlabel=text, ylabel="feature")
     return figure
 
 
@@ -213,7 +212,7 @@ def correlations(release: Release) -> "Figure":
     """Plot the correlations of the leading features as a heat map; grey where they may be 0."""
     shown = read(release)
     if shown.correlations is None:
-        raise InvalidDataError("This release was made for components; plot their loadings.")
+        raise InvalidDataError("This release was made for components; use loadings.")
     features = shown.leading_features()
     figure, axes = _figure(height=max(3.8, 2.0 + 0.25 * len(features)))
     chosen = np.ix_(features, features)
@@ -231,12 +230,12 @@ def correlations(release: Release) -> "Figure":
 
 @styled()
 def score_map(cloud: ScoreMap) -> "Figure":
-    """Plot a private map of scores with the size of its noise, one panel a group; empty cells are left white.
+    """Plot a score map with the standard deviation of its noise, one panel per group; empty cells are white.
 
     Parameters
     ----------
     cloud : ScoreMap
-        As by `eigenveil.score_map`.
+        As returned by `eigenveil.score_map`.
     """
     counts = np.where(cloud.counts > 0, cloud.counts, np.nan)
     names, (x, y) = cloud.groups, cloud.edges
@@ -255,11 +254,11 @@ def score_map(cloud: ScoreMap) -> "Figure":
 
 
 def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach: float, names: list[str]) -> Any:
-    """Draw a matrix as colours, those that may be 0 without any."""
+    """Draw a matrix as colours; entries that may be 0 are grey."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("signed", ["#8f4200", "#f0efec", "#1b5a94"])
-    axes.set_facecolor("#dddddd")  # what is masked is not drawn
+    axes.set_facecolor("#dddddd")  # of masked entries
     axes.grid(False)
     image = axes.imshow(np.ma.array(values, mask=faded), cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
     # Names are text and never mathematics, whatever dollar signs they hold.

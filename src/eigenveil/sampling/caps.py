@@ -238,7 +238,7 @@ class RoundedDirections:
 
 
 def _between(integer: int) -> Interval:
-    """Return where a number is that `LazyNormals.integer` tells, in its units, which cancel out of a direction."""
+    """Return the value of a number from `LazyNormals.integer`, in its units, which cancel out of a direction."""
     return Interval(Fraction(integer - (integer <= 0)), Fraction(integer + (integer >= 0)))
 
 

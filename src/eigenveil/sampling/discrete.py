@@ -63,7 +63,7 @@ class Coin:
 
 
 def logistic_coin(epsilon: Fraction, *, bits: int = _WORD) -> Coin:
-    """Return the coin of randomized response, which tells the truth with probability 1/(1 + exp(-epsilon)).
+    """Return the coin of randomized response, which answers truthfully with probability 1/(1 + exp(-epsilon)).
 
     Truth and lie then have the odds exp(epsilon), exactly (Warner 1965).
 

@@ -73,7 +73,7 @@ _DIGITS_MASK = np.uint64(2**DIGITS - 1)
 # Floats decide a coin where they differ by more: z is within 3·2⁻⁵¹, its exponential within 2⁻⁴⁸ of the truth.
 COIN_TOLERANCE = 2.0**-44
 FIRST_DIGITS = 40
-"""Of the first look at a probability: its first 64 bits are 20 of them."""
+"""Of the first comparison with a probability: its first 64 bits are 20 of them."""
 _CHUNK = 2**17  # words; shorter pieces leave threads waiting for the interpreter
 _CELL_START = CELL / 16.0
 # Whose raw output is the words that `integers` gives; that of others may have fewer bits.

@@ -186,7 +186,9 @@ class WeightedTable:
 
     def __init__(self, source: Any, weights: Any, most_weight: float | None = None) -> None:
         if getattr(source, "by_unit", False):
-            raise InvalidParameterError("Rows of persons have no weights of their own; give either persons or weights.")
+            raise InvalidParameterError(
+                "Rows of privacy units have no weights of their own; give either privacy units or weights."
+            )
         if not getattr(source, "in_order", True):
             raise InvalidParameterError("Weights need rows in a public order; give the rows as files or an array.")
         try:

@@ -273,7 +273,7 @@ class Source(Protocol):
         """About how many rows will come."""
 
     def batches(self) -> Iterator[Any]:
-        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix, or rows of whole persons.
+        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix, or rows of whole privacy units.
 
         A block must stay as it is while the next ones are read: threads still work on it. A reused buffer would
         count rows twice.
@@ -335,7 +335,7 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     counts = Counter(available)
     for column in chosen:
         if counts[column] == 0:
-            raise InvalidDataError(f"There is no column {quoted(column)} in {where}.")
+            raise InvalidDataError(f"There is no column {quoted(column)} in {where}; check its spelling.")
         if counts[column] > 1:
             # Named only where the caller did: what a file has in its first line may be somebody's row.
             which = "of the same name" if columns is None else quoted(column)
@@ -378,7 +378,7 @@ class FileReader:
     path : Path or StandardInput
         The file, which exists.
     suffix : str
-        The end of its name, which told the format.
+        The end of its name, which gives the format.
     declared : Declared
         What the caller says of the table: its columns, their kinds, the column of privacy units. A file of text has no
         types but these.
@@ -448,14 +448,14 @@ def one_sentence(path: str) -> Iterator[None]:
 
 
 def units_in(batch: Any) -> int:
-    """Return how many rows a batch counts for; persons where they are the unit, whose number of rows is private."""
+    """Return the number of rows or privacy units in a batch; the number of rows of a unit is private."""
     if isinstance(batch, Blocks):
         return batch.n_privacy_units
     return int(without_weights(batch).shape[0])
 
 
 def tracked_batches(source: Source, progress: bool | None = None, purpose: str = "reading rows") -> Generator[Any]:
-    """Yield the batches of `source` while a bar on stderr counts their rows, or persons.
+    """Yield the batches of `source` while a bar on stderr counts their rows, or privacy units.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
     progress : bool, optional
         Whether to show the bar; by default it shows only where stderr is a terminal, so never in a pipe.
     purpose : str
-        What the rows are read for, in words; a source that shows a bar of its own is told by its `announce`.
+        What the rows are read for, in words; a source that shows its own bar gets it by its `announce`.
     """
     announce = getattr(source, "announce", None)
     if announce is not None:

@@ -40,12 +40,14 @@ class DaskSource(EngineSource):
     declared : Declared
         Which columns to read of each block, and how; a row is encoded by itself, so blocks leave no trace.
     blocks : callable
-        Makes the list of delayed blocks, of the types that the schema tells.
-    told : str, optional
-        What errors call the column that told persons apart; then blocks hold whole persons, and their keys.
+        Makes the list of delayed blocks, of the types in the schema.
+    unit_name : str, optional
+        What errors call the column of the privacy unit; then blocks hold whole privacy units, and their keys.
     """
 
-    def __init__(self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], told: str | None = None) -> None:
+    def __init__(
+        self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], unit_name: str | None = None
+    ) -> None:
         reader = held(meta)
         template = TableSource([reader], declared)
         self.n_features = template.n_features
@@ -54,8 +56,8 @@ class DaskSource(EngineSource):
         self.schema, self.typed = declared.schema, template.typed
         self.columns_listed = template.columns_listed
         chosen = declared.resolve(reader.columns, reader.where)[0]
-        self._opened = _Blocks(declared, chosen, reader.types(chosen), told)
-        self._blocks, self.by_unit = blocks, told is not None
+        self._opened = _Blocks(declared, chosen, reader.types(chosen), unit_name)
+        self._blocks, self.by_unit = blocks, unit_name is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all blocks of what `make` makes, computed by the current scheduler of Dask."""
@@ -144,7 +146,7 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared)
 
 
 def _with_keys(frame: Any, names: list[Any], privacy_unit: Any) -> Any:
-    """Return these columns of a pandas frame with the keys of persons; what is no identifier has a key that says so."""
+    """Return these columns of a pandas frame with the keys of privacy units; invalid identifiers have their own key."""
     import narwhals as nw
 
     codes, keys = keys_of(nw.from_native(frame[privacy_unit], series_only=True))
@@ -158,15 +160,15 @@ class _Blocks:
     declared: Declared
     columns: list[Any]
     types: Mapping[Any, Any] | None
-    told: str | None
+    unit_name: str | None
 
     def batches(self, block: Any) -> Iterator[Any]:
         # Opened while the part is collected, where an error about the block is caught.
         reader = LaterPart(held(block), self.types, self.columns)
-        if self.told is None:
+        if self.unit_name is None:
             yield from TableSource([reader], self.declared).batches()
         else:
-            keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), self.told)
+            keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), self.unit_name)
             yield from UnitTable([reader], self.declared, keys).batches()
 
 

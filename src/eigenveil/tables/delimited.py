@@ -29,7 +29,7 @@ class DelimitedFile(FileReader):
     """What both readers of CSV share: the header, and blocks of whole rows below it.
 
     A blank line is no row, except in a file of one column: there it is a row whose value is missing. Skipped, it would
-    be told apart from a number by the number of rows, which is public.
+    be distinguished from a number by the number of rows, which is public.
     """
 
     takes_text_format = True

@@ -1,8 +1,8 @@
 """From the batches of a table to rows of numbers: by one public rule for each column, value by value.
 
-The names of columns and what is declared of them are public. Nothing is ever read off the data: which values occur is
-private. A value that is not among the declared categories, or a missing one, becomes a block of zeros and no error, so
-nothing is told about it. A row has at most one 1 for each categorical column: m of them add at most sqrt(m) to
+The names of columns and what is declared of them are public. Nothing is ever inferred from the data: which values occur
+is private. A value that is not among the declared categories, or a missing one, becomes a block of zeros and no error,
+so nothing is revealed about it. A row has at most one 1 for each categorical column: m of them add at most sqrt(m) to
 its norm. A row does not depend on the batch that it comes in, nor on the type that other rows gave its column: numbers,
 truth values and text are each read by one rule, `eigenveil.tables.values`, also where a column holds several of them.
 """
@@ -411,7 +411,7 @@ class Declared:
     columns, categories, missing, schema
         As in `eigenveil.tables.open.open_table`.
     privacy_unit : str, int or False, optional
-        The column that tells persons apart, which is no feature; by default that of the schema. False for none.
+        The column that identifies the privacy unit, which is no feature; by default that of the schema. False for none.
 
     Examples
     --------
@@ -432,7 +432,7 @@ class Declared:
         if self.schema is None:
             if self.unit_column is not None and self.columns is not None and self.unit_column in self.columns:
                 raise InvalidParameterError(
-                    f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; leave it out of "
+                    f"The column {quoted(self.privacy_unit)} is the privacy unit and not a feature; leave it out of "
                     "columns."
                 )
             return
@@ -446,12 +446,10 @@ class Declared:
         if self.unit_column is None:
             return
         if self.schema.privacy_unit not in (None, str(self.unit_column)):
-            raise InvalidParameterError(
-                "The schema names another column that tells persons apart; leave out privacy_unit."
-            )
+            raise InvalidParameterError("The schema names another privacy unit column; leave out privacy_unit.")
         if str(self.unit_column) in [column.name for column in self.schema.used]:
             raise InvalidParameterError(
-                f"The column {quoted(self.privacy_unit)} tells persons apart and is no feature; declare it of kind "
+                f"The column {quoted(self.privacy_unit)} is the privacy unit and not a feature; declare it with kind "
                 "privacy_unit."
             )
 
@@ -462,13 +460,13 @@ class Declared:
 
     @property
     def unit_column(self) -> Any:
-        """The column that tells persons apart, or None."""
+        """The column that identifies the privacy unit, or None."""
         if self.privacy_unit is None:
             return None if self.schema is None else self.schema.privacy_unit
         return None if self.privacy_unit is False else self.privacy_unit
 
     def without_unit(self, chosen: list[Any]) -> "Declared":
-        """Return the same of rows that were read before, of these columns, without the one of persons."""
+        """Return the same of rows that were read before, of these columns, without the one of privacy units."""
         return replace(self, columns=chosen if self.schema is None else None, privacy_unit=False)
 
     @property
@@ -519,7 +517,7 @@ class Declared:
 
     def _places(self, columns: Sequence[Column], available: Sequence[Any], where: str) -> dict[str, Any]:
         """Return the columns that are there by their names in the schema: those of an array come in the same order."""
-        # Names that are numbers are positions. A column of persons is never taken for one of the features.
+        # Names that are numbers are positions. A column of privacy units is never taken for one of the features.
         in_order = isinstance(available, range) and self.unit_column is None
         if not in_order or any(column.name.isdecimal() for column in columns):
             return {str(column): column for column in available}
@@ -531,7 +529,7 @@ class Declared:
         return {column.name: position for position, column in enumerate(columns)}
 
     def unit_in(self, available: Sequence[Any], where: str) -> Any:
-        """Return which of the columns that are there tells persons apart, or None."""
+        """Return which column identifies the privacy unit, or None."""
         privacy_unit = self.unit_column
         if privacy_unit is None:
             return None

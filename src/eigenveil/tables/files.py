@@ -1,7 +1,7 @@
 """Files by the end of their name: the table of formats, from which options and errors take what they list.
 
 Readers quote the cell they stumbled over, and a cell is private: no text of theirs reaches the user. Their
-exceptions are replaced by one sentence that names the file and, where it can be told, the column.
+exceptions are replaced by one sentence that names the file and, where it is known, the column.
 """
 
 import os
@@ -74,7 +74,7 @@ def places_of(data: Any) -> list[Any] | None:
 
 
 def located(given: Any) -> tuple[Place, str]:
-    """Return a file that is there, and the end of its name that tells its format."""
+    """Return a file that is there, and the end of its name, which gives its format."""
     if isinstance(given, StandardInput):
         return given, given.suffixes
     path = Path(given)
@@ -90,7 +90,7 @@ def located(given: Any) -> tuple[Place, str]:
     if path.is_dir():
         raise InvalidDataError(f"{path} is a directory; give the list of the files in it.")
     if not path.exists():
-        raise InvalidDataError(f"There is no file {path}.")
+        raise InvalidDataError(f"There is no file {path}; check the path.")
     if not path.is_file():  # a pipe may never end, and is gone after a first reading
         raise InvalidDataError(f"{path} is no regular file; copy it to one, or on the command line give - for a pipe.")
     return path, suffix
@@ -103,6 +103,6 @@ def open_file(path: Place, suffix: str, declared: Declared, text_format: TextFor
         if reader not in _PLAIN or suffix.endswith(".zst"):
             need_arrow(str(path))
         if declared.text or declared.unit_column is not None:
-            need_arrow(f"Categories, truth values, dates and persons in {path}")
+            need_arrow(f"Categories, truth values, dates and privacy units in {path}")
         reader = _PLAIN[reader]
     return reader(path, suffix, declared, text_format)

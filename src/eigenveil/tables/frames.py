@@ -226,7 +226,7 @@ class ChunksReader:
 
 
 class LaterPart:
-    """A part of a table whose types were told before by another; a part of other types is refused.
+    """A part of a table whose types were given before by another; a part of other types is refused.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class LaterPart:
         self._reader, self._types = reader, types
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
-        """Return the types that were told before."""
+        """Return the types that were given before."""
         del columns
         return self._types
 
@@ -303,7 +303,7 @@ class TableSource:
     [[[2.0]], [[4.0]]]
     """
 
-    by_unit = False  # whether batches are `Blocks`, of whole persons
+    by_unit = False  # whether batches are `Blocks`, of whole privacy units
 
     def __init__(
         self, parts: Sequence[Reader], declared: Declared | None = None, *, public_order: bool = False

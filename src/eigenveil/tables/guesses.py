@@ -1,7 +1,7 @@
 """Guesses at the columns and kinds of files of text, for drafts of schemas alone.
 
-They are read off the first rows, which are private. So a draft is a proposal to a person, and nothing that leads to a
-release may import this module; a test reads all imports.
+They are inferred from the first rows, which are private. So a draft is a proposal to a person, and nothing that leads
+to a release may import this module; a test reads all imports.
 """
 
 import csv
@@ -68,7 +68,7 @@ def _of_delimited(place: Place, suffix: str, columns: Columns, text_format: Text
         if len(names) == 1 and text_format.delimiter is None:
             _refuse_other_delimiter(names[0], part.where)
         raise InvalidDataError(
-            f"The first line of {part.where} cannot be told from a row, whose values must not become names; list the "
+            f"The first line of {part.where} may be a row, whose values must not become names; list the "
             "columns with columns= if it names them."
         )
     chosen = choose_columns(with_names(part.columns), columns, part.where)

@@ -1,14 +1,14 @@
-"""Identifiers of persons: what is compared, and the keys that stand for them.
+"""Identifiers of privacy units: what is compared, and the keys that stand for them.
 
 Identifiers are compared as text. A whole number is its decimal digits, whatever its type; text has no blanks around it;
 bytes are the text that they spell, else a UUID where they are sixteen, else hexadecimal; days and times are ISO text.
 So 7 is "7" from every source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no
 order of its own.
 
-Where two persons had one key, by chance or by intent, they would count as one person: that costs them accuracy, and
-nobody any privacy. One person with two keys would be promised half. So where programs write one identifier in several
-ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, "1e+05" and "1.0E7" as of such in R and
-Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
+Where two privacy units had one key, by chance or by intent, they would count as one person: that costs them accuracy,
+and nobody any privacy. One person with two keys would have half the protection. So where programs write one identifier
+in several ways, they are taken for one: "7.0", as of whole numbers in a column with gaps, "1e+05" and "1.0E7" as of
+such in R and Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
 import math
@@ -66,8 +66,8 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     Returns
     -------
     codes : ndarray of shape (rows,)
-    keys : ndarray of uint64, of shape (persons, 2)
-        Sixteen bytes of BLAKE2b as two big-endian integers. `check_keys` tells those of what is no identifier.
+    keys : ndarray of uint64, of shape (privacy units, 2)
+        Sixteen bytes of BLAKE2b as two big-endian integers. `check_keys` refuses those that are no identifiers.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
 
 
 def check_keys(keys: Keys, told: str) -> None:
-    """Refuse keys of what is no identifier; no value is told.
+    """Refuse keys that are no identifiers; the error contains no value.
 
     >>> check_keys(keys_of([1, None])[1], "The column 'id'")
     Traceback (most recent call last):
@@ -121,7 +121,7 @@ rows that belong to nobody.
         )
     if (low == 1).any():
         raise InvalidDataError(
-            f"{told} holds something that cannot tell persons apart; identifiers are text, whole numbers (as floats "
+            f"{told} contains a value that is not an identifier; identifiers are text, whole numbers (as floats "
             "below 2^53), bytes, UUIDs or dates."
         )
 
@@ -159,7 +159,7 @@ def _python_values(distinct: Any) -> Iterable[Any]:
 
 
 def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
-    """Join what was told apart before the blanks around it were gone; in order of appearance as before."""
+    """Join identifiers that differ by surrounding blanks only; in order of appearance as before."""
     if np.unique(keys[:, 0]).size == len(keys):
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -285,7 +285,7 @@ class Grouping:
         The rows, person after person, and those of one person in the order in which they came; None where they lie so.
     starts : ndarray of int64
         Where in that order the rows of every person begin; its last entry is the number of rows.
-    keys : ndarray of uint64, of shape (persons, 2)
+    keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
     order: NDArray[np.integer[Any]] | None
@@ -298,7 +298,7 @@ class Grouping:
         limit: int,
         weights: NDArray[np.int64] | None = None,
     ) -> Iterator[Blocks]:
-        """Yield batches of whole persons.
+        """Yield batches of whole privacy units.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class Grouping:
 
 
 def grouped(codes: Codes, keys: Keys) -> Grouping:
-    """Return the grouping of rows by the codes of their persons, which are numbered by first appearance.
+    """Return the grouping of rows by the codes of their privacy units, which are numbered by first appearance.
 
     Examples
     --------
@@ -342,7 +342,7 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:
-    """Return the grouping of rows by the keys of their persons, in the order of keys.
+    """Return the grouping of rows by the keys of their privacy units, in the order of keys.
 
     Examples
     --------
@@ -352,7 +352,7 @@ def grouped_by_key(row_keys: Keys) -> Grouping:
     order = np.argsort(row_keys[:, 0], kind="stable")
     ordered = row_keys[order]
     same_half = ordered[1:, 0] == ordered[:-1, 0]
-    if (same_half & (ordered[1:, 1] != ordered[:-1, 1])).any():  # two persons share half of their key
+    if (same_half & (ordered[1:, 1] != ordered[:-1, 1])).any():  # two privacy units share half of their key
         order = np.lexsort((row_keys[:, 1], row_keys[:, 0]))
         ordered = row_keys[order]
     starts = run_starts(ordered)

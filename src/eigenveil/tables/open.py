@@ -57,7 +57,7 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> En
     """Return files that an engine will read, for `fit`, `open_table` and `second_moments`.
 
     Nothing is read before these know what is declared of the columns: in a file of text, categories, truth values,
-    dates and what tells persons apart are text, and everything else is a number.
+    dates and the identifier of the privacy unit are text, and everything else is a number.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _suffix(place: str, suffixes: Iterable[str]) -> str:
             f"{place} is of no kind that this engine reads; its name must end in {', '.join(suffixes)}."
         )
     if local and not (Path(place).exists() or glob.glob(place)):
-        raise InvalidDataError(f"There is no file {place}.")
+        raise InvalidDataError(f"There is no file {place}; check the path.")
     return suffix or PARQUET  # what is in a directory whose name does not tell
 
 
@@ -104,7 +104,7 @@ def draft_schema(data: Any, columns: Columns = None, **text: Any) -> Schema:
     Parameters
     ----------
     data : path, list of paths, data frame or array
-        Of several files the first one tells.
+        Of several files the first one counts.
     columns : list of str or int, optional
         The columns to declare; all by default.
     **text
@@ -187,11 +187,11 @@ def open_table(
     schema : Schema, optional
         What is public of every column, in place of `columns`, `categories` and `missing`.
     privacy_unit : str, int, list or array, optional
-        What tells persons apart, where a person has many rows: a column, by its name or by its position where there are
-        no names; or, for data held in memory, the identifiers themselves, one a row. By default the column of kind
-        person of the schema. It is never a feature. Batches are then of whole persons,
+        The identifier of the privacy unit, where a person has many rows: a column, by its name or by its position where
+        there are no names; or, for data held in memory, the identifiers themselves, one a row. By default the column of
+        kind person of the schema. It is never a feature. Batches are then of whole privacy units,
         `eigenveil.moments.units.Blocks`. Identifiers are compared as text: `eigenveil.tables.identifiers`. False reads
-        rows without persons.
+        rows without privacy units.
     public_order : bool
         Whether the rows of a query or a stream come in an order that does not depend on their values; only then are
         they compared with one another.
@@ -204,7 +204,7 @@ def open_table(
     Returns
     -------
     Source
-        A `TableSource`, which also tells which features are one-hot, unless rows stay on an engine.
+        A `TableSource`, which also knows which features are one-hot, unless rows stay on an engine.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def open_table(
         given = any(one is not None for one in (columns, declared.unit_column, ids))
         if given or declared.encodes or public_order:
             raise InvalidParameterError(
-                "The columns, categories, missing, schema, persons and order of a source were given when it was "
+                "The columns, categories, missing, schema, privacy units and order of a source were given when it was "
                 "opened; leave them out."
             )
         opened: Source = data
@@ -298,8 +298,8 @@ def second_moments(
     columns : list of str or int, optional
         The columns to read, in this order.
     privacy_unit, memory
-        What tells persons apart, where they are the unit of `bound`, and the memory to sort their rows in: see
-        `open_table`.
+        The identifier of the privacy unit, where they are the unit of `bound`, and the memory to sort their rows in:
+        see `open_table`.
     progress : bool, optional
         Whether to show a progress bar on stderr; by default only where that is a terminal.
 

@@ -2,7 +2,7 @@
 
 The file on disk has no name: nobody else can open it, and it is gone when it is closed and when the process ends,
 however that ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole
-persons; parts that are too large for memory are parted again by further bits.
+privacy units; parts that are too large for memory are parted again by further bits.
 """
 
 import tempfile
@@ -53,7 +53,7 @@ class _Part:
 
 
 class Spill:
-    """Rows with the keys of their persons, put in as they come and taken out person by person, as often as needed.
+    """Rows with the keys of their privacy units, added in any order and read unit by unit, as often as needed.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Spill:
         return self._file is not None
 
     def add(self, row_keys: Keys, rows: Any) -> None:
-        """Keep rows with the keys of their persons."""
+        """Keep rows with the keys of their privacy units."""
         if scipy.sparse.issparse(rows):
             raise InvalidDataError(
                 "Sparse rows that come in parts cannot be sorted by person; give one sparse matrix with an array of "
@@ -108,7 +108,7 @@ class Spill:
             start = stop
 
     def blocks(self, step: int) -> Iterator[Blocks]:
-        """Yield all rows in batches of whole persons, of about `step` rows each; none can be added any more."""
+        """Yield all rows in batches of whole privacy units, of about `step` rows each; none can be added any more."""
         if self._closed:
             raise InvalidDataError("These rows were closed; open the table anew.")
         if self.on_disk:
@@ -213,9 +213,7 @@ def _told() -> Iterator[None]:
 MEMORY = 2**30
 """Bytes that rows may take while they are sorted by person, unless `memory` says otherwise."""
 _LEAST_MEMORY = 2**16
-IDS_NEED_MEMORY = (
-    "Identifiers beside a table are for data held in memory; give the name of the column that tells persons apart."
-)
+IDS_NEED_MEMORY = "A list of identifiers needs data in memory. Give the name of the column of the privacy unit instead."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,14 +228,14 @@ class RowKeys:
 
 
 class UnitTable(TableSource):
-    """The rows of a table in batches of whole persons, `Blocks`.
+    """The rows of a table in batches of whole privacy units, `Blocks`.
 
     Parameters
     ----------
     parts : list of Reader
         At least one.
     declared : Declared
-        Which columns to read, and which of them tells persons apart.
+        Which columns to read, and which of them identifies the privacy unit.
     ids : ndarray, list, narwhals Series or RowKeys, optional
         The identifier of every row, where they are beside the table, which is then held in memory.
     memory : int
@@ -326,7 +324,7 @@ class UnitTable(TableSource):
         return f"The column {quoted(self._privacy_unit)} of {part.where}"
 
     def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
-        """Yield the persons of the rows of every batch, and the batch without their column."""
+        """Yield the privacy units of the rows of every batch, and the batch without their column."""
         for part in self._parts:
             for batch in part.read([*columns, self._privacy_unit], step):
                 ids, rest = _split(batch, self._privacy_unit)
@@ -337,7 +335,7 @@ class UnitTable(TableSource):
             yield keys[codes], self._encoder.rows(batch, part.where)
 
     def _order_of_units(self) -> bytes | None:
-        """Return a digest of the persons in their order, or None unless the rows of each lie together."""
+        """Return a digest of the privacy units in their order, or None unless the rows of each lie together."""
         seen, order = KeySet(), UnitOrder()
         for codes, keys, _, _ in self._identified(batch_rows(1), []):
             if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
@@ -362,14 +360,14 @@ class UnitTable(TableSource):
 
 
 class UnitOrder:
-    """The persons that rows belong to, one after the other."""
+    """The privacy units that rows belong to, one after the other."""
 
     def __init__(self) -> None:
         self._last: Keys | None = None
         self._hash = blake2b()
 
     def add(self, row_keys: Keys) -> Keys:
-        """Take the keys of further rows, and return those of the persons that begin with them."""
+        """Take the keys of further rows, and return those of the privacy units that begin with them."""
         starts = run_starts(row_keys)
         if self._last is not None and starts.size and (row_keys[0] == self._last).all():
             starts = starts[1:]
@@ -387,7 +385,7 @@ class UnitOrder:
 def clustered_blocks(
     batches: Iterator[tuple[Keys, Any]], begin: Callable[[Keys], Any], memory: int
 ) -> Iterator[Blocks]:
-    """Yield batches of whole persons from rows that lie person after person; only the last person is held back.
+    """Yield batches of whole privacy units from rows that lie person after person; only the last person is held back.
 
     Parameters
     ----------
@@ -423,13 +421,15 @@ def clustered_blocks(
 
 
 def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
-    """Return the column that tells persons apart, and the identifiers that were given beside the table."""
+    """Return the column that identifies the privacy unit, and the identifiers that were given beside the table."""
     if privacy_unit is None or privacy_unit is False or isinstance(privacy_unit, str):
         return privacy_unit, None
     if isinstance(privacy_unit, Integral) and not isinstance(privacy_unit, bool | np.bool_):
         return int(privacy_unit), None
     if isinstance(schema, Schema) and schema.privacy_unit is not None:
-        raise InvalidParameterError("The schema names the column that tells persons apart; leave out privacy_unit.")
+        raise InvalidParameterError(
+            "The schema names the column that identifies the privacy unit; leave out privacy_unit."
+        )
     return False, _as_identifiers(privacy_unit)
 
 

@@ -1,4 +1,4 @@
-"""`Schema` and `Column`: what is publicly known of a table; its YAML, and drafts from names and types."""
+"""`Schema` and `Column`: public facts about a table, in Python and YAML, and drafts from names and types."""
 
 import math
 import re
@@ -46,28 +46,27 @@ _MEANT = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as far as it is public.
+    """Public facts about one column of a table.
 
     Parameters
     ----------
     name : str
-        As in the table; a position, as text, where its columns have no names.
+        Name of the column in the table; its position, as text, if columns have no names.
     kind : {"number", "category", "boolean", "date", "ignored", "privacy_unit"}
-        "category" becomes one feature of 0 and 1 for each of its categories; "boolean" one feature; "date" the time
-        since 1970 in its unit; "ignored" is not read; "privacy_unit" tells persons apart and is never a feature.
+        "category" is one-hot encoded; "boolean" is one feature of 0 and 1; "date" is the time since 1970 in its unit;
+        "ignored" is not read; "privacy_unit" identifies the privacy unit and is never a feature.
     range : (low, high), optional
-        Of a number, or of a date as ISO text. Known without the rows: a range that was read off them tells about them.
+        Public range of a number, or of a date as ISO text. Do not take it from the rows.
     scale : float, optional
-        Public size of a number without a range, to divide by.
+        Public scale of a number without a range; values are divided by it.
     unit : str, optional
-        Of a number any word, for the reader; of a date a key of `DATE_UNITS`, "day" by default.
+        Unit of a number, for the reader; of a date a key of `DATE_UNITS`, "day" by default.
     categories : sequence
-        All that become features. Empty in a draft: they are yet to be listed.
+        All public categories; each becomes a feature. Empty in a draft.
     missing : optional
-        What stands for a missing value: a public value of the column; "middle" of its range, which without a range is 0
-        for a number and 2000-01-01 for a date; or "indicator", which needs a range and is the middle and one more
-        feature that is 1 where the value is missing. Without a rule a row with a missing number is what the row bound
-        makes of it, and a missing category is zeros.
+        Rule for missing values: a public fill value; "middle" of the range (without a range 0, or 2000-01-01 for a
+        date); or "indicator", the middle plus a feature that is 1 for missing values, which needs a range. Without a
+        rule, missing categories are encoded as zeros and rows with missing numbers are handled by the row bound.
 
     Examples
     --------
@@ -92,7 +91,7 @@ class Column:
             raise InvalidParameterError("Every column of a schema needs a name, which is text.")
         if self.kind not in KINDS:
             near = nearest(str(self.kind), KINDS)
-            raise self._wrong(f"has no kind that is known; choose one of {', '.join(KINDS)}{near}")
+            raise self._wrong(f"has an unknown kind; choose one of {', '.join(KINDS)}{near}")
         for key in ("range", "scale", "unit", "categories", "missing"):
             value = getattr(self, key)
             empty = value is None or (isinstance(value, tuple) and not value)  # NumPy's numbers compare with no tuple
@@ -106,12 +105,12 @@ class Column:
         }.items():
             object.__setattr__(self, key, value)
         if self.range is not None and self.scale is not None:
-            raise self._wrong("has a range, which already scales it; leave scale out")
+            raise self._wrong("has both a range and a scale; leave out scale")
         object.__setattr__(self, "missing", self._missing())
 
     @classmethod
     def from_dict(cls, name: str, content: Mapping[str, Any]) -> Self:
-        """Return the column that a mapping of its keys declares; a blank is a key that was left out."""
+        """Return a column from a mapping of its keys; blank values are ignored."""
         if not isinstance(content, Mapping):
             raise InvalidParameterError(f"The column {quoted(name)} must be a mapping of keys such as kind and range.")
         known = [one.name for one in fields(cls) if one.name != "name"]
@@ -124,7 +123,7 @@ class Column:
         return cls(name, given.pop("kind", "category" if "categories" in given else "number"), **given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the keys that say something, in plain types."""
+        """Return the declared keys in plain types."""
         entries = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
         return {
             key: list(value) if isinstance(value, tuple) else value
@@ -132,12 +131,12 @@ class Column:
             if value not in (None, ())
         }
 
-    def told(self) -> str:
-        """Return what is declared of it, in words.
+    def in_words(self) -> str:
+        """Return the declared facts in words.
 
         Examples
         --------
-        >>> Column("mass", range=(0, 300), unit="kg", missing="middle").told()
+        >>> Column("mass", range=(0, 300), unit="kg", missing="middle").in_words()
         '0 to 300 kg; missing: middle'
         """
         says = []
@@ -156,17 +155,17 @@ class Column:
 
     @property
     def used(self) -> bool:
-        """Whether it becomes features."""
+        """Whether the column becomes features."""
         return self.kind not in ("ignored", "privacy_unit")
 
     @property
     def open(self) -> bool:
-        """Whether its categories are yet to be listed, as in a draft."""
+        """Whether its categories are not listed yet, as in a draft."""
         return self.kind == "category" and not self.categories
 
     @property
     def has_indicator(self) -> bool:
-        """Whether one more feature tells where its value is missing."""
+        """Whether one more feature marks missing values."""
         return self.missing == INDICATOR
 
     @property
@@ -256,14 +255,14 @@ class Column:
         if self.range is None:
             return None
         if isinstance(self.range, str | Mapping) or not hasattr(self.range, "__len__") or len(self.range) != 2:
-            raise self._wrong("needs its range as two values, such as [0, 120]")
+            raise self._wrong("needs a range of two values, such as [0, 120]")
         parse = self._date if self.kind == "date" else self._number
         low, high = (parse("range", end) for end in self.range)
         ordered: Any = (_instant(low), _instant(high)) if self.kind == "date" else (low, high)
         if ordered[0] == ordered[1]:
-            raise self._wrong("is a constant by its range and has no variance; declare it of kind ignored")
+            raise self._wrong("has a range of zero width; declare it with kind ignored")
         if ordered[0] > ordered[1]:
-            raise self._wrong("has a range that ends before it begins; give the lower end first")
+            raise self._wrong("has a range whose lower end is above its upper end; give the lower end first")
         return low, high
 
     def _missing(self) -> float | str | None:
@@ -280,7 +279,7 @@ class Column:
             return self._date("missing", value)
         label = _label(value)
         if label not in (("true", "false") if self.kind == "boolean" else self.categories):
-            raise self._wrong("has a value for missing ones that is none of its own")
+            raise self._wrong("has a fill value for missing values that is not one of its declared values")
         return label
 
     def _number(self, key: str, value: Any) -> float:
@@ -378,7 +377,7 @@ _COMMENTS = {
     "missing": "replaces a missing value: a typical public value; or middle of the range (without a range 0, or "
     "2000-01-01); or, with a range, indicator",
 }
-_IDENTIFIES = "an identifier by its name; if a person has several rows and it tells persons apart, kind: privacy_unit"
+_IDENTIFIES = "an identifier by its name; if a person has several rows and it identifies them, kind: privacy_unit"
 _UNUSED = "not used; to use it, kind: category with categories: [F, M], all that can occur, or another kind"
 # Why a draft suggests a kind.
 _REASONS = {
@@ -387,16 +386,16 @@ _REASONS = {
     "date": "has dates",
     "ignored": f"has no numbers, dates or truth values: {_UNUSED}",
 }
-_DRAFT = "draft: true  # read off the table. Check every line; then change this to false.\n"
+_DRAFT = "draft: true  # guessed from the table. Check every line; then change this to false.\n"
 _HEAD = """\
-# What is publicly known of a table. Nothing here may be read off its rows: ranges and categories come from elsewhere,
-# such as the questionnaire, the instrument or the law. A blank says that nothing is known.
-# Kinds: number, category, boolean, date, ignored (not read), privacy_unit (tells persons apart, never a feature).
+# Public facts about a table. Do not take ranges and categories from the rows. Take them from public sources, such as
+# the questionnaire, the instrument or a regulation. Leave a line blank if nothing is known. Kinds: number, category,
+# boolean, date, ignored (not read), privacy_unit (identifies the person; never a feature).
 """
 _DRAFT_HEAD = """\
-# The kinds were guessed from the names and types of the columns. Each has its reason beside it.
-# Give a range to every number and date, or to none. Where many values are missing, a fill value far from the others
-# looks like structure: missing should be a typical value.
+# The kinds were guessed from the names and types of the columns; the comments give the reasons.
+# Give a range to every number and date, or to none. For missing values, choose a typical value: many fill values far
+# from the others would look like structure.
 """
 
 
@@ -410,7 +409,7 @@ def read_yaml(path: Path) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" near line {mark.line + 1}"
-    raise InvalidParameterError(f"The schema is no valid YAML{where}; check indentation and quotes.")
+    raise InvalidParameterError(f"The schema is not valid YAML{where}; check indentation and quotes.")
 
 
 def _built(events: Any) -> Any:
@@ -454,7 +453,7 @@ def _put(parent: Any, keys: list[Any], value: Any, text: str | None) -> None:
         parent[keys[-1]] = value
         keys[-1] = None
     elif text is None or text in parent:
-        raise InvalidParameterError("A key of the schema comes twice or is no text.")
+        raise InvalidParameterError("A key of the schema occurs twice or is not text.")
     else:
         keys[-1] = text
 
@@ -508,23 +507,23 @@ _KEYS = ("draft", "version", "table", "period", "declared_by", "declared_on", "c
 
 @dataclass(frozen=True)
 class Schema:
-    """What a custodian knows in public about a table.
+    """Public facts about the columns of a table, declared by the data owner.
 
     Parameters
     ----------
     columns : tuple of Column
-        In the order of the features. Columns of the table that are not listed are not read.
+        In the order of the features. Other columns of the table are not read.
     declared_by : str, optional
-        Who says so.
+        Who declared the schema.
     declared_on : str, optional
-        The ISO date of it.
+        The ISO date of the declaration.
     table : str, optional
-        Which table it is, in words for whoever reads a report.
+        Name or description of the table, for reports.
     period : str, optional
-        Which time its rows are about, in words.
+        The period that the rows cover, in words.
     draft : bool
-        Whether it was read off a table and nobody has confirmed it yet. A draft can be planned with; no table is read
-        by it, so nothing can be spent by it.
+        Whether the schema was guessed from a table and is not confirmed yet. A draft can be used for planning, not for
+        a fit.
 
     Examples
     --------
@@ -574,7 +573,7 @@ class Schema:
 
     @property
     def privacy_unit(self) -> str | None:
-        """The column that tells persons apart."""
+        """The column that identifies the privacy unit."""
         return next((column.name for column in self.columns if column.kind == "privacy_unit"), None)
 
     @property
@@ -584,7 +583,7 @@ class Schema:
 
     @property
     def n_features(self) -> int:
-        """Width of a row."""
+        """Number of features."""
         return len(self.feature_names)
 
     @property
@@ -641,15 +640,15 @@ class Schema:
         return [(column.limits, fixed) for column in self.columns for fixed in column.one_hot]
 
     def confirmed(self) -> Self:
-        """Return the same schema, no longer a draft: for who has checked every column of it."""
+        """Return the same schema, no longer a draft. Check every column first."""
         return replace(self, draft=False)
 
     def check_confirmed(self) -> None:
         """Refuse a draft, and what `check_complete` refuses: asked before any row is read."""
         if self.draft:
             raise InvalidParameterError(
-                "The schema is a draft that was read off the table; check every line of it, then change its line "
-                "draft: true to draft: false (in Python, use schema.confirmed())."
+                "The schema is a draft. Check every line, then change draft: true to draft: false (in Python, use "
+                "schema.confirmed())."
             )
         self.check_complete()
 
@@ -658,11 +657,11 @@ class Schema:
         for column in self.columns:
             if column.open:
                 raise InvalidParameterError(
-                    f"The column {quoted(column.name)} has no categories; list those that are public, or declare it of "
-                    "kind ignored, as names and identifiers should be."
+                    f"The column {quoted(column.name)} has no categories. List the public categories, or declare the "
+                    "column with kind ignored."
                 )
         if not self.used:
-            raise InvalidParameterError("The schema has no column that becomes a feature; declare at least one.")
+            raise InvalidParameterError("The schema has no features. Declare at least one column that is used.")
 
     def without(self, name: str) -> Self:
         """Return the schema with one column ignored."""
@@ -698,10 +697,10 @@ class Schema:
         """
         # Asked first: what is no schema may be a private table, and is not quoted.
         if not isinstance(content, Mapping) or content.get("version") is None:
-            raise InvalidParameterError("This is no schema: it must be a mapping with the key version.")
+            raise InvalidParameterError("A schema must be a mapping with the key version.")
         if str(content["version"]) != str(VERSION):
             raise InvalidParameterError(
-                f"The version of the schema must be {VERSION}, which is known here; update eigenveil for another."
+                f"The version of the schema must be {VERSION}. Update eigenveil for later versions."
             )
         for key in content:
             if key not in _KEYS:
@@ -719,7 +718,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read the YAML file of a schema; every error is one sentence that names the file."""
+        """Read a schema from a YAML file."""
         source = given_path(path)
         try:
             return cls.from_dict(read_yaml(source))
@@ -727,10 +726,10 @@ class Schema:
             raise InvalidParameterError(f"{path}: {error}") from None
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the schema as YAML, whole or not at all; a file that is there is refused unless told otherwise."""
+        """Write the schema to a YAML file, atomically. An existing file is refused unless `overwrite` is true."""
         target = given_path(path)
         if target.exists() and not overwrite:
-            raise InvalidParameterError(f"{target} is already there; name another file, or say to overwrite it.")
+            raise InvalidParameterError(f"{target} already exists. Give another file, or overwrite=True.")
         try:
             with whole_file(target) as file:
                 file.write(self.to_yaml().encode("utf-8"))
@@ -739,7 +738,7 @@ class Schema:
         return target
 
     def to_yaml(self) -> str:
-        """Return the text of the file, with blanks and a comment where a custodian may know more."""
+        """Return the schema as YAML, with blank lines and comments for facts that are not declared."""
         return written(self.to_dict())
 
     @classmethod
@@ -749,12 +748,12 @@ class Schema:
 
     @classmethod
     def from_frame_types(cls, frame: Any) -> Self:
-        """Return a draft from the names and types of a data frame; no value of it is looked at.
+        """Return a draft schema from the names and types of a data frame. No value is read.
 
         Parameters
         ----------
         frame : data frame
-            Any that narwhals knows. Categories that its types list stay where they are: which ones occur is private.
+            Any frame that narwhals supports. Categories of categorical types are not used: they may be private.
 
         Examples
         --------

@@ -114,7 +114,7 @@ def unit_by_unit(frame: Any) -> Any:
 
 
 def blocks_of(batches: Iterable[tuple[Any, Any]], told: str) -> Iterator[Blocks]:
-    """Yield whole persons from the Arrow batches of one sorted partition, each with its rows."""
+    """Yield whole privacy units from the Arrow batches of one sorted partition, each with its rows."""
     return clustered_blocks(((_keys(batch, told), rows) for batch, rows in batches), _Ascending().add, MEMORY)
 
 
@@ -151,7 +151,7 @@ class SparkSource(EngineSource):
     """The rows of a Spark data frame; a column of vectors or arrays is as many features as its declared length.
 
     The length of the vectors of a column ``v`` is what the metadata of the column say, or how many of ``v[0]``,
-    ``v[1]``, ... are listed among the columns; it is never read off a row.
+    ``v[1]``, ... are listed among the columns; it is never inferred from a row.
     """
 
     def __init__(self, frame: Any, declared: Declared) -> None:

@@ -161,7 +161,7 @@ class Forecast:
     low, high : float
         Nine in ten fits lose something between these.
     guarantee : Guarantee
-        What a release would promise.
+        The guarantee of a release.
     as_asked : bool
         Whether the mechanism may be recommended: its guarantee is proved and is the one asked for.
     note : str
@@ -413,5 +413,5 @@ def forecasts_html(plan: "Forecasts") -> str:
         ]
         for one in plan.forecasts
     ]
-    grid = notebook_grid(["mechanism", "loss of variance", "keeps the promise asked for", "auto"], rows)
+    grid = notebook_grid(["mechanism", "loss of variance", "keeps the requested guarantee", "auto"], rows)
     return notebook_table("Forecast", facts, more=grid)

@@ -1,7 +1,8 @@
 """What `double_cap` and `one_bit` share: rows become directions, and a bit settles the trace.
 
 A row of norm r < 1 keeps its direction with probability r^2 and is a uniform direction else. The signal is then
-xx' up to a multiple of the identity, and that multiple is the trace, told by randomized response on the same coin.
+xx' up to a multiple of the identity, and that multiple is the trace, reported by randomized response with the same
+coin.
 """
 
 import hashlib
@@ -16,12 +17,17 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...accounting.calibration import exact, share_below
+from ...guarantee import Assumption
 from ...numerics import FloatArray
 from ...sampling.discrete import Coin, logistic_coin
 from .base import ByteArray, LocalMechanism, Totals
 
 # Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
 DIRECTION_SCALE = 2**15 - 1
+_SCALED_ROWS = Assumption(
+    "The trace is assumed to be known: every row except zero rows was scaled to the norm bound.",
+    "assumes a known trace",
+)
 
 
 def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
@@ -55,14 +61,14 @@ class DirectionMechanism(LocalMechanism):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a reader of the guarantee must know."""
+        """What the guarantee assumes."""
         if self.measures_trace:
             return ()
-        return ("The trace is taken as known: every row was scaled to the norm bound, but zero rows were not.",)
+        return (_SCALED_ROWS,)
 
     @cached_property
     def trace_coin(self) -> Coin:
-        """The coin that tells the truth about the trace."""
+        """The coin of randomized response for the trace."""
         return logistic_coin(exact(self.trace_epsilon))
 
     @abstractmethod

@@ -23,7 +23,7 @@ from ...accounting.calibration import (
     zcdp_rho,
 )
 from ...errors import InvalidParameterError
-from ...guarantee import Guarantee, Numerics
+from ...guarantee import Assumption, Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
 from .base import HONEST_FAILURE, ByteArray, LocalMechanism
 
@@ -93,7 +93,7 @@ class UpperTriangleNoise(LocalMechanism):
 
         For one client this is the mechanism itself. A sum of n discrete Gaussians is not one to the last digit, but the
         probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
-        is at least 16 grid units here, so no test in the world tells them apart.
+        is at least 16 grid units here, so no test can distinguish them.
         """
         # The package of samplers loads what clients of other mechanisms do not need.
         from ...sampling.discrete import discrete_gaussian
@@ -244,12 +244,13 @@ class PaperGaussian(UpperTriangleNoise):
         return min(curve, concentrated) if paid else concentrated
 
     def guarantee(self) -> Guarantee:
-        """Return what is true; the paper's claim is a note beside it."""
+        """Return the true guarantee; an assumption states the claim of the paper."""
         claimed, true = (self.epsilon, self.delta), self.true_epsilon
         verdict = "which it does not give" if true > self.epsilon else "which holds and is not tight"
-        assumption = (
+        assumption = Assumption(
             f"Wang and Xu (2019) state ({self.epsilon:g}, {self.delta:g}) for this noise, {verdict}: at that delta "
-            f"epsilon is {true:.4g}."
+            f"epsilon is {true:.4g}.",
+            f"published as ({self.epsilon:g}, {self.delta:g})-DP",
         )
         return Guarantee(
             true, self.delta, numerics=self.numerics, rho=self.rho, assumptions=(assumption,), claimed=claimed

@@ -127,7 +127,7 @@ class OneBit(DirectionMechanism):
 
     @cached_property
     def direction_coin(self) -> Coin:
-        """The coin that tells the truth about the direction."""
+        """The coin of randomized response for the direction."""
         return logistic_coin(exact(self.direction_epsilon))
 
     @cached_property

@@ -27,13 +27,13 @@ def local_mechanism_from(parameters: Mapping[str, Any]) -> LocalMechanism:
 
 
 def best_local_mechanism(parameters: Mapping[str, Any]) -> LocalMechanism:
-    """Return the mechanism of least variance among those that keep the promise asked for, by public numbers alone.
+    """Return the mechanism of least variance among those that keep the requested guarantee, by public numbers alone.
 
     Parameters
     ----------
     parameters : mapping
-        As of `local_mechanism_from`, without a mechanism. A pure mechanism keeps every promise of its epsilon, whatever
-        the delta.
+        As of `local_mechanism_from`, without a mechanism. A pure mechanism satisfies every guarantee of its epsilon,
+        whatever the delta.
 
     Examples
     --------

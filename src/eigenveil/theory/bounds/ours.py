@@ -180,7 +180,7 @@ def guaranteed_correlation(
     n_components: int = 1,
     adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
 ) -> float:
-    """Return the correlation that `sample_size` promises for `n_rows` rows; 0 where it promises nothing.
+    """Return the correlation that `sample_size` guarantees for `n_rows` rows; 0 where it guarantees nothing.
 
     Examples
     --------

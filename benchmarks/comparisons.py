@@ -1,11 +1,12 @@
-"""What the ring of comparisons gains: sampling efficiency of Kendall's correlation, and PCA of real tables.
+"""Gain from comparing each row with several neighbours: efficiency of Kendall's correlation, and PCA of real tables.
 
-Run `python benchmarks/ring.py [--tables wine covertype] [--epsilon 1] [--runs 20]`. The relative privacy noise does not
-depend on k, the comparisons that a row takes part in; what falls is the noise of sampling. Disjoint pairs, which
-version 0.1 compared, are made here by hand and released as rows of norm 1.
+Run `python benchmarks/comparisons.py [--tables wine covertype] [--epsilon 1] [--runs 20]`.
+
+The relative privacy noise does not depend on k, the comparisons that a row takes part in; the sampling error falls.
+Disjoint pairs, which version 0.1 compared, are made here by hand and released as rows of norm 1.
 
 The loss of directions V is 1 - qF(V)/qF(best), q the captured variance: for pairs on the covariance of features that
-were divided by public sizes, for signs on the correlation matrix. Sizes are read off the tables **without privacy**.
+were divided by public sizes, for signs on the correlation matrix. Sizes are computed **without privacy**.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def rule_of(kind: str, d: int, k: int) -> RowBound:
 
 
 def comparisons(kind: str, X: np.ndarray, k: int) -> np.ndarray:
-    """Return the compared rows: on the ring, or for k = 1 those of disjoint pairs."""
+    """Return the compared rows: with neighbours, or for k = 1 those of disjoint pairs."""
     differences_buffer = NeighbourDifferences(rule_of(kind, X.shape[1], k))
     if k > 1:
         return np.concatenate([*differences_buffer.push(X), *differences_buffer.closing()])
@@ -69,7 +70,7 @@ def disjoint_components(kind: str, X: np.ndarray, n_components: int, epsilon: fl
 
 
 def losses(kind: str, X: np.ndarray, k: int, epsilon: float, runs: int, rng: np.random.Generator) -> tuple[float, ...]:
-    """Return the mean loss of disjoint pairs and of the ring, without noise and with it, over orders of the rows."""
+    """Return the mean loss of disjoint pairs and of neighbours, without noise and with it, over orders of the rows."""
     truth = np.cov(X.T) if kind == "spatial_sign" else np.corrcoef(X.T)
     best = captured_variance(truth, top_components(truth, k))
     found = []
@@ -110,7 +111,7 @@ def main() -> None:
     table = Table(title=f"Loss of captured variance (mean of {arguments.runs} orders and draws, matrix_laplace)")
     table.add_column("table (n, d, k)")
     table.add_column("rows")
-    for heading, way in itertools.product(("no noise", f"eps {arguments.epsilon:g}"), ("disjoint", "ring")):
+    for heading, way in itertools.product(("no noise", f"eps {arguments.epsilon:g}"), ("disjoint", "neighbours")):
         table.add_column(f"{heading}, {way}", justify="right")
     rng = np.random.default_rng(0)
     for name in arguments.tables:

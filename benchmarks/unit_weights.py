@@ -1,10 +1,10 @@
-"""What each weight of persons estimates, and where its error comes from: a plot over the norm bound.
+"""The error of the covariance for each `unit_weight`: a plot over the norm bound.
 
-    python benchmarks/person_weights.py [--runs 20] [--plot docs/images/persons.png]
+    python benchmarks/unit_weights.py [--runs 20] [--plot docs/images/unit_weights.png]
 
-Generated visits: most persons come once or twice, some come fifty times, and those who come often vary more. Errors are
-those of the covariance, in the Frobenius norm, relative to the target of each weight; "one by one" shortens every row
-by itself, so that a person of the most rows that there may be keeps the bound, as one would do without blocks.
+The visits are generated: most people come once or twice, some come fifty times, and those who come often vary more.
+Errors are relative, in the Frobenius norm, to the target of each weight. "one by one" clips each row by itself, to a
+bound that a privacy unit with the largest number of rows keeps.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PRIVACY_UNITS, D, MOST_ROWS, EPSILON, DELTA = 5_000, 6, 50, 1.0, 1e-6
 
 
 def visits(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and the person of each."""
+    """Return rows and the privacy unit of each."""
     generator = np.random.default_rng(seed)
     sizes = np.minimum(generator.geometric(np.where(generator.random(PRIVACY_UNITS) < 0.2, 0.05, 0.6)), MOST_ROWS)
     spread = np.sqrt(sizes.clip(1, 16)) / 2
@@ -32,19 +32,19 @@ def visits(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def targets(rows: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the covariance in which every person counts once, and that of all rows."""
+    """Return the covariance in which every privacy unit counts once, and that of all rows."""
     once = 1 / np.bincount(ids)[ids]
     return {"equal": np.cov(rows.T, aweights=once, ddof=0), "by_rows": np.cov(rows.T, ddof=0)}
 
 
 def released(rows: np.ndarray, ids: np.ndarray, way: str, norm: float | None) -> np.ndarray:
-    """Return a private covariance; "one by one" is that of rows which are shortened before they are grouped."""
+    """Return a private covariance; "one by one" is that of rows that are clipped before they are grouped."""
     weight = "by_rows" if way == "by_rows" else "equal"
     if way == "one by one" and norm is not None:
         most = norm / MOST_ROWS**0.5
         rows = rows * np.minimum(1, most / np.linalg.norm(rows, axis=1))[:, None]
         weight = "by_rows"
-    # In one stage, where a bound is given: the second would look for another about the mean.
+    # Without preconditioning where a bound is given: centering first would look for another bound.
     stages = "auto" if norm is None else 1
     known = {"norm_bound": norm, "statistic": "clipped", "stages": stages}
     model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, unit_weight=weight, **known)
@@ -84,8 +84,8 @@ def draw(norms: np.ndarray, curves: dict[str, list[float]], private: dict[str, f
         axis.loglog(norms, values, color=colour, label=way, marker="o")
         if way in private:
             axis.axhline(private[way], color=colour, linestyle=":", label=f"{way}, bound found privately")
-    axis.set(xlabel="norm bound of a person, in the units of the rows", ylabel="relative error of the covariance")
-    axis.set_title(f"{PRIVACY_UNITS:,} persons of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
+    axis.set(xlabel="norm bound of a privacy unit, in the units of the rows", ylabel="relative error of the covariance")
+    axis.set_title(f"{PRIVACY_UNITS:,} privacy units of 1 to {MOST_ROWS} rows, epsilon {EPSILON:g}, delta {DELTA:g}")
     figure.legend(loc="outside right upper")
     figure.savefig(path)
 
