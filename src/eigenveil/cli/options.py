@@ -316,7 +316,8 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
     count = len(components)
     shares, ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     errors = release.spectrum.loading_errors()
-    variance = ("Explained variance", release.intervals.name) if shares is not None else ()  # a sampled subspace has none
+    # A sampled subspace has no variances.
+    variance = ("Explained variance", release.intervals.name) if shares is not None else ()
     angle = ("Angle error",) if errors is not None else ()
     if variance or angle:
         grid = new_table("Component", *variance, *angle)
