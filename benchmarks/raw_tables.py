@@ -11,8 +11,9 @@ The loss of k = 2 directions V is 1 - tr(V'CV)/tr(best). The target "correlation
 - default: `PrivatePCA(2, standardize=...)` with nothing but epsilon and delta
 - ranges: the same call with ranges that hold all rows and are up to twice too wide
 - oracle: knows the mean and the standard deviations s of the columns. Rows are centred, divided by s ("correlations"),
-  or by 1, sqrt(s) or s ("covariance"), clipped to a bound, and the whole budget is spent on noise for one matrix. Bound
-  and divisor are those with the least mean loss among quantiles of the row norms, **chosen without privacy**
+  or by 1, sqrt(s) or s ("covariance"), clipped to a bound, and the whole budget is spent on noise for one matrix. For
+  correlations it may divide by the standard deviations of the clipped columns once more. All of this is chosen for the
+  least mean loss, the bound among quantiles of the row norms, **without privacy**
 
 Measuring takes about a quarter of an hour, and saves every loss in `raw_tables_results.json` with versions and commit.
 Tables of more than `LARGE` entries get a third of the runs.
@@ -111,24 +112,27 @@ class Oracle:
             divisor = spread_of(X) ** power
             rows = (X - X.mean(axis=0)) / divisor
             norms = np.linalg.norm(rows, axis=1)
-            back = divisor if target == "covariance" else np.ones_like(divisor)
             for quantile in QUANTILES:
                 bound = float(np.quantile(norms, quantile))
                 if bound > 0:
                     kept = rows * np.minimum(1, bound / np.maximum(norms, bound))[:, None]
-                    self.choices.append((power, quantile, bound, np.outer(back, back), kept.T @ kept))
+                    # In own units, to know the standard deviations would be most of the answer.
+                    units = {"": np.ones_like(divisor), ", divided again": 1 / spread_of(kept)}
+                    for again, factors in units.items() if target == "correlations" else (("", divisor),):
+                        words = f"power {power:g}, quantile {quantile:g}{again}"
+                        self.choices.append((words, bound, np.outer(factors, factors), kept.T @ kept))
 
     def answers(self, mechanism: AdditiveMechanism, runs: int) -> tuple[list[float], str]:
         """Return the losses with the best choice, and that choice in words. All choices meet the same noise."""
         d = len(self.truth)
         noises = [mechanism.simulated_noise(np.random.default_rng(seed)) for seed in range(runs)]
-        best, words = [math.inf], ""
-        for power, quantile, bound, back, sums in self.choices:
-            noisy = ((sums + bound**2 * noise) * back for noise in noises)
+        best, choice = [math.inf], ""
+        for words, bound, factors, sums in self.choices:
+            noisy = ((sums + bound**2 * noise) * factors for noise in noises)
             losses = [loss(self.truth, eigh(one, subset_by_index=(d - K, d - 1))[1].T) for one in noisy]
             if np.mean(losses) < np.mean(best):
-                best, words = losses, f"power {power:g}, quantile {quantile:g}"
-        return best, words
+                best, choice = losses, words
+        return best, choice
 
 
 def best_noise(epsilon: float, delta: float, d: int) -> AdditiveMechanism:
@@ -186,8 +190,9 @@ def mean_and_error(losses: list[float], otherwise: float) -> tuple[float, float]
     """Return the mean loss, at least `SMALLEST`, and its standard error; `otherwise` where the call was refused."""
     if not losses:
         return otherwise, 0.0
-    error = float(np.std(losses, ddof=1)) / len(losses) ** 0.5 if len(losses) > 1 else 0.0
-    return max(float(np.mean(losses)), SMALLEST), error
+    if np.mean(losses) <= SMALLEST:
+        return SMALLEST, 0.0
+    return float(np.mean(losses)), float(np.std(losses, ddof=1)) / len(losses) ** 0.5
 
 
 def log_ratio(cell: Cell, way: str = "default", beside: str = "oracle") -> tuple[float, float]:
