@@ -3,8 +3,8 @@
 Grams, millimetres and years in one table: PCA of the correlation matrix.
 
 A `StandardScaler` that is fitted to the rows would leak information about them.
-`standardize=True` gives the components of the correlation matrix. No budget is
-spent on scales.
+`standardize=True` gives the components of the correlation matrix, at no cost
+beyond the release itself.
 
 Figure: loadings of eight columns on two private components and those of PCA.
 """

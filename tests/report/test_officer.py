@@ -226,13 +226,17 @@ def test_ranges_that_were_estimated_privately_state_their_share_of_the_budget(de
         assert steps == pytest.approx(round(steps), abs=1e-6)
         assert one.low < 7 < one.high
     record = report_record(release)["bounds"]
-    assert record["estimated_privately"] == {
-        "bounds": {"epsilon": 0.6, "share": pytest.approx(0.3)},
-        "norm_bound": {"epsilon": 0.2, "share": pytest.approx(0.1)},
-    }
     text = answer(render_report(release), "6. Which ranges and clipping bounds were used?")
-    assert "estimated privately with epsilon = 0.6 (30 % of the budget)" in text
-    assert "estimated privately with epsilon = 0.2 (10 % of the budget)" in text
+    if delta:  # all of it is one Gaussian budget
+        assert record["estimated_privately"] == {"bounds": None, "norm_bound": None}
+        assert "of the mechanism's budget (as a share of mu²)" in text
+    else:
+        assert record["estimated_privately"] == {
+            "bounds": {"epsilon": 0.32, "share": pytest.approx(0.16)},
+            "norm_bound": {"epsilon": 0.2, "share": pytest.approx(0.1)},
+        }
+        assert "estimated privately with epsilon = 0.32 (16 % of the budget)" in text
+        assert "estimated privately with epsilon = 0.2 (10 % of the budget)" in text
     assert not bounds.given
 
 
