@@ -317,7 +317,7 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
     ("options", "clips"),
     [
         ({"bounds": (-20, 20)}, False),
-        ({"bounds": (-20, 20), "norm_bound": 3.0}, False),  # both are declared, and no row passes either
+        ({"bounds": (-20, 20), "norm_bound": 1.0}, True),
         (
             {"bounds": (-20, 20), "delta": 1e-6, "mechanism": "gaussian"},
             True,
