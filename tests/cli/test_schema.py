@@ -236,7 +236,7 @@ def test_a_draft_can_be_shown_and_planned_with(folder):
 def test_a_draft_without_features_says_so(folder):
     (folder / "words.csv").write_text("patient_id,name\n1,secret\n")
     assert "no column is a feature yet" in invoke("schema", "words.csv").stdout
-    assert "no column that becomes a feature" in invoke("schema", "words.yaml", fails=InvalidParameterError)
+    assert "has no features" in invoke("schema", "words.yaml", fails=InvalidParameterError)
 
 
 def test_a_file_without_a_header_is_not_drafted(folder):
