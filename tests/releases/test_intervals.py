@@ -306,9 +306,7 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
     assert "directions of the rows" in directions.intervals.about
     assert pairs.intervals.covariance().shape == (4, 4, 2)
     names = [one.intervals.name for one in (release, pairs, directions)]
-    assert names == [
-        f"95 % interval of {of}" for of in ("Kendall's tau", "directions between rows", "directions of rows")
-    ]
+    assert names == [f"95 % interval of {of}" for of in ("Kendall's tau", "directions", "directions")]
     assert release.intervals.legend == f"{LEGEND} They are for {release.intervals.about}."
 
 

@@ -66,8 +66,8 @@ class IntervalView:
         """The name of an interval in tables and figures; it says of what it is, unless of the rows as they are."""
         of = {
             "clipped": "of the clipped rows" if self.origin.may_clip else "",
-            "normalized": "of directions of rows",
-            "spatial_sign": "of directions between rows",
+            "normalized": "of directions",
+            "spatial_sign": "of directions",
             "kendall": "of Kendall's tau",
         }[self.origin.row_rule.statistic]
         return f"{INTERVAL} {of}".rstrip()
