@@ -20,6 +20,7 @@ from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
 from .mechanisms.choices import CountMechanism, Search, first_at_most
+from .mechanisms.diagonal import DiagonalMechanism
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
 from .moments.counts import NORM_GRID, ColumnCounts, MagnitudeCounts, ScoreCounts
@@ -27,7 +28,7 @@ from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
 from .moments.sums import MOST_SUM, SumsByNorm
 from .numerics import IntArray
-from .releases.origin import ComponentsRequest, Origin, Request
+from .releases.origin import ComponentsRequest, Origin, Request, Screening
 from .releases.record import Release
 from .releases.score_map import ScoreMap
 from .sampling.matrices import FARTHEST
@@ -158,6 +159,7 @@ def expected_origin(
     schema: Schema | None = None,
     given_bounds: tuple[tuple[float, float], ...] | None = None,
     given_norm_bound: float | None = None,
+    screening: Screening | None = None,
 ) -> Origin:
     """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
 
@@ -174,6 +176,7 @@ def expected_origin(
         schema=schema,
         given_bounds=given_bounds,
         given_norm_bound=given_norm_bound,
+        screening=screening,
         package_version=__version__,
     )
     origin.check_writable(n_features)
@@ -227,11 +230,17 @@ class Drawn:
         A first release of the same moments, to be averaged with the second.
     mean_sd : float, optional
         The noise on each entry of a mean that was measured first.
+    screening : Screening, optional
+        The features that the moments are about, where these were chosen by a noisy diagonal.
+    mechanism : CentralMechanism, optional
+        What draws the matrix, where it is for fewer features than were paid for, or has epsilon that was left over.
     """
 
     also: Mapping[str, tuple[IntArray, float]] = field(default_factory=dict)
     pilot: Pilot | None = None
     mean_sd: float | None = None
+    screening: Screening | None = None
+    mechanism: CentralMechanism | None = None
 
 
 NOTHING = Drawn()
@@ -248,6 +257,7 @@ def draw(
 ) -> Release:
     """Draw a release by the mechanism that was paid for, or by what is left of its budget after `drawn`."""
     mechanism = payment.mechanism if budget is None else budget.mechanism(budget.left)
+    mechanism = drawn.mechanism or mechanism
     check(mechanism, moments)
     rule = moments.bound.rule
     if rule.unit is not payment.guarantee.unit:
@@ -261,13 +271,16 @@ def draw(
         units = {name: one / divisor for name, one in units.items()}
     integers = {**integers, **{name: value for name, (value, _) in drawn.also.items()}}
     units |= {name: one for name, (_, one) in drawn.also.items()}
+    given = payment.origin.given_bounds
     origin = replace(
         payment.origin,
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
         row_rule=rule,
         n_rows=moments.n_samples if mechanism.adjacency is Adjacency.REPLACE_ONE else None,
-        feature_names=moments.feature_names,
+        feature_names=moments.feature_names if drawn.screening is None else drawn.screening.kept_names,
+        screening=drawn.screening,
+        given_bounds=given if drawn.screening is None else drawn.screening.ranges_of_kept(given),
         without_range=without_range,
         total_weight=moments.total_weight,
         mean_sd=drawn.mean_sd,
@@ -294,6 +307,31 @@ def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random
     integers = mechanism.draw(moments.gram, grid, moments.n_samples, generator)
     values = {name: np.asarray(value / grid) for name, value in integers.items()}
     return Pilot(mechanism, integers, mechanism.second_moment(values, moments.n_samples))
+
+
+def noisy_unevenness(
+    moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator
+) -> tuple[int, int]:
+    """Return by how much the largest tenth of the features, and half, exceed average ones, with noise that was paid."""
+    return mechanism.draw_unevenness(_diagonal(moments), moments.bound.feature_limit_squared, generator)
+
+
+def _diagonal(moments: SecondMoments) -> IntArray:
+    moments.check_whole()
+    return np.diagonal(moments.gram)[: moments.n_features]
+
+
+def noisy_diagonal(moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator) -> IntArray:
+    """Return the diagonal of the features with noise; what it costs has been paid.
+
+    Examples
+    --------
+    >>> from eigenveil import RowBound
+    >>> moments = SecondMoments(RowBound(1.0, bits=4), 2).update(np.eye(2))
+    >>> noisy_diagonal(moments, DiagonalMechanism(1.0, 0.1, Adjacency.REPLACE_ONE), np.random.default_rng(0)).shape
+    (2,)
+    """
+    return mechanism.draw(_diagonal(moments), moments.bound.feature_limit_squared, generator)
 
 
 def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np.random.Generator) -> IntArray:

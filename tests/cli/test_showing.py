@@ -122,7 +122,9 @@ def test_noise_is_marked_and_a_small_share_is_not():
 
 def test_a_covariance_that_the_noise_drowns_is_not_returned_in_silence():
     rows = np.random.default_rng(0).normal(size=(500, 9)) * [100.0, *[0.4] * 8]
-    with pytest.warns(NoiseWarning, match=r"variance of features? x[1-8].* is not distinguishable from noise.* larger epsilon") as caught:
+    with pytest.warns(
+        NoiseWarning, match=r"variance of features? x[1-8].* is not distinguishable from noise.* larger epsilon"
+    ) as caught:
         model = PrivateCovariance(epsilon=10.0, norm_bound=300.0).fit(rows)
     assert "x0" not in str(caught[0].message)
     assert (model.entry_interval_[range(1, 9), range(1, 9), 0] <= 0).sum() >= 2  # of eight, nearly all

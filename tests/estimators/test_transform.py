@@ -59,7 +59,7 @@ def test_what_needs_a_transform_is_refused_before_the_spend_in_words_that_the_us
         use(standardizing(ledger=ledger), table(LEAST - 1))
     assert ledger.entries() == []
     told = str(caught.value)
-    assert told.startswith("standardize=True ")
+    assert "standardize=True releases correlations only" in told
     assert f"bounds, norm_bound or a schema with ranges, or at least {LEAST:,} rows" in told
     assert not re.search("statistic|kendall|signs", told)
 
@@ -106,7 +106,7 @@ def test_after_a_fit_the_error_names_what_was_asked_for_and_what_to_give(options
     model = standardizing(**options, **({"standardize": False} if options else {})).fit(table(LEAST - 1))
     with refused(InvalidParameterError) as caught:
         model.transform(table(10))
-    assert str(caught.value).startswith(f"{asked}")
+    assert asked in str(caught.value)
     assert "bounds, norm_bound or a schema with ranges" in str(caught.value)
 
 

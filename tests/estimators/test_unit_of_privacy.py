@@ -241,4 +241,4 @@ def test_compared_releases_of_two_units_promise_nothing_together():
     rows = SecondMoments(RowBound(1.0), 3, ("age", "mass", "pulse")).update(np.eye(3))
     found = compare(release(mechanism, moments_of()), release(mechanism, rows))
     assert found.together is None
-    assert any("one person" in note for note in found.notes)
+    assert any("different privacy units" in note for note in found.notes)

@@ -187,6 +187,10 @@ def test_a_sign_is_the_largest_integer_that_fits(d, bits):
         {"norm": 2.0, "statistic": "kendall"},
         {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "scale": (1.0,) * 4},
         {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "constant": 1.0},
+        {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "most_untied": 0},
+        {"norm": 2.0, "statistic": "kendall", "comparisons": 8, "most_untied": 5},
+        {"norm": 2.0, "statistic": "spatial_sign", "comparisons": 8, "most_untied": 1},
+        {"norm": 2.0, "most_untied": 1},
         {"norm": 2.0, "statistic": "spatial_sign", "comparisons": 8},
     ],
 )
@@ -293,3 +297,36 @@ def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
     assert lines > 10
     for line in range(1, lines + 1):
         assert collected(parts, line)[0] in (whole, without)
+
+
+@pytest.mark.parametrize("bits", [4, 16, 24])
+@pytest.mark.parametrize("d", [1, 2, 7, 40])
+def test_signs_beyond_the_bound_are_shortened_to_it_and_others_are_not(d, bits):
+    """Every number of untied features m, for every bound b: integers of squared norm at most 4^bits, in Python's."""
+    signs = np.tril(np.ones((d, d))) * np.where(np.arange(d) % 2, -1.0, 1.0)
+    untied = range(1, d + 1)
+    for most in untied:
+        rule = RowBound(d**0.5, bits=bits, statistic="kendall", comparisons=8, most_untied=most)
+        unit = math.isqrt(4**bits // most)
+        for m, row, wanted in zip(untied, rule.quantize(signs).astype(np.int64).tolist(), signs, strict=True):
+            sizes = {abs(entry) for entry in row[:m]}
+            assert sizes == {unit} if m <= most else sizes <= {math.isqrt(4**bits // m), math.isqrt(4**bits // m) - 1}
+            assert sum(entry**2 for entry in row) <= rule.row_limit_squared == 4**bits
+            assert np.array_equal(np.sign(row), wanted)
+
+
+@pytest.mark.parametrize("most", [1, 3, 6, None])
+def test_a_comparison_of_m_untied_features_counts_d_over_the_larger_of_m_and_the_bound(most):
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.normal(size=(400, 2)), rng.integers(0, 3, size=(400, 2)), rng.random((400, 2)) < 0.1])
+    n, d = rows.shape
+    rule = RowBound(d**0.5, statistic="kendall", comparisons=8, most_untied=most)
+    partners = list(naive_partners(n, 4))
+    signs = np.sign(rows[[i for i, _ in partners]] - rows[[j for _, j in partners]])
+    weights = d / np.maximum(np.abs(signs).sum(axis=1), d if most is None else most)
+    wanted = (signs * weights[:, None]).T @ signs / len(partners)
+    found = ring_moments(rule, rows).gram * rule.unit_squared / n
+    assert np.allclose(found, wanted, rtol=1e-3)
+    assert np.trace(wanted) <= d + 1e-9
+    assert np.diag(found).max() <= rule.largest_share
+    assert rule.reach_squared == pytest.approx(2 * d, rel=1e-3)  # without ties the noise is the same for every bound

@@ -51,7 +51,7 @@ def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_p
     assert abs(pca.components_[0, 0]) > 0.99
     pca.release_.save(tmp_path / "r.npz")
     assert load_release(tmp_path / "r.npz").components.shape == (1, 6)
-    with pytest.warns(UserWarning, match="No component is above"):
+    with pytest.warns(UserWarning, match="No component is distinguishable from noise"):
         nothing = PrivatePCA("above_noise", epsilon=0.1, norm_bound=3.0, random_state=1).fit(np.zeros((50, 6)))
     assert nothing.n_components_ >= 1
 

@@ -9,13 +9,15 @@ import scipy.special
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, load_release
+from eigenveil import PrivateCovariance, PrivatePCA, PrivateSparsePCA, RowBound, load_release
 from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
+from eigenveil.moments.comparisons import NeighbourDifferences, most_untied
+from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs, untied_shares
 from eigenveil.report import render_report
-from helpers import refused
+from helpers import moments_on, refused
 
 HALF_PI = math.pi / 2
 
@@ -158,9 +160,10 @@ def test_ties_and_constant_columns(delta):
     assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=0.05)
     assert np.isfinite(correlation).all()
     kendall = model.release_.matrix.kendall
-    ties = np.mean(np.subtract.outer(rows[:500, 2], rows[500:1000, 2]) == 0)
-    assert kendall[2, 2] == pytest.approx(1 - ties, abs=0.05)
-    assert abs(kendall[4, 4]) < 0.05
+    signs = np.sign(rows[:10_000] - rows[10_000:20_000])
+    weights = 5 / np.maximum(np.abs(signs).sum(axis=1), 3)  # those with more than three untied features count less
+    assert np.diag(kendall) == pytest.approx(weights @ signs**2 / len(signs), abs=0.05)
+    assert np.trace(kendall) < 5
 
 
 def test_a_feature_that_is_told_by_name_and_all_columns_constant():
@@ -221,6 +224,43 @@ def test_the_weight_of_a_feature():
     assert 1.2 < uncertain.weights[10] < 2.0
     assert uncertain.weights[20] < 0.8
     assert uncertain.undetermined.tolist() == [False] * 10 + [True] * 20
+
+
+def test_shares_may_be_larger_than_one_where_comparisons_are_shortened():
+    """Features without ties beside others with many; the mean is 1 at most all the same."""
+    certain = untied_shares(np.array([3.0, 0.5, 0.5, 0.0]), 0.0, 4.0)
+    assert certain.shares.tolist() == [3.0, 0.5, 0.5, 0.0]
+    assert untied_shares(np.array([5.0, 0.0, 0.0, 0.0]), 0.0, 4.0).shares[0] == pytest.approx(4.0, abs=0.3)
+    assert untied_shares(np.full(4, 1.2), 0.1, 4.0).shares.tolist() == [1.0] * 4
+
+
+def loss_of_rare_events(shortened, seed):
+    """What components of 30 rare events lose, by a release of signs that are shortened or not."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(4000, 2)) @ np.repeat(np.eye(2), 15, axis=1)
+    rows = (1.5 * scores + rng.normal(size=scores.shape) > 2.5) * 1.0
+    correlation = np.corrcoef(rows.T)
+    bound = RowBound(30**0.5, statistic="kendall", comparisons=8, most_untied=most_untied(30) if shortened else None)
+    moments = moments_on(NeighbourDifferences(bound), bound, rows)
+    model = PrivatePCA(2, statistic="kendall", epsilon=1.0, delta=1e-6, random_state=seed).fit_moments(moments)
+    best = np.linalg.eigvalsh(correlation)[-2:].sum()
+    return 1 - captured_variance(correlation, model.components_) / best
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_rare_events_lose_several_times_less_where_comparisons_are_shortened():
+    losses = [np.mean([loss_of_rare_events(shortened, seed) for seed in range(5)]) for shortened in (True, False)]
+    assert 0 < losses[0] * 2 < losses[1]
+
+
+def test_releases_tell_by_how_much_comparisons_were_shortened(tmp_path):
+    rows, _ = correlated(500)
+    drawn = PrivatePCA(2, statistic="kendall", epsilon=20.0).fit(rows).release_
+    loaded = load_release(drawn.save(tmp_path / "signs.npz"))
+    assert loaded.origin.row_rule.most_untied == most_untied(5) == 3
+    assert np.array_equal(loaded.correlation, drawn.correlation)
+    older = {name: value for name, value in drawn.origin.row_rule.to_dict().items() if name != "most_untied"}
+    assert RowRule(**older).largest_share == 1
 
 
 def test_pure_noise_is_told():

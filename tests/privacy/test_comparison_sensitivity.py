@@ -14,8 +14,14 @@ from eigenveil.moments.comparisons import NeighbourDifferences
 GRID = [np.array(point, dtype=float) for point in itertools.product((-1, 0, 1), repeat=2)]
 
 
+KINDS = ("spatial_sign", "kendall", "shortened")
+
+
 def rule_of(kind, k):
-    return RowBound(1.0 if kind == "spatial_sign" else 2**0.5, bits=4, statistic=kind, comparisons=k)
+    """Where signs are shortened, those of a comparison without ties are."""
+    if kind == "spatial_sign":
+        return RowBound(1.0, bits=4, statistic=kind, comparisons=k)
+    return RowBound(2**0.5, bits=4, statistic="kendall", comparisons=k, most_untied=1 if kind == "shortened" else None)
 
 
 def gram(rule, rows):
@@ -54,7 +60,7 @@ def largest(changes):
     return up, down, squared
 
 
-@pytest.mark.parametrize("kind", ["spatial_sign", "kendall"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 5), (4, 3), (4, 4), (4, 7), (8, 2), (8, 3), (8, 4), (8, 5), (8, 9)])
 def test_one_row_moves_the_sum_by_no_more_than_is_proved_and_by_nearly_that(kind, k, n):
     limit = rule_of(kind, k).limit_squared
@@ -70,7 +76,7 @@ def test_one_row_moves_the_sum_by_no_more_than_is_proved_and_by_nearly_that(kind
         assert squared > frobenius_squared(Adjacency.REPLACE_ONE) * smaller**2
 
 
-@pytest.mark.parametrize("kind", ["spatial_sign", "kendall"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_replaced_row_moves_its_own_comparisons_and_no_others(kind):
     """Also across the seam: D is the sum over the new row's k comparisons minus that over the old one's."""
     rng = np.random.default_rng(1)
@@ -105,6 +111,14 @@ def test_control_a_ring_that_compares_across_the_seam_twice_is_caught():
             moments.update(part)
         sums.append(np.array(moments.gram))
     assert np.trace(sums[1] - sums[0]) > rule.limit_squared
+
+
+def test_control_signs_that_are_not_shortened_are_caught(monkeypatch):
+    """On the finer grid of a bound for one untied feature, two of them as they are would be too long."""
+    longest = rule_of("shortened", 8)
+    monkeypatch.setattr(RowBound, "single_bits", 8)
+    up, down, _ = largest(moves("shortened", 8, 5, some_tables(5)))
+    assert min(up, down) > 1.9 * longest.limit_squared
 
 
 def test_mechanisms_get_k_times_the_grid():

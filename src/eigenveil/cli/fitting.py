@@ -107,7 +107,7 @@ def _show_components(command: str, model: "PrivatePCA", table: Table, options: F
     if options.as_json:
         print_json({**facts(command, model, options, notes), **component_fields(model.release_)})
         return
-    print_components(output_console(), model.release_, table.names)
+    print_components(output_console(), model.release_, feature_names(model.release_))
     _print_guarantee(model, options)
 
 
@@ -198,7 +198,7 @@ def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: l
         "mechanism": model.mechanism_,
         **count_fields(model.guarantee_, model.n_samples_),
         "norm_bound": model.norm_bound_,
-        "scale": model.scale_.tolist(),
+        "scale": model.release_.scale.tolist(),
         "feature_names": None if origin.feature_names is None else list(origin.feature_names),
         "ledger_entry": origin.ledger_entry,
         "warnings": notes,

@@ -131,7 +131,7 @@ def _headed(release: "Release") -> dict[str, str]:
         "Assumes": " ".join(release.guarantee.assumptions),
         "Mechanism": origin.mechanism,
         release.guarantee.unit.counted.capitalize(): None if release.n_rows is None else f"{release.n_rows:,}",
-        "Features": str(release.n_features),
+        "Features": release.features_counted,
         "Estimator": origin.estimator,
         "Created": origin.created,
         "Ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),

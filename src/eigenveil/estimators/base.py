@@ -24,7 +24,15 @@ from ..sampling.randomness import generator_from
 from ..tables.base import Source
 from ..tables.open import is_source
 from ..tables.schema import Schema, nearest
-from .fit import Fit, collected_moments, noting_payment, pay, warn_of_features_without_range, with_last_differences
+from .fit import (
+    Fit,
+    collected_moments,
+    noting_payment,
+    pay,
+    screened,
+    warn_of_features_without_range,
+    with_last_differences,
+)
 from .inputs import available_where, opened
 from .plan import Plan, plan_fit, route_of_moments
 from .preparation import Features, FitParameters, Needs, check_one_pass, has_own_units, prepared_once
@@ -343,7 +351,10 @@ class PrivateEstimator(BaseEstimator):
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
         with noting_payment(payment):
-            release = gate.draw(moments, generator, payment)
+            drawn = gate.NOTHING
+            if route.screening is not None:
+                moments, drawn = screened(moments, route, needs, generator)
+            release = gate.draw(moments, generator, payment, drawn=drawn)
         return self._fitted_by(release)
 
     def _forget_collected(self) -> None:
@@ -369,12 +380,13 @@ class PrivateEstimator(BaseEstimator):
         """Set the fitted attributes to what a release says; return the estimator."""
         self.release_: Release = release
         self.guarantee_, self.mechanism_ = release.guarantee, release.origin.mechanism
-        self.n_samples_, self.n_features_in_ = release.n_rows, release.n_features
-        if release.feature_names is not None:
-            self.feature_names_in_ = np.asarray(release.feature_names, dtype=object)
+        self.n_features_in_, names = release.matrix.table_features
+        self.n_samples_ = release.n_rows
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.scale_, self.norm_bound_ = release.scale, release.origin.row_rule.row_norm
+        self.scale_, self.norm_bound_ = release.matrix.of_all(release.scale, 1.0), release.origin.row_rule.row_norm
         self._interpret(release)
         return self
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import gate
+from ..accounting.calibration import decimal_below, exact
 from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
@@ -32,7 +33,8 @@ from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
-from ..releases.origin import Request
+from ..postprocess.screening import kept_features, worth_screening
+from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
 from ..tables.base import Source, tracked_batches
@@ -83,16 +85,19 @@ def pay(
 ) -> gate.Payment:
     """Record a whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
     check_delta(route.guarantee, n_rows)
+    # No release has more to tell about the features that were kept than if all of them were.
+    screening = None if route.screening is None else Screening(n_features, tuple(range(n_features)), feature_names)
     origin = gate.expected_origin(
         route.mechanism,
         route.rule,
         n_features,
-        feature_names,
+        feature_names if screening is None else screening.kept_names,
         request=request,
         estimator=needs.estimator,
-        chosen_privately=route.split.chosen,
+        chosen_privately=route.chosen_privately,
         schema=schema,
         **({} if route.preparation is None else route.preparation.given),
+        screening=screening,
     )
     seeded = not is_secure(generator)
     if not seeded:
@@ -331,6 +336,8 @@ class Fit:
     def _draw(self, moments: SecondMoments, preparation: RowPreparation) -> Release:
         if self.budget is not None and self.route.split.pilot:
             moments = self._preconditioned(self.budget, moments)
+        if self.route.screening is not None:
+            moments, self.drawn = screened(moments, self.route, self.needs, self.generator)
         return gate.draw(
             moments,
             self.generator,
@@ -339,6 +346,34 @@ class Fit:
             drawn=self.drawn,
             without_range=preparation.without_range,
         )
+
+
+def screened(
+    moments: SecondMoments, route: Route, needs: Needs, generator: np.random.Generator
+) -> tuple[SecondMoments, gate.Drawn]:
+    """Return the moments of the features that were chosen by a noisy diagonal, and the mechanism that draws them.
+
+    All features are kept where the diagonal is so even that noise would choose among them: the diagonal is then not
+    drawn, and what it would have cost is left to the matrix. Everything has been paid. The choice is post-processing,
+    and the moments are a part of those that were collected.
+    """
+    assert route.screening is not None
+    assert needs.n_sparse is not None
+    bound, constants = moments.bound, moments.width - moments.n_features
+    scale = route.screening.scale(bound.feature_limit_squared)
+    tenth, half = gate.noisy_unevenness(moments, route.screening, generator)
+    if not worth_screening(tenth, half, moments.n_features, scale):
+        left = exact(route.mechanism.epsilon) + exact(route.screening.epsilon)
+        return moments, gate.Drawn(mechanism=route.mechanism.with_epsilon(decimal_below(left)))
+
+    def noise_sd(count: int) -> float:
+        return route.mechanism.of_width(count + constants).equivalent_sd * bound.limit_squared
+
+    noisy = gate.noisy_diagonal(moments, route.screening, generator).astype(np.float64)
+    kept = tuple(kept_features(noisy, scale, needs.n_sparse, noise_sd).tolist())
+    part = moments.of_features(kept)
+    screening = Screening(moments.n_features, kept, moments.feature_names)
+    return part, gate.Drawn(screening=screening, mechanism=route.mechanism.of_width(part.width))
 
 
 @own_words

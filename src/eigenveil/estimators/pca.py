@@ -284,7 +284,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:
-        self.components_, self.mean_ = release.components, release.mean
+        of_all = release.matrix.of_all
+        self.components_, self.mean_ = of_all(release.components, 0.0), of_all(release.mean, 0.0)
         self.n_components_ = len(self.components_)
 
     def transform(self, X: Any) -> Any:

@@ -20,6 +20,7 @@ from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechani
 from ..mechanisms.base import made_once
 from ..mechanisms.budget import BudgetShare
 from ..mechanisms.choices import GaussianSearch, PureSearch, Search, noise_scale
+from ..mechanisms.diagonal import DiagonalMechanism
 from ..mechanisms.gaussian import Gaussian
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
@@ -40,7 +41,10 @@ from .split import (
     GAUSSIAN_NORM_SHARE,
     NORM_SHARE,
     RANGES_SHARES,
+    SCREENED_FROM,
+    SCREENING_SHARE,
     SEARCHES,
+    TEST_SHARE,
     DividedByRows,
     MechanismsByRows,
     Split,
@@ -155,6 +159,8 @@ class Route:
         What is found privately before the release, and what each of them costs.
     assumptions : tuple of str
         What the guarantee assumes of the table.
+    screening : DiagonalMechanism, optional
+        Draws the diagonal by which features are screened before the matrix is drawn; None where all are kept.
     """
 
     preparation: RowPreparation | None
@@ -163,18 +169,30 @@ class Route:
     rule: RowRule
     choices: Mapping[str, Guarantee]
     assumptions: tuple[str, ...] = ()
+    screening: DiagonalMechanism | None = None
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
-        parts = (*self.choices.values(), self.mechanism.guarantee())
+        screening = () if self.screening is None else self.screening.guarantees
+        parts = (*self.choices.values(), *screening, self.mechanism.guarantee())
         return _composed(parts, self.rule.unit, compared, self.assumptions)
+
+    def _screening_costs(self) -> dict[str, float]:
+        if self.screening is None:
+            return {}
+        return {"features": self.screening.epsilon, "test_of_features": self.screening.test_epsilon}
 
     @property
     def can_transform(self) -> bool:
         """Whether rows in the units of the table can be transformed by the release."""
         return self.rule.statistic != "kendall"
+
+    @property
+    def chosen_privately(self) -> tuple[str, ...]:
+        """What is chosen privately, by name."""
+        return tuple(sorted((*self.split.chosen, *(() if self.screening is None else ("features",)))))
 
     def cost(self, choice: str) -> Fraction:
         """Return the epsilon of a private choice."""
@@ -207,6 +225,8 @@ class Route:
                 for name, takes in needed.items():
                     counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
                     check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
+        if self.screening is not None:
+            self.screening.check_grid(self.rule.feature_limit_squared)
         if n_rows is not None:
             self.split.check(self.mechanism, self.rule, n_rows)
             needs.check_rows(self.mechanism, self.rule, n_rows)
@@ -219,11 +239,15 @@ class Route:
         bound = "a bound that is found privately" if self.split.chosen else "a public bound"
         mean = "" if self.rule.constant is None or self.split.mean else ", with a constant for the mean"
         lines = [f"{_STATISTICS.get(self.rule.statistic, f'rows clipped to {bound}{mean}')}; {self.mechanism.name}"]
-        if self.choices:
+        if self.choices or self.screening is not None:
             lines.append(f"epsilon {self.mechanism.epsilon:.6g} for the release")
         lines += [
             f"epsilon {part.epsilon:.6g} to choose {CHOICES[name]} privately" for name, part in self.choices.items()
         ]
+        if self.screening is not None:
+            test, diagonal = self.screening.test_epsilon, self.screening.epsilon
+            lines.append(f"epsilon {test:.6g} to test whether features can be chosen by their variances")
+            lines.append(f"epsilon {diagonal:.6g} to choose them, or else for the release too")
         if self.split.divides_mechanism:
             lines.append(self.split.in_words())
         if not self.can_transform:
@@ -236,7 +260,7 @@ class Route:
             "statistic": self.rule.statistic,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
-            "choices": {name: part.epsilon for name, part in self.choices.items()},
+            "choices": {name: part.epsilon for name, part in self.choices.items()} | self._screening_costs(),
             "split": self.split.to_dict(),
             "can_transform": self.can_transform,
         }
@@ -489,9 +513,10 @@ def route_of_moments(
     """Return the route of rows that were collected before, by this rule, under these assumptions about their tables."""
     check_read_once(parameters.stages)
     needs.check_rule(rule, parameters.standardize)
-    epsilon = decimal_below(exact(budget_epsilon(parameters.epsilon)))
+    whole = decimal_below(exact(budget_epsilon(parameters.epsilon)))
+    screening, epsilon = _screened(parameters, needs, rule, n_features, whole)
     mechanisms = _mechanisms(parameters, needs, n_features, epsilon)
-    return Route(None, _at(mechanisms(rule), n_rows), Split(), rule, {}, assumptions)
+    return Route(None, _at(mechanisms(rule), n_rows), Split(), rule, {}, assumptions, screening)
 
 
 def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
@@ -518,7 +543,10 @@ def _routes_with(
     whole = exact(budget_epsilon(parameters.epsilon))
     private = Split(ranges=ranges, norm=NORM_SHARE * (preparation.norm is None))
     choices = private.choices(whole, parameters.adjacency)
-    epsilon = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0)))
+    left, screening = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0))), None
+    epsilon = left
+    if not ranges:  # which put features on different scales
+        screening, epsilon = _screened(parameters, needs, preparation.bound.rule, features.n_features, left)
     found = _divided(parameters, needs, features, preparation, epsilon)
     if ranges and _in_mu(found[-1][1]):
         # All of it is one Gaussian budget, whose parts add up in squares.
@@ -549,10 +577,28 @@ def _routes_with(
                 preparation.bound.rule,
                 choices,
                 features.assumptions,
+                screening,
             ),
         )
         for rows, mechanism, split in found
     )
+
+
+def _screened(
+    parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, epsilon: float
+) -> tuple[DiagonalMechanism | None, float]:
+    """Return what screens features, and the epsilon that is left for the matrix.
+
+    Sparse components at delta = 0 are screened, unless a mechanism was asked for. Correlations are not, since all
+    features are equally large there, nor are features on different scales, whose diagonal says less about some.
+    """
+    even = bool(parameters.standardize) or rule.statistic == "kendall" or len(set(rule.scale or ())) > 1
+    able = needs.n_sparse is not None and parameters.mechanism == AUTO and budget_delta(parameters.delta) == 0
+    if even or not able or n_features < SCREENED_FROM:
+        return None, epsilon
+    parts = [decimal_below(exact(epsilon) * share) for share in (SCREENING_SHARE, TEST_SHARE)]
+    left = decimal_below(exact(epsilon) - sum(map(exact, parts)))
+    return DiagonalMechanism(parts[0], parts[1], parameters.adjacency), left
 
 
 def _in_mu(mechanism: CentralMechanism) -> bool:

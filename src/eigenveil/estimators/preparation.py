@@ -24,7 +24,7 @@ from ..errors import (
 from ..guarantee import TYPES_ASSUMPTION, Adjacency
 from ..mechanisms import MECHANISMS, CentralMechanism
 from ..moments import RowBound
-from ..moments.comparisons import COMPARISONS
+from ..moments.comparisons import COMPARISONS, most_untied
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
@@ -120,6 +120,8 @@ class Needs:
         Whether ranges of the features must be public.
     units : bool
         Whether rows are transformed right after the fit, in the units of the table.
+    n_sparse : int, optional
+        How many components are wanted that use few features, so that features may be screened first.
     """
 
     estimator: str
@@ -132,6 +134,7 @@ class Needs:
     target: bool = False
     public_ranges: bool = False
     units: bool = False
+    n_sparse: int | None = None
 
     def check_mechanism(self, mechanism: CentralMechanism) -> None:
         """Refuse a mechanism that releases too little."""
@@ -357,6 +360,8 @@ class RowPreparation:
         The largest public weight of a row, where rows have weights.
     given : mapping
         The bounds that the caller gave, as `Origin` records them.
+    most_untied : int, optional
+        As in `RowRule`.
     """
 
     statistic: str = "clipped"
@@ -371,6 +376,7 @@ class RowPreparation:
     unit_weight: str | None = None
     most_weight: float | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+    most_untied: int | None = None
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -421,6 +427,7 @@ class RowPreparation:
             comparisons=COMPARISONS if self.statistic in COMPARED else 1,
             unit_weight=self.unit_weight,
             most_weight=self.most_weight,
+            most_untied=self.most_untied,
         )
         bound.check_sizes()
         return bound
@@ -460,8 +467,9 @@ def public_preparation(
     if statistic != "clipped":
         if norm_bound is not None or bounds is not None:
             raise InvalidParameterError(f"statistic={statistic!r} needs no norm_bound and no bounds; leave them out.")
-        norm = d**0.5 if statistic == "kendall" else 1.0
-        return RowPreparation(statistic, scale=scale, norm=norm, **counted_as)
+        if statistic == "kendall":
+            return RowPreparation(statistic, norm=d**0.5, most_untied=most_untied(d), **counted_as)
+        return RowPreparation(statistic, scale=scale, norm=1.0, **counted_as)
     norm = None if norm_bound is None else positive_number("norm_bound", norm_bound)
     if bounds is None:
         return RowPreparation(statistic, None, scale, norm, bool(center), ranges, **counted_as)

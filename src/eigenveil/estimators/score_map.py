@@ -150,10 +150,11 @@ def plan_scores(
     if len(sides) != 2:
         raise InvalidParameterError("bins must be a number, or one along each of the two components.")
     counted = tuple(integer_between("bins", side, 1, MOST_BINS) for side in sides)
+    of_all = release.matrix.of_all
     grid = ScoreGrid.of(
-        release.mean,
-        release.scale,
-        release.components[list(chosen)],
+        of_all(release.mean, 0.0),
+        of_all(release.scale, 1.0),
+        of_all(release.components[list(chosen)], 0.0),
         ends,
         (counted[0], counted[1]),
         (chosen[0], chosen[1]),
@@ -166,20 +167,20 @@ def plan_scores(
 def opened_rows(
     X: Any, release: Release, schema: Schema | None = None, privacy_unit: Any = None, **text: Any
 ) -> Source:
-    """Return the source of rows of a release's features."""
+    """Return the source of rows of a release's table."""
+    n_features, names = release.matrix.table_features
     known = release.origin.schema if schema is None else schema
     if is_source(X):
         source = open_table(X)
     elif known is not None:
         source = open_table(X, schema=known, privacy_unit=privacy_unit, **text)
     else:
-        names = release.feature_names
         parts = X if isinstance(X, list | tuple) else [X]
         named = any(is_place(part) or hasattr(part, "columns") or on_engine(part) for part in parts)
         source = open_table(X, list(names) if named and names else None, privacy_unit=privacy_unit, **text)
-    if source.n_features != release.n_features:
-        raise InvalidDataError(f"X has {source.n_features} features, and the release {release.n_features}.")
-    if None not in (source.feature_names, release.feature_names) and source.feature_names != release.feature_names:
+    if source.n_features != n_features:
+        raise InvalidDataError(f"X has {source.n_features} features, and the release {n_features}.")
+    if None not in (source.feature_names, names) and source.feature_names != names:
         raise InvalidDataError("The features of X are not those of the release, in the same order.")
     if release.guarantee.unit is Unit.PERSON and not getattr(source, "by_unit", False):
         raise InvalidParameterError("The release was made with a privacy unit. Give privacy_unit= here too.")
@@ -219,6 +220,8 @@ def _groups(release: Release, groups: Any) -> Groups:
         return ()
     positions = release.matrix.positions(groups)
     names = [release.feature_names[one] if release.feature_names else f"x{one}" for one in positions]
+    if release.origin.screening is not None:
+        positions = [release.origin.screening.kept[one] for one in positions]
     if len(positions) == 1:
         at = positions[0]
         return (f"not {names[0]}", ((at, 0.0),)), (str(names[0]), ((at, 1.0),))

@@ -1,6 +1,9 @@
 """`PrivateSparsePCA`: principal components that use few features."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
+
+import numpy as np
 
 from ..errors import integer_between
 from ..releases.origin import Request, SparseRequest
@@ -15,7 +18,10 @@ from .preparation import Needs
 class PrivateSparsePCA(PrivatePCA):
     """Differentially private sparse PCA: principal components that use few features.
 
-    Fantope projection and selection on one released matrix. The parameters are those of `PrivatePCA`, with an integer
+    Fantope projection and selection on one released matrix. At ``delta=0`` and from 100 features on, 4 % of epsilon
+    tests whether few features have most of the variance. If they do, a quarter of epsilon measures the variances of all
+    features, and the matrix is released for those with the largest variances only, with less noise. `standardize` or a
+    named `mechanism` turns this screening off. The parameters are those of `PrivatePCA`, with an integer
     `n_components`, and the following.
 
     Parameters
@@ -32,6 +38,10 @@ class PrivateSparsePCA(PrivatePCA):
         Orthonormal directions; zero for features that are not in the support.
     support_ : ndarray of int
         Positions of the features with a nonzero loading.
+    kept_ : ndarray of int
+        Features that the release describes: all, or those that were chosen privately. `components_`, `mean_` and
+        `scale_` have an entry for every feature of the table (0, 0 and 1 if it was not kept); `covariance_` and shares
+        of the variance are about the kept features.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of the shrunk matrix along the components; the intervals are for the variance of the rows.
 
@@ -58,8 +68,11 @@ class PrivateSparsePCA(PrivatePCA):
 
     def _needs(self) -> Needs:
         # The penalty is the same for all entries, and so must be the noise.
-        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True)
+        k = int(self.n_components) if isinstance(self.n_components, Integral) else None
+        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True, n_sparse=k)
 
     def _interpret(self, release: Release) -> None:
         super()._interpret(release)
-        self.support_, self.n_iter_ = release.spectrum.sparse.support, release.spectrum.sparse.n_iter
+        screening, all_features = release.origin.screening, range(release.n_features)
+        self.kept_ = np.array(all_features if screening is None else screening.kept)
+        self.support_, self.n_iter_ = self.kept_[release.spectrum.sparse.support], release.spectrum.sparse.n_iter

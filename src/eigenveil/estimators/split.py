@@ -41,6 +41,9 @@ RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
 """The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
 PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of what the mean leaves for the matrix: the share of a pilot estimate, and of a bound for preconditioned rows."""
+SCREENING_SHARE, TEST_SHARE, SCREENED_FROM = Fraction(1, 4), Fraction(1, 25), 100
+"""Of the epsilon of a matrix at delta = 0: for a noisy diagonal that features are screened by, and for a test before
+it whether that is worth its share, from this width on."""
 SMALL_STEP = 1 / 8
 """A mean that moves rows by no more than this part of their bound leaves the bound as it is, and ends the rounds.
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -250,6 +250,15 @@ class CentralMechanism(Mechanism):
             "calibration": self.calibration,
             **accepted,
         }
+
+    def of_width(self, n_features: int) -> Self:
+        """Return the same mechanism, with the same budget, for rows of another width."""
+        sizes = {"n_features": n_features, "n_components": min(self.n_components, n_features)}
+        return type(self)(**{**self.parameters(), **sizes})
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism with another epsilon."""
+        return type(self)(**{**self.parameters(), "epsilon": epsilon})
 
     @property
     def exact(self) -> bool:

@@ -25,6 +25,22 @@ from .units import TWICE, Blocks, InBatches, Units
 
 COMPARISONS = 8
 """How many comparisons a row takes part in."""
+# Chosen by experiment: docs/explanation/kendall.md.
+_UNTIED_SHARE, _FEWEST_UNTIED = 4, 3
+
+
+def most_untied(n_features: int) -> int:
+    """Return how many untied features a comparison may have before its signs are shortened: a quarter, and three.
+
+    Noise is as large as the longest comparisons need. Without ties all of them are shortened alike, which changes
+    nothing; with ties the bound comes nearer to the comparisons that there are.
+
+    Examples
+    --------
+    >>> [most_untied(d) for d in (1, 4, 13, 40)]
+    [1, 3, 4, 10]
+    """
+    return max(-(-n_features // _UNTIED_SHARE), min(n_features, _FEWEST_UNTIED))
 
 
 class HoldsRows:

@@ -64,6 +64,10 @@ class RowRule:
     most_weight : float, optional
         Where rows have public weights: the largest that is allowed. A row of weight w is multiplied by
         ``sqrt(w / most_weight)`` after it was bounded.
+    most_untied : int, optional
+        Where rows are signs: one with more untied features than this many, b, is shortened to the norm of b signs. With
+        m untied features it then counts d / max(b, m) times, so that the trace of a comparison is d at most. None for b
+        = d, as in older files.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class RowRule:
     mapped_from: float | None = None
     unit_weight: str | None = None
     most_weight: float | None = None
+    most_untied: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
@@ -118,6 +123,10 @@ class RowRule:
             raise InvalidParameterError("Pairs of rows have no shift.")
         if self.statistic == "kendall" and not (self.shift is None and self.scale is None and self.constant is None):
             raise InvalidParameterError("Signs of differences have neither a shift nor a scale nor a constant.")
+        if self.most_untied is not None:
+            if self.statistic != "kendall":
+                raise InvalidParameterError("most_untied is about signs of differences; leave it out.")
+            object.__setattr__(self, "most_untied", integer_between("most_untied", self.most_untied, 1, self._n_signs))
         if self.mapped_from is not None and self.compares:
             raise InvalidParameterError("Comparisons of rows are not mapped.")
         if (self.comparisons % 2 or not self.compares) if self.compares_neighbours else self.statistic == "kendall":
@@ -197,6 +206,11 @@ class RowRule:
         return int(4**self.bits) + self.constant_units**2
 
     @property
+    def feature_limit_squared(self) -> int:
+        """The largest trace that one unit has a part in, of the features alone, without the constant."""
+        return self.limit_squared - (self.constant_units**2 if self.knows_corner else 0)
+
+    @property
     def constant_units(self) -> int:
         """The appended integer, or 0 where none is appended."""
         return 0 if self.constant is None else round(2.0**self.bits * (self.constant / self.norm))
@@ -227,7 +241,8 @@ class RowRule:
 
         The sum of n rows over n is then the mean; with cyclic neighbours that of n * comparisons / 2 comparisons.
         """
-        unit = 1 / self._sign_units if self.statistic == "kendall" else self.norm / 2.0**self.bits
+        signs = self.statistic == "kendall"
+        unit = math.sqrt(self.largest_share) / self._sign_units if signs else self.norm / 2.0**self.bits
         return unit**2 * (2 / self.comparisons if self.compares_neighbours else 1.0)
 
     @property
@@ -243,9 +258,18 @@ class RowRule:
         return n_rows // 2 if self.compares_neighbours else n_rows
 
     @property
+    def largest_share(self) -> float:
+        """The largest that an entry of the diagonal of a mean of signs can be."""
+        return 1.0 if self.most_untied is None else self._n_signs / self.most_untied
+
+    @property
+    def _n_signs(self) -> int:
+        return max(1, round(self.norm**2))
+
+    @property
     def _sign_units(self) -> int:
-        """The integer that stands for a sign: the largest u with d u^2 <= 4^bits."""
-        return math.isqrt(4**self.bits // max(1, round(self.norm**2)))
+        """The integer that stands for a sign: the largest u with b u^2 <= 4^bits."""
+        return math.isqrt(4**self.bits // (self._n_signs if self.most_untied is None else self.most_untied))
 
     @property
     def constant_value(self) -> float:

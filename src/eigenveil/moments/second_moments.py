@@ -2,8 +2,9 @@
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -198,6 +199,20 @@ class SecondMoments:
     def __repr__(self) -> str:
         # Counts and sums are private until a mechanism has released them.
         return f"SecondMoments({self.bound!r}, n_features={self.n_features})"
+
+    def of_features(self, kept: Sequence[int]) -> Self:
+        """Return the moments of these features alone, as they are: rows are no longer than with all features."""
+        bound, names = self.bound, self.feature_names
+        shift, scale = (
+            None if whole is None else tuple(whole[position] for position in kept)
+            for whole in (bound.shift, bound.scale)
+        )
+        named = None if names is None else tuple(names[position] for position in kept)
+        part = type(self)(replace(bound, shift=shift, scale=scale), len(kept), named)
+        part.n_rows, part._weight_units, part._seen = self.n_rows, self._weight_units, self._seen
+        chosen = [*kept, *range(self.n_features, self.width)]
+        part._gram = self.gram[np.ix_(chosen, chosen)]
+        return part
 
     def check_whole(self) -> None:
         """Raise where an update was broken off, by an interrupt say: some of its rows may count already."""

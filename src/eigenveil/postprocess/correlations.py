@@ -49,6 +49,8 @@ class SignCorrelation:
         Features with so many ties that their share of untied comparisons is not distinguishable from 0.
     roots : ndarray of shape (d,)
         Square roots of the estimated shares of untied comparisons.
+    kept : float
+        As in `UntiedShares`.
     """
 
     matrix: FloatArray
@@ -59,6 +61,7 @@ class SignCorrelation:
     saturated: bool
     undetermined: tuple[int, ...]
     roots: FloatArray
+    kept: float
 
     def noise(self, error: FloatArray) -> FloatArray:
         """Return what an error of the Kendall matrix is in `matrix`, for intervals; nothing on the diagonal."""
@@ -67,18 +70,21 @@ class SignCorrelation:
 
 
 def correlation_from_signs(
-    tau: FloatArray, noise_sd: float = 0.0, noise_draw: NoiseDraw | None = None
+    tau: FloatArray, noise_sd: float = 0.0, noise_draw: NoiseDraw | None = None, largest_share: float = 1.0
 ) -> SignCorrelation:
     """Estimate correlations from a released matrix of mean products of signs.
 
     Parameters
     ----------
     tau : ndarray of shape (d, d)
-        The mean of s s' over signs s of differences, plus noise. Its diagonal is 1 but for ties.
+        The mean of s s' over signs s of differences, plus noise. Its diagonal is 1 but for ties. Where comparisons with
+        many untied features were shortened, they count less, and so the mean of the diagonal is 1 but for ties.
     noise_sd : float
         Standard deviation of the noise beside the diagonal.
     noise_draw : callable, optional
         Maps a generator to one noise matrix; without it the release is taken as it is.
+    largest_share : float
+        The largest that an entry of the diagonal can be without noise.
 
     Examples
     --------
@@ -88,7 +94,7 @@ def correlation_from_signs(
     """
     tau = released_matrix(tau)
     spread, entries = (0.0, np.zeros(1)) if noise_draw is None else _simulated(tau.shape[0], noise_sd, noise_draw)
-    ties = untied_shares(np.diag(tau), spread)
+    ties = untied_shares(np.diag(tau), spread, largest_share)
     frequency = math.pi / 2 * np.outer(ties.weights, ties.weights)
     cosine = _mean_cosine(frequency, entries)
     # Beyond a right angle a sine falls again, so that a large correlation would come out small.
@@ -104,18 +110,19 @@ def correlation_from_signs(
         np.fill_diagonal(ratio, 0.0)
         ratios.append(ratio)
     np.fill_diagonal(matrix, 1.0)
-    tied, roots = ties.shares < 1, np.sqrt(ties.shares)
+    uncertain, roots = ties.shares < largest_share, np.sqrt(ties.shares)
     slope = -0.5 * np.arcsin(matrix) * np.sqrt(1 - matrix**2)
-    known = tied & ~ties.undetermined
+    known = uncertain & ~ties.undetermined
     slope[known] /= ties.shares[known, None]
     slope[~known] = 0.0
-    seen = np.where(1 - ties.shares < DETERMINED_FROM * ties.sd, 1 - ties.shares, 0.0)
+    missing = np.maximum(1 - ties.shares, 0.0)
+    seen = np.where(missing < DETERMINED_FROM * ties.sd, missing, 0.0)
     shift = -slope * seen[:, None]
     shift += shift.T.copy()
     undetermined = tuple(int(position) for position in np.flatnonzero(ties.undetermined))
     saturated = bool(cosine.min() < _SATURATED)
     slope *= ties.kept
-    return SignCorrelation(matrix, ratios[0], ratios[1], slope, shift, saturated, undetermined, roots)
+    return SignCorrelation(matrix, ratios[0], ratios[1], slope, shift, saturated, undetermined, roots, ties.kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +132,7 @@ class UntiedShares:
     Attributes
     ----------
     shares : ndarray of shape (d,)
-        Estimated shares of comparisons without a tie, between 0 and 1.
+        Estimated shares of comparisons without a tie, in units of a table without ties.
     sd : float
         Standard deviation of their errors.
     kept : float
@@ -153,7 +160,7 @@ class UntiedShares:
         return np.asarray(self.shares**1.5 * (1 + uncertain) / divisor)
 
 
-def untied_shares(diagonal: FloatArray, spread: float) -> UntiedShares:
+def untied_shares(diagonal: FloatArray, spread: float, largest: float = 1.0) -> UntiedShares:
     """Estimate all shares of untied comparisons together, from the diagonal of a released Kendall matrix.
 
     Their mean is known far better than each of them, since the trace has little noise. So shares are shrunk towards
@@ -164,6 +171,8 @@ def untied_shares(diagonal: FloatArray, spread: float) -> UntiedShares:
     diagonal : ndarray of shape (d,)
     spread : float
         Standard deviation of the noise of the diagonal about the mean of that noise.
+    largest : float
+        The largest that a share can be; their mean is at most 1.
 
     Examples
     --------
@@ -177,7 +186,7 @@ def untied_shares(diagonal: FloatArray, spread: float) -> UntiedShares:
     mean = float(diagonal.mean())
     beyond = max(0.0, float(diagonal.var(ddof=1)) - spread**2)
     kept = beyond / (beyond + spread**2) if spread > 0 else 1.0
-    shares = np.clip(min(1.0, max(0.0, mean)) + kept * (diagonal - mean), 0.0, 1.0)
+    shares = np.clip(min(1.0, max(0.0, mean)) + kept * (diagonal - mean), 0.0, largest)
     # The mean of the noise is at most as large as that of independent numbers.
     return UntiedShares(shares, spread * math.sqrt(kept + (1 - kept) / diagonal.size), kept)
 

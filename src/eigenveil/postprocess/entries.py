@@ -284,7 +284,7 @@ def sign_intervals(
     roots = signs.roots.copy()
     roots[lost] = 1.0
     scaled = tau / np.outer(roots, roots)
-    of_ties = np.where(roots < 1, error.beside * 2 + error.shared + error.extra, 0.0) / roots**4
+    of_ties = signs.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
     noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
     middle = np.clip(scaled, -1.0, 1.0)
     sampling = sampling_variances(middle, comparisons, 1) * sampled

@@ -30,7 +30,8 @@ def to_sklearn(release: "Release") -> Any:
     from sklearn.preprocessing import StandardScaler
 
     release.matrix.check_units()
-    scale, mean, components = release.scale, release.mean, release.components
+    of_all, names = release.matrix.of_all, release.matrix.table_features[1]
+    scale, mean, components = of_all(release.scale, 1.0), of_all(release.mean, 0.0), of_all(release.components, 0.0)
     scaled, k = not np.all(scale == 1), len(components)
     unknown = np.full(k, np.nan)
     pca = PCA(n_components=k)
@@ -42,21 +43,19 @@ def to_sklearn(release: "Release") -> Any:
         "explained_variance_": variances.copy(),
         "explained_variance_ratio_": unknown if not release.matrix.has_matrix else release.explained_variance_ratio,
         "singular_values_": np.sqrt(variances * max(1, (release.n_rows or 1) - 1)),
-        "mean_": np.zeros(release.n_features) if scaled else mean.copy(),
+        "mean_": np.zeros(mean.size) if scaled else mean.copy(),
         "n_components_": k,
         "n_samples_": release.n_rows,
         "noise_variance_": max(0.0, rest) / left if left else 0.0,
-        "n_features_in_": release.n_features,
+        "n_features_in_": mean.size,
     }
     scaler = StandardScaler()
-    named = (
-        {} if release.feature_names is None else {"feature_names_in_": np.array(release.feature_names, dtype=object)}
-    )
+    named = {} if names is None else {"feature_names_in_": np.array(names, dtype=object)}
     vars(pca).update(fitted | ({} if scaled else named))
     if not scaled:
         return pca
     told = {"mean_": mean.copy(), "scale_": 1 / scale, "var_": scale**-2.0, "n_samples_seen_": release.n_rows or 1}
-    vars(scaler).update(told | named | {"n_features_in_": release.n_features})
+    vars(scaler).update(told | named | {"n_features_in_": mean.size})
     return make_pipeline(scaler, pca)
 
 
@@ -94,9 +93,10 @@ def to_onnx(release: "Release") -> bytes:
         raise InvalidParameterError("to_onnx needs the package onnx; install it, or the extra 'onnx'.") from None
 
     release.matrix.check_units()
+    of_all = release.matrix.of_all
     constants: dict[str, FloatArray] = {
-        "mean": release.mean,
-        "directions": np.ascontiguousarray((release.components * release.scale).T),
+        "mean": of_all(release.mean, 0.0),
+        "directions": np.ascontiguousarray(of_all(release.components * release.scale, 0.0).T),
     }
     nodes = [
         helper.make_node("Sub", ["X", "mean"], ["centred"]),
@@ -106,7 +106,7 @@ def to_onnx(release: "Release") -> bytes:
     graph = helper.make_graph(
         nodes,
         "eigenveil",
-        [helper.make_tensor_value_info("X", double, [None, release.n_features])],
+        [helper.make_tensor_value_info("X", double, [None, constants["mean"].size])],
         [helper.make_tensor_value_info("scores", double, [None, len(release.components)])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )

@@ -207,8 +207,10 @@ class MatrixView:
     # Features by name.
 
     def rows(self, X: Any) -> Any:
-        """Return rows of all features: those of a frame by their names, in the order of the release."""
-        columns, names = getattr(X, "columns", None), self.feature_names
+        """Return the features of rows of a table: of a frame by their names, of an array those that were kept."""
+        columns, names, screening = getattr(X, "columns", None), self.feature_names, self.origin.screening
+        if screening is not None and (columns is None or screening.feature_names is None):
+            return real_rows(X, screening.n_features)[:, list(screening.kept)]
         if columns is None or names is None:
             return real_rows(X, self.n_features)
         if not set(names) <= set(columns):
@@ -223,6 +225,23 @@ class MatrixView:
                 f"{type(X).__module__.partition('.')[0]}. Use PrivatePCA.from_release(release).transform."
             ) from None
         return real_rows(rows, self.n_features)
+
+    @property
+    def table_features(self) -> tuple[int, tuple[str, ...] | None]:
+        """Number and names of all features of the table, those that were not kept included."""
+        screening = self.origin.screening
+        if screening is None:
+            return self.n_features, self.feature_names
+        return screening.n_features, screening.feature_names
+
+    def of_all(self, values: FloatArray, otherwise: float) -> FloatArray:
+        """Return values of the features as those of all features of the table; `otherwise` where one was not kept."""
+        screening = self.origin.screening
+        if screening is None:
+            return values
+        whole = np.full((*values.shape[:-1], screening.n_features), otherwise)
+        whole[..., list(screening.kept)] = values
+        return whole
 
     def position(self, column: int | str) -> int:
         """Return the position of a feature: by position, or by name."""
@@ -398,7 +417,7 @@ class MatrixView:
 
     @property
     def kendall(self) -> FloatArray | None:
-        """Kendall's tau matrix as released; its diagonal is 1 except for ties and noise."""
+        """Kendall's tau matrix as released; the mean of its diagonal is 1 except for ties and noise."""
         return self._bordered if self.of_signs else None
 
     @cached_property
@@ -407,7 +426,8 @@ class MatrixView:
         # Then a quick draw has the same distribution.
         gaussian = self.noise_facts is not None and self.noise_facts.gaussian
         draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
-        signs = correlation_from_signs(self.row_matrix, (self.row_noise_sd or 0.0) if draw else 0.0, draw)
+        sd, largest = (self.row_noise_sd or 0.0) if draw else 0.0, self.origin.row_rule.largest_share
+        signs = correlation_from_signs(self.row_matrix, sd, draw, largest)
         self._warn_of(
             signs.undetermined,
             "Nearly all rows have the same value in {features}, as far as the noise allows to see; the correlations "

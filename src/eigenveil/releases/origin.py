@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from ..errors import InvalidParameterError, integer_between, positive_number
 from ..files import parsed_json
@@ -145,6 +145,48 @@ class Collection:
     sites: tuple[str, ...] = ()
 
 
+Ranges: TypeAlias = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Which features of a table were kept, by a noisy diagonal; the release is about these alone.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features of the table.
+    kept : tuple of int
+        Positions of the features that were kept, in rising order.
+    feature_names : tuple of str, optional
+        Public names of all features, where the source had them.
+    """
+
+    n_features: int
+    kept: tuple[int, ...]
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def kept_names(self) -> tuple[str, ...]:
+        """Names of the features that were kept: x17 for the feature at position 17 of a table without names."""
+        names = self.feature_names
+        return tuple(f"x{position}" if names is None else names[position] for position in self.kept)
+
+    def ranges_of_kept(self, ranges: Ranges | None) -> Ranges | None:
+        """Return the ranges of the kept features; one for all features stays as it is."""
+        return ranges if ranges is None or len(ranges) == 1 else tuple(ranges[position] for position in self.kept)
+
+    def check(self, n_features: int, feature_names: tuple[str, ...] | None) -> None:
+        """Raise `ValueError` where a release of so many features is not about those that were kept."""
+        names = self.feature_names
+        must(_whole(self.n_features, 1, MOST_COUNT), "n_features is a whole number")
+        must(all(_whole(one, 0, self.n_features - 1) for one in self.kept), "features that were kept have positions")
+        must(tuple(sorted({*self.kept})) == self.kept and len(self.kept) == n_features, "each was kept once, in order")
+        must(all(map(_text, names or ())), f"names of features are {_TEXTS}")
+        must(names is None or len(names) == self.n_features, "every feature has a name")
+        must(feature_names == self.kept_names, "names are those of the features that were kept")
+
+
 @dataclass(frozen=True)
 class Origin:
     """The public facts about the making of a release.
@@ -183,6 +225,8 @@ class Origin:
         The ranges that the caller gave, one pair for every feature, or one for all. Ranges of a schema are in `schema`.
     given_norm_bound : float, optional
         The bound on the norm of a row that the caller gave.
+    screening : Screening, optional
+        The features that were chosen privately, if the release describes some features of a table only.
     ledger_entry : int, optional
         Where it was paid for.
     created, package_version : str
@@ -205,8 +249,9 @@ class Origin:
     without_range: tuple[int, ...] = ()
     total_weight: float | None = None
     mean_sd: float | None = None
-    given_bounds: tuple[tuple[float, float], ...] | None = None
+    given_bounds: Ranges | None = None
     given_norm_bound: float | None = None
+    screening: Screening | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -254,6 +299,8 @@ class Origin:
         self.row_rule.check_sizes()
         self.row_rule.check_width(n_features)
         _check_request(self.request, n_features)
+        if self.screening is not None:
+            self.screening.check(n_features, names)
         if self.collection is not None:
             _check_collection(self.collection)
 
@@ -279,6 +326,10 @@ class Origin:
         for name in _GIVEN:  # left out where nothing was given, as in files from before they were recorded
             if known[name] is None:
                 del known[name]
+        if self.screening is None:  # files of most releases have no such field
+            del known["screening"]
+        else:
+            known["screening"] = _lists(asdict(self.screening))
         return {
             **known,
             **({} if self.given_bounds is None else {"given_bounds": [list(pair) for pair in self.given_bounds]}),
@@ -317,6 +368,7 @@ class Origin:
                 "given_bounds": _ranges(known.get("given_bounds")),
                 "collection": None if collection is None else _collection(collection),
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
+                "screening": _screening(known.get("screening")),
             }
         )
         return origin, unknown + more + yet_more
@@ -346,6 +398,17 @@ def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], in
 def _written(collection: Collection) -> dict[str, Any]:
     fields_of = {**asdict(collection), "sites": list(collection.sites)}
     return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
+
+
+def _lists(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
+
+
+def _screening(content: Mapping[str, Any] | None) -> Screening | None:
+    if content is None:
+        return None
+    names = content["feature_names"]
+    return Screening(content["n_features"], tuple(content["kept"]), None if names is None else tuple(names))
 
 
 def _collection(content: Mapping[str, Any]) -> Collection:

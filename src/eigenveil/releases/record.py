@@ -126,6 +126,13 @@ class Release:
         return self.matrix.n_features
 
     @property
+    def features_counted(self) -> str:
+        """Number of features in words, and of how many of a table they were chosen privately."""
+        screening = self.origin.screening
+        chosen = "" if screening is None else f" of {screening.n_features:,}, chosen privately"
+        return f"{self.n_features:,}{chosen}"
+
+    @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Public names of the features, if the table had names."""
         return self.origin.feature_names

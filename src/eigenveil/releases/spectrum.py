@@ -687,9 +687,10 @@ class SpectrumView:
         return np.asarray(projected - (mean @ directions).astype(directions.dtype) if mean.any() else projected)
 
     def inverse_transform(self, projected: Any) -> FloatArray:
-        """Map projections back to the space of the features."""
+        """Map projections back to the space of all features of the table; those that were not kept are 0."""
         matrix = self.matrix
         matrix.check_units()
         rows = real_rows(projected, len(self.components))
         kind = rows.dtype
-        return np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))
+        found = np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))
+        return matrix.of_all(found, 0.0).astype(kind, copy=False)

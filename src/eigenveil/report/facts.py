@@ -64,6 +64,12 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
             "Directions were sampled, and their variances were released with separate noise. All other directions get "
             "an equal part of the remaining variance. Which components are above the noise is not known."
         )
+    if release.origin.screening is not None:
+        yield (
+            f"The release is about {release.n_features:,} of {release.origin.screening.n_features:,} features, which "
+            "were chosen privately. It says nothing about the others: loadings, shares of the variance and intervals "
+            "are about the features that were kept."
+        )
     if isinstance(request, SparseRequest):
         yield (
             "The components are sparse and were computed from the released matrix. Loadings of 0 are exactly 0. The "

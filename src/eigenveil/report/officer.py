@@ -51,7 +51,7 @@ def facts(release: Release) -> Html:
     simulated = origin.collection is not None and origin.collection.simulated
     pairs = [
         (counted(release).capitalize(), count(release)),
-        ("Features", f"{release.n_features:,}"),
+        ("Features", release.features_counted),
         ("Mechanism", origin.mechanism),
         ("Calibration", origin.parameters.get("calibration")),
         ("Model", model_in_words(release)),

@@ -95,7 +95,7 @@ def render_report(
     shown = read(content)
     cloud = scores if scores is None or isinstance(scores, ScoreMap) else load_score_map(scores)
     if cloud is not None:
-        _check_same_directions(cloud, shown.components)
+        _check_same_directions(cloud, content.matrix.of_all(shown.components, 0.0))
     kind = "Private release" if content.guarantee.is_private else "Release"
     name = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"
     top = element(
