@@ -58,8 +58,8 @@ class IntervalView:
             "clipped": f"the {'covariance' if self.matrix.centred else 'second moment'} of {rows}",
             "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
-            "kendall": "sin(pi tau / 2) of Kendall's tau, which is Pearson's correlation for elliptical data only; with "
-            "ties, comparisons with many untied features count less",
+            "kendall": "sin(pi tau / 2) of Kendall's tau, which is Pearson's correlation for elliptical data only; "
+            "with ties, comparisons with many untied features count less",
         }[self.origin.row_rule.statistic]
 
     @property
