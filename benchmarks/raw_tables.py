@@ -49,6 +49,7 @@ POWERS = {"correlations": (1.0,), "covariance": (0.0, 0.5, 1.0)}
 """Powers of the standard deviations that an oracle divides columns by."""
 SMALLEST = 1e-4
 """A smaller loss counts as this one in ratios: nobody sees the difference."""
+ROUNDING = 1e-12
 FAR = 10.0
 """Ratio from which a cell is named."""
 
@@ -186,18 +187,22 @@ def measure(names: list[str], epsilons: list[float], deltas: list[float], runs: 
         print(f"{name}: done", file=sys.stderr, flush=True)
 
 
-def mean_and_error(losses: list[float], otherwise: float) -> tuple[float, float]:
-    """Return the mean loss, at least `SMALLEST`, and its standard error; `otherwise` where the call was refused."""
+def mean_and_error(losses: list[float], otherwise: float, smallest: float = SMALLEST) -> tuple[float, float]:
+    """Return the mean loss, at least `smallest`, and its standard error; `otherwise` where the call was refused."""
     if not losses:
         return otherwise, 0.0
-    if np.mean(losses) <= SMALLEST:
-        return SMALLEST, 0.0
+    if np.mean(losses) <= smallest:
+        return smallest, 0.0
     return float(np.mean(losses)), float(np.std(losses, ddof=1)) / len(losses) ** 0.5
 
 
-def log_ratio(cell: Cell, way: str = "default", beside: str = "oracle") -> tuple[float, float]:
+def log_ratio(
+    cell: Cell, way: str = "default", beside: str = "oracle", smallest: float = SMALLEST
+) -> tuple[float, float]:
     """Return the logarithm of the ratio of mean losses, and its standard error."""
-    (mean, error), (other, other_error) = (mean_and_error(cell["losses"][one], cell["random"]) for one in (way, beside))
+    (mean, error), (other, other_error) = (
+        mean_and_error(cell["losses"][one], cell["random"], smallest) for one in (way, beside)
+    )
     return math.log(mean / other), math.hypot(error / mean, other_error / other)
 
 
@@ -276,7 +281,12 @@ def words_below(results: dict[str, Any]) -> str:
     hurt = [
         cell["table"] for cell in everything if log_ratio(cell, "ranges", "default")[0] > math.log(2) and cell["delta"]
     ]
+    bare = [
+        f"{math.exp(np.mean([log_ratio(cell, smallest=ROUNDING)[0] for cell in some])):.1f} ({words})"
+        for words, some in groups.items()
+    ]
     lines = [
+        f"- Geometric means if no loss is raised to {SMALLEST:g}: {', '.join(bare)}.",
         f"- Refused, counted as random directions: {', '.join(refused) or 'no cell'}.",
         f"- A larger ε has a clearly larger loss in: {'; '.join(up) or 'no cell'}.",
         f"- Public ranges up to twice too wide, loss over that of the default call: {', '.join(beside)}. With δ > 0 "

@@ -71,7 +71,7 @@ def test_a_ratio_of_losses_has_the_standard_error_of_both(raw_tables):
 
 
 def test_an_oracle_loses_nothing_without_noise_and_with_much_noise_what_random_directions_lose(raw_tables):
-    X = raw_tables.load("constants")
+    X = raw_tables.load("normal")
 
     class Noise:
         def __init__(self, size):
