@@ -2,9 +2,10 @@
 
 Run `python benchmarks/ridge.py [--runs 20] [--output FILE.json] [--widen 1.0]`. The ranges are those of the table,
 made `--widen` times as wide about their middle: **they are computed from the data without privacy**, as a data owner
-would know them. R² is that of the rows themselves (private fits do not overfit), the median over runs. AdaSSP (Wang
-2018) needs a delta; the functional mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace
-noise on the coefficients of the loss) is pure. Both get the same ranges. "refused" is before the spend.
+would know them. R² is that of the rows themselves (private fits do not overfit), the median over runs. AdaSSP (Wang 2018)
+needs a delta; it has the exact Gaussian accounting that ours has, and an intercept without penalty. The functional
+mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace noise on the coefficients of the loss)
+is pure. Both get the same ranges. "refused" is before the spend.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from rich.progress import track
 from rich.table import Table
 
 from datasets import available, data_folder
-from eigenveil import PrivateRidge, RowBound, SecondMoments
+from eigenveil import PrivateRidge
+from eigenveil.accounting.calibration import gaussian_mu
 from eigenveil.errors import InvalidDataError, NoiseWarning
 
 EPSILONS = (0.1, 1.0, 3.0)
@@ -67,9 +69,9 @@ def r2(table: np.ndarray, coef: np.ndarray, intercept: float) -> float:
     return float(1 - np.mean(errors**2) / table[:, -1].var())
 
 
-def ours(table: np.ndarray, moments: SecondMoments, bounds: tuple, epsilon: float, delta: float, seed: int) -> float:
-    model = PrivateRidge(epsilon=epsilon, delta=delta, bounds=bounds, center=True, random_state=seed)
-    model.fit_moments(moments)
+def ours(table: np.ndarray, bounds: tuple, epsilon: float, delta: float, seed: int) -> float:
+    model = PrivateRidge(epsilon=epsilon, delta=delta, bounds=bounds, random_state=seed)
+    model.fit(table[:, :-1], table[:, -1])
     return r2(table, model.coef_, model.intercept_)
 
 
@@ -84,16 +86,19 @@ def unscaled_r2(y: np.ndarray, prediction: np.ndarray) -> float:
 
 
 def adassp(X: np.ndarray, y: np.ndarray, epsilon: float, delta: float, generator: np.random.Generator) -> float:
-    """Wang 2018, Algorithm 2, with rho = 0.05; |x| is at most √d and |y| at most 1."""
-    d, part = X.shape[1], epsilon / 3
-    log = math.sqrt(math.log(6 / delta))
-    gram = X.T @ X
-    least = np.linalg.eigvalsh(gram)[0] + log / part * d * generator.standard_normal() - log**2 / part * d
-    ridge = max(0.0, math.sqrt(d * math.log(2 * d**2 / 0.05)) * d * log / part - max(0.0, least))
+    """Wang 2018, Algorithm 2, with rho = 0.05; |x| is at most √d and |y| at most 1, and the constant is last.
+
+    Its three measurements share mu² evenly. A replaced row moves the least eigenvalue by at most d, the matrix by √2 d,
+    the products by 2√d. The ridge spares the intercept.
+    """
+    d, each = X.shape[1], gaussian_mu(epsilon, delta) / math.sqrt(3)
+    gram, sd = X.T @ X, math.sqrt(2) * d / each
+    least = np.linalg.eigvalsh(gram)[0] + d / each * (generator.standard_normal() - 1.645)
+    ridge = max(0.0, math.sqrt(d * math.log(2 * d**2 / 0.05)) * sd - max(0.0, least))
     noise = np.triu(generator.standard_normal((d, d)))
-    noisy = gram + log * d / part * (noise + np.triu(noise, 1).T)
-    cross = X.T @ y + log * math.sqrt(d) / part * generator.standard_normal(d)
-    coef = np.linalg.lstsq(noisy + ridge * np.eye(d), cross, rcond=None)[0]
+    noisy = gram + sd * (noise + np.triu(noise, 1).T)
+    cross = X.T @ y + 2 * math.sqrt(d) / each * generator.standard_normal(d)
+    coef = np.linalg.lstsq(noisy + ridge * np.diag(np.arange(d) < d - 1), cross, rcond=None)[0]
     return unscaled_r2(y, X @ coef)
 
 
@@ -129,8 +134,6 @@ def main() -> None:
         low, high = table.min(axis=0), table.max(axis=0)
         shift, half = (low + high) / 2, arguments.widen * (high - low) / 2
         bounds = (shift - half, shift + half)
-        bound = RowBound(d**0.5, shift=tuple(shift), scale=tuple(1 / half), constant=d**0.5 / 2)
-        moments = SecondMoments(bound, d).update(table)
         X, y = scaled(table, shift, 1 / half)
         best = unscaled_r2(y, X @ np.linalg.lstsq(X, y, rcond=None)[0])
         for epsilon in EPSILONS:
@@ -142,7 +145,7 @@ def main() -> None:
                     peers = {"functional": [functional(X, y, epsilon, generator) for _ in range(arguments.runs)]}
                 try:
                     seeds = range(arguments.runs)
-                    mine = [ours(table, moments, bounds, epsilon, delta, seed) for seed in seeds]
+                    mine = [ours(table, bounds, epsilon, delta, seed) for seed in seeds]
                 except InvalidDataError:  # refused before the spend
                     mine = []
                 runs = {each: [] for each in names} | peers | {"eigenveil": mine}

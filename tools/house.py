@@ -25,9 +25,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eigenveil"
 
 LIMITS = {
     "modules on the path of one fit": 52,
-    "changes of module in one fit": 3_000,
-    "modules": 185,
-    "source lines": 43_500,
+    "changes of module in one fit": 3_400,
+    "modules": 190,
+    "source lines": 46_500,
     "top-level entries": 23,
     "classes in the MRO of Release": 4,
     "public names of Release": 40,

@@ -24,7 +24,7 @@ from ..accounting.sensitivity import sum_squared
 from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
 from ..guarantee import Adjacency
 from ..mechanisms.budget import Budget, BudgetShare
-from ..mechanisms.choices import Search
+from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
 from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
 from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
@@ -45,6 +45,8 @@ from .plan import Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
 from .split import (
     MEANS,
+    MEDIAN_PLACES,
+    MUCH_SHORTER,
     NORM_PLACES,
     NORM_SEARCHES,
     PRECONDITIONED_NORM_PLACES,
@@ -232,13 +234,29 @@ class Fit:
         if route.split.gaussian_norm and self.budget is not None and isinstance(counts, RowSizes):
             portion, places = self.budget.take(route.split.gaussian_norm), NORM_GRID.size
             preparation = preparation.with_norm(self._norm(self.budget, counts, places - 1, places, portion))
+        elif preparation.medians:
+            preparation = self._about_medians(preparation, counts)
         elif route.choices:
-            beyond, epsilon = route.rows_beyond(counts.n_rows), route.cost("norm_bound")
-            norm = float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0])
-            preparation = preparation.with_norm(norm)
+            preparation = self._with_norm(preparation, counts)
         if self.budget is not None and route.split.mean and isinstance(counts, SumsByNorm):
             return self._without_mean(self.budget, preparation, counts)
         return preparation
+
+    def _with_norm(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
+        """Return the preparation with a norm bound that is found at its share of epsilon."""
+        beyond, epsilon = self.route.rows_beyond(counts.n_rows), self.route.norm_cost
+        return preparation.with_norm(float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0]))
+
+    def _about_medians(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
+        """Return the preparation about the middles of public ranges, or about medians if rows are much shorter so.
+
+        A norm bound is found about both, and what is compared are these, which have been paid for.
+        """
+        public = self._with_norm(preparation, counts)
+        search = PureSearch(self.route.cost("medians"))
+        moved = preparation.about(found_medians(self.source, preparation, search, self.generator))
+        moved = self._with_norm(moved, row_sizes(self.source, moved, progress=False))
+        return moved if moved.norm_or_one <= MUCH_SHORTER * public.norm_or_one else public
 
     def _search(self) -> Search:
         """Return the next search for ranges, at a share of what was paid."""
@@ -473,6 +491,24 @@ def found_ranges(
     # A median that is known up to a step only needs a range that is no narrower than that.
     half[searched] = np.where(known, np.maximum(sizes, widths), _NO_RANGE)
     return middles, half, tuple(feature for feature, found in zip(searched, known, strict=True) if not found)
+
+
+def found_medians(
+    source: Source, preparation: RowPreparation, search: Search, generator: np.random.Generator
+) -> FloatArray:
+    """Return medians of the features within their public ranges; what they cost has been paid.
+
+    Of some features, that is: the others keep the middle of their range.
+    """
+    assert preparation.shift is not None
+    assert preparation.half is not None
+    searched = list(preparation.medians)
+    middles, steps = preparation.shift.copy(), preparation.half / (MEDIAN_PLACES / 2)
+    offsets = np.arange(1, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2
+    counts = _counted(source, [middles[at] + steps[at] * offsets for at in searched], searched)
+    places = gate.choose_places(counts, counts.n_rows // 2, search, generator)
+    middles[searched] += steps[searched] * (offsets[places] - 0.5)
+    return middles
 
 
 def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -> None:

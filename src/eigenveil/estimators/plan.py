@@ -35,10 +35,12 @@ from .preparation import (
     RowPreparation,
     possible_preparations,
     prepared,
+    prepared_about_medians,
     prepared_with_ranges,
 )
 from .split import (
     GAUSSIAN_NORM_SHARE,
+    MEDIAN_SHARES,
     NORM_SHARE,
     RANGES_SHARES,
     SCREENED_FROM,
@@ -207,7 +209,12 @@ class Route:
 
     def rows_beyond(self, n_rows: int) -> int:
         """Return how many of so many rows a norm bound that is found privately should leave beyond it."""
-        return rows_beyond(self.mechanism, self.rule, self.cost("norm_bound"), n_rows)
+        return rows_beyond(self.mechanism, self.rule, self.norm_cost, n_rows)
+
+    @property
+    def norm_cost(self) -> Fraction:
+        """The epsilon of a search for a norm bound: of two, where medians are found."""
+        return self.cost("norm_bound") / (2 if self.split.medians else 1)
 
     def check(self, needs: Needs, n_rows: int | None) -> None:
         """Refuse what cannot be found privately: at all, or in so many rows where their number is known."""
@@ -221,7 +228,7 @@ class Route:
                 if preparation.ranges:
                     needed["bounds"] = rows_for_ranges(self.range_search(), len(preparation.ranges))
                 if "norm_bound" in self.choices:
-                    needed["norm_bound"] = LEAST_ROWS / self.cost("norm_bound")
+                    needed["norm_bound"] = LEAST_ROWS / self.norm_cost
                 for name, takes in needed.items():
                     counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
                     check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
@@ -496,6 +503,13 @@ def plan_fit(
             times = pure if many[-1][1].choices else GAUSSIAN_FROM
             takes = max(takes, times * features.n_features / exact(budget_epsilon(parameters.epsilon)))
         routes = _joined(routes, math.ceil(takes), many)
+    about_medians = prepared_about_medians(parameters, needs, features)
+    if about_medians is not None:
+        whole = exact(budget_epsilon(parameters.epsilon))
+        for times_d, times, medians, norm in MEDIAN_SHARES:
+            below = math.ceil(max(times_d * features.n_features, times) / whole)
+            private = Split(medians=medians, norm=norm)
+            routes = _joined(routes, below, _routes_with(parameters, needs, features, about_medians, private))
     plan = Plan(features.n_features, routes, made_for)
     plan = plan if rows is None else plan.for_rows(rows)
     plan.most_rows.check(needs, rows)
@@ -522,9 +536,11 @@ def route_of_moments(
 def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
     """Return the routes of rows that are prepared in one way."""
     if not preparation.ranges:
-        return _routes_with(parameters, needs, features, preparation, Fraction(0))
+        private = Split(norm=NORM_SHARE * (preparation.norm is None))
+        return _routes_with(parameters, needs, features, preparation, private)
     # The more rows there are, the less of the budget ranges take.
-    tiers = [_routes_with(parameters, needs, features, preparation, share) for share in RANGES_SHARES]
+    shares = [Split(ranges=share, norm=NORM_SHARE * (preparation.norm is None)) for share in RANGES_SHARES]
+    tiers = [_routes_with(parameters, needs, features, preparation, private) for private in shares]
     routes = tiers[0]
     for tier in tiers[1:]:
         routes = _joined(routes, _rows_of_tier(tier, len(preparation.ranges)), tier)
@@ -537,11 +553,10 @@ def _rows_of_tier(tier: Routes, n_searched: int) -> int:
 
 
 def _routes_with(
-    parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation, ranges: Fraction
+    parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation, private: Split
 ) -> Routes:
-    """Return the routes of rows that are prepared in one way, with this share of the budget for ranges."""
-    whole = exact(budget_epsilon(parameters.epsilon))
-    private = Split(ranges=ranges, norm=NORM_SHARE * (preparation.norm is None))
+    """Return the routes of rows that are prepared in one way, with these shares for what is found privately."""
+    whole, ranges = exact(budget_epsilon(parameters.epsilon)), private.ranges
     choices = private.choices(whole, parameters.adjacency)
     left, screening = decimal_below(whole - sum((exact(part.epsilon) for part in choices.values()), Fraction(0))), None
     epsilon = left
@@ -573,7 +588,7 @@ def _routes_with(
             Route(
                 preparation,
                 mechanism,
-                replace(split, ranges=private.ranges, norm=private.norm),
+                replace(split, ranges=ranges, norm=private.norm, medians=private.medians),
                 preparation.bound.rule,
                 choices,
                 features.assumptions,

@@ -35,7 +35,11 @@ from .split import checked_stages
 
 AUTO = "auto"
 """The statistic that is chosen by what is public."""
-CHOICES = {"bounds": "the ranges of the features", "norm_bound": "the norm bound"}
+CHOICES = {
+    "bounds": "the ranges of the features",
+    "medians": "the medians of the features",
+    "norm_bound": "the norm bound",
+}
 """What may be chosen privately, in words."""
 INSTEAD = {"bounds": "public bounds, or a schema with ranges", "norm_bound": "a public norm_bound, or bounds"}
 """What to give in place of it."""
@@ -350,6 +354,10 @@ class RowPreparation:
         Features of which a range is to be found, which then says shift and scale; the others are 0 or 1.
     longest : float, optional
         A norm that is found need not be larger.
+    half : ndarray, optional
+        Half the widths of public ranges, whose middles are `shift`.
+    medians : tuple of int
+        Features of which a median is to be found within the public range, in case rows are shorter about it.
     without_range : tuple of int
         Features for which none was found.
     own_units : bool
@@ -371,6 +379,8 @@ class RowPreparation:
     center: bool = False
     ranges: tuple[int, ...] = ()
     longest: float | None = None
+    half: FloatArray | None = None
+    medians: tuple[int, ...] = ()
     without_range: tuple[int, ...] = ()
     own_units: bool = False
     unit_weight: str | None = None
@@ -394,6 +404,13 @@ class RowPreparation:
         unknown = self.own_units or self.unit_weight == "by_rows"
         longest = None if unknown else float(middle.size**0.5)
         return replace(self, shift=middle, scale=1 / half, ranges=(), longest=longest, without_range=without)
+
+    def about(self, medians: FloatArray) -> "RowPreparation":
+        """Return the preparation about these medians in place of the middles of public ranges."""
+        assert self.shift is not None
+        assert self.longest is not None
+        moved = float(np.linalg.norm((medians - self.shift) * (1.0 if self.scale is None else self.scale)))
+        return replace(self, shift=medians, longest=self.longest + moved, half=None, medians=())
 
     def with_norm(self, norm: float) -> "RowPreparation":
         """Return the preparation with a norm bound that was found."""
@@ -481,7 +498,7 @@ def public_preparation(
     ):  # of pooled rows a range says nothing about how many there are
         norm = longest(half * scale)
     middle = (low + high) / 2
-    return RowPreparation(statistic, middle, scale, norm, bool(center), own_units=own_units, **counted_as)
+    return RowPreparation(statistic, middle, scale, norm, bool(center), half=half, own_units=own_units, **counted_as)
 
 
 def own_scale(half: FloatArray, center: bool) -> FloatArray:
@@ -679,6 +696,24 @@ def prepared_with_ranges(parameters: FitParameters, needs: Needs, features: Feat
     )
 
 
+def prepared_about_medians(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation | None:
+    """Return how rows within public ranges are prepared where medians and a norm are found privately; or None.
+
+    At pure epsilon; a Gaussian budget has a mean that is measured first. For components and regressions: a covariance
+    is of rows that are not shortened.
+    """
+    preparation = prepared(parameters, needs, features)
+    wanted = needs.n_directions is not None or needs.target
+    pure = parameters.mechanism == AUTO and parameters.delta == 0 and parameters.stages != 1
+    if preparation.half is None or preparation.norm is None or parameters.norm_bound is not None:
+        return None
+    if not (wanted and pure and preparation.center and features.without_public_range) or features.reads_once:
+        return None
+    if parameters.adjacency is not Adjacency.REPLACE_ONE or preparation.most_weight is not None:
+        return None
+    return replace(preparation, norm=None, longest=preparation.norm, medians=features.without_public_range)
+
+
 def _bounds_of(parameters: FitParameters, features: Features, statistic: str) -> dict[str, Any]:
     """Return norm_bound, bounds and sizes for all features, from what was given by name or by a schema."""
     schema, norm, bounds = features.schema, parameters.norm_bound, parameters.bounds
@@ -708,9 +743,10 @@ def _bounds_of(parameters: FitParameters, features: Features, statistic: str) ->
 def possible_preparations(parameters: FitParameters, needs: Needs, features: Features) -> Iterator[RowPreparation]:
     """Yield how rows of a table may be prepared, depending on their number."""
     preparation = prepared(parameters, needs, features)
-    many = prepared_with_ranges(parameters, needs, features)
     yield preparation
-    if many is not None:
-        yield many
+    for more in (prepared_with_ranges, prepared_about_medians):
+        many = more(parameters, needs, features)
+        if many is not None:
+            yield many
     if preparation.norm is None and not preparation.center:
         yield preparation.of_unit_rows()

@@ -27,6 +27,19 @@ RANGES_SHARES = Fraction(16, 25), Fraction(8, 25), Fraction(4, 25)
 Of epsilon, or of mu^2 where the mechanism is Gaussian and its budget can be divided."""
 NORM_SHARE, GAUSSIAN_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of epsilon, and of mu^2, for a norm bound that is found privately."""
+MEDIAN_SHARES = (
+    (300, 2400, Fraction(1, 8), Fraction(1, 20)),
+    (1000, 3000, Fraction(1, 25), Fraction(1, 25)),
+    (4000, 6000, Fraction(1, 100), Fraction(1, 50)),
+)
+"""From so many rows on, times d/epsilon and times 1/epsilon: the shares of epsilon for medians within public ranges,
+and for norm bounds about the middles of these and about the medians, in equal parts.
+
+Wide ranges have their middle far from the rows. By experiment: docs/explanation/raw_tables.md."""
+MEDIAN_PLACES = 128
+"""Steps of a public range among which the median is looked for."""
+MUCH_SHORTER = 3 / 4
+"""Rows are taken about medians where their norm bound is at most this part of that about the middles of ranges."""
 SEARCHES = 4
 """Searches for ranges, which share what the ranges cost evenly."""
 SEARCHED_PLACES = 2**16
@@ -72,6 +85,8 @@ class Split:
         Shares of epsilon: ranges of the features, and a norm bound, that are found privately.
     gaussian_ranges, gaussian_norm : Fraction
         The same as shares of mu^2 of the mechanism.
+    medians : Fraction
+        Share of epsilon: medians of the features within public ranges.
     mean : Fraction
         Share of mu^2 of the mechanism: a mean that is measured first and subtracted.
     residual_norm : Fraction
@@ -96,6 +111,7 @@ class Split:
     residual_norm: Fraction = _NONE
     pilot: Fraction = _NONE
     preconditioned_norm: Fraction = _NONE
+    medians: Fraction = _NONE
 
     @property
     def matrix(self) -> Fraction:
@@ -112,7 +128,7 @@ class Split:
     def chosen(self) -> tuple[str, ...]:
         """What is chosen privately."""
         ranges, norm = self.ranges or self.gaussian_ranges, self.norm or self.gaussian_norm
-        return ("bounds",) * bool(ranges) + ("norm_bound",) * bool(norm)
+        return ("bounds",) * bool(ranges) + ("medians",) * bool(self.medians) + ("norm_bound",) * bool(norm)
 
     def after(self, ranges: Fraction, norm: Fraction) -> "Split":
         """Return the split of a Gaussian budget of which ranges and a norm bound take these shares first."""
@@ -125,7 +141,7 @@ class Split:
         """Return what the private choices cost, by what is chosen."""
         return {
             name: Guarantee(decimal_below(epsilon * share), 0.0, adjacency, Numerics.EXACT)
-            for name, share in (("bounds", self.ranges), ("norm_bound", self.norm))
+            for name, share in (("bounds", self.ranges), ("medians", self.medians), ("norm_bound", self.norm))
             if share
         }
 
