@@ -50,6 +50,7 @@ def notebook_grid(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> 
 
 MAY_BE_NOISE, NOT_ABOVE_NOISE = "may be noise", "not above noise"
 LEGEND = "± and (from to) are 95 % confidence intervals for the privacy noise. Sampling error is not included."
+INTERVAL = "95 % interval"
 NOT_DETERMINED = (
     "The coefficients are not determined: the noise is larger than the smallest variance of the features in any "
     "direction. Use more rows, a larger epsilon or fewer features."

@@ -1,9 +1,12 @@
 """Errors of released numbers: their formulas against brute force, and what is said where nothing is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivateRidge, Release, RowBound
+from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
@@ -302,6 +305,40 @@ def test_signs_and_pairs_say_what_their_intervals_are_about():
     directions = drawn("gaussian", comparisons, bound=RowBound(1.0, statistic="normalized"), names=None, seed=1)
     assert "directions of the rows" in directions.intervals.about
     assert pairs.intervals.covariance().shape == (4, 4, 2)
+    names = [one.intervals.name for one in (release, pairs, directions)]
+    assert names == [f"95 % interval of {of}" for of in ("Kendall's tau", "directions", "directions")]
+    assert release.intervals.legend == f"{LEGEND} They are for {release.intervals.about}."
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize(
+    ("options", "clips"),
+    [
+        ({"bounds": (-20, 20)}, False),
+        ({"bounds": (-20, 20), "norm_bound": 1.0}, True),
+        (
+            {"bounds": (-20, 20), "delta": 1e-6, "mechanism": "gaussian"},
+            True,
+        ),  # the mean is measured first, and a lower bound is found
+        ({"norm_bound": 30.0}, True),
+        ({"statistic": "clipped"}, True),  # the bound is found privately
+        ({}, True),  # and the ranges
+    ],
+)
+def test_intervals_are_of_the_clipped_rows_unless_public_ranges_bound_them(options, clips):
+    release = PrivateCovariance(epsilon=2.0, random_state=0, **options).fit(ROWS).release_
+    assert release.origin.may_clip == clips
+    assert release.intervals.name == ("95 % interval of the clipped rows" if clips else "95 % interval")
+    assert ("clipped" in release.intervals.about) == clips
+    assert (release.intervals.legend == LEGEND) == (not clips)
+
+
+def test_intervals_of_preconditioned_rows_are_of_the_clipped_rows():
+    release, _ = released("gaussian")
+    rule = replace(release.origin.row_rule, shift=(0.0,) * 4)
+    declared = with_origin(release, row_rule=rule)
+    assert not declared.origin.may_clip
+    assert with_origin(release, row_rule=replace(rule, mapped_from=rule.norm)).origin.may_clip
 
 
 def test_an_interval_of_one_entry_is_what_it_says():

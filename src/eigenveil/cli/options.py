@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import LEGEND, NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
+from ..display import NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
@@ -230,6 +230,7 @@ def component_fields(release: "Release") -> dict[str, Any]:
         "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
         "mean": release.mean,
         "location_interval": release.intervals.mean(),
+        "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
     return {name: plain(value) for name, value in values.items()}
@@ -315,7 +316,8 @@ def print_components(console: "Console", release: "Release", names: Sequence[str
     count = len(components)
     shares, ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     errors = release.spectrum.loading_errors()
-    variance = ("Explained variance", "95 % interval") if shares is not None else ()  # a sampled subspace has none
+    # A sampled subspace has no variances.
+    variance = ("Explained variance", release.intervals.name) if shares is not None else ()
     angle = ("Angle error",) if errors is not None else ()
     if variance or angle:
         grid = new_table("Component", *variance, *angle)
@@ -410,7 +412,7 @@ def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = Tr
     varied = release.matrix.has_matrix and release.explained_variance_interval is not None
     console.print("")
     console.print(
-        LEGEND if varied or release.intervals.unavailable is None else release.intervals.unavailable,
+        release.intervals.legend if varied or release.intervals.unavailable is None else release.intervals.unavailable,
         soft_wrap=soft_wrap,
     )
 

@@ -27,8 +27,9 @@ class PrivateCovariance(PrivateEstimator):
     location_ : ndarray of shape (n_features,)
         The released mean with ``center=True``, or else the middle of the bounds or zero.
     entry_interval_, correlation_interval_ : ndarray of shape (n_features, n_features, 2) or None
-        95 % confidence intervals for each covariance and correlation, for the privacy noise; None if the noise
-        distribution is unknown. `release_.intervals.covariance(level, of="population")` includes sampling error.
+        95 % confidence intervals for each covariance and correlation of the clipped rows (of Kendall's tau with
+        ``statistic="kendall"``), for the privacy noise; None if the noise distribution is unknown.
+        `release_.intervals.covariance(level, of="population")` includes sampling error.
     location_interval_ : ndarray of shape (n_features, 2) or None
         The same for the mean; None if no mean was released.
     scale_, norm_bound_, guarantee_, release_, mechanism_, n_samples_
@@ -47,14 +48,14 @@ class PrivateCovariance(PrivateEstimator):
     )
     entry_interval_ = ReleaseAttribute(
         lambda release: release.intervals.covariance(),
-        "95 % confidence intervals for the entries of the covariance of this data set.",
+        "95 % confidence intervals for the covariances of the clipped rows (see `release_.intervals.about`).",
     )
     correlation_interval_ = ReleaseAttribute(
         lambda release: release.intervals.correlation(),
-        "95 % confidence intervals for the correlations of this data set.",
+        "95 % confidence intervals for the correlations of the clipped rows, or of Kendall's tau.",
     )
     location_interval_ = ReleaseAttribute(
-        lambda release: release.intervals.mean(), "95 % confidence intervals for the means of this data set."
+        lambda release: release.intervals.mean(), "95 % confidence intervals for the means of the clipped rows."
     )
 
     def _interpret(self, release: Release) -> None:

@@ -134,7 +134,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         Private estimates of the variance along each component, and of its share of the total. None if the mechanism
         releases no variances.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
-        95 % confidence intervals for these variances, for the privacy noise.
+        95 % confidence intervals for these variances, for the privacy noise: of the clipped rows, or of Kendall's tau
+        with ``statistic="kendall"``. `release_.intervals.about` says which.
     explained_variance_interval_kind_ : tuple of str
         "exact distribution" or "approximate" for each interval. See docs/explanation/uncertainty.md for coverage.
     captured_variance_, captured_variance_ratio_, captured_variance_interval_ : float, float, ndarray of shape (2,)
@@ -189,7 +190,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     )
     explained_variance_interval_ = ReleaseAttribute(
         with_known_noise(lambda release: release.explained_variance_interval),
-        "95 % confidence intervals for the variances along the components, for the privacy noise.",
+        "95 % confidence intervals for the variances along the components (see `release_.intervals.about`).",
     )
     explained_variance_interval_kind_ = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
@@ -197,7 +198,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     )
     explained_variance_ratio_interval_ = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
-        "95 % confidence intervals for the shares of the components.",
+        "95 % confidence intervals for the shares of the components (see `release_.intervals.about`).",
     )
     captured_variance_ = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance,

@@ -49,8 +49,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     r2_ : float
         Share of the variance of the target that the fit explains, from the same release.
     coef_interval_ : ndarray of shape (n_features, 2)
-        95 % confidence intervals for the least-squares coefficients, for the privacy noise. Each interval is widened to
-        include `coef_`, which the ridge shrinks. Infinite where the noise does not determine the coefficient.
+        95 % confidence intervals for the least-squares coefficients of the clipped rows, for the privacy noise. Each
+        interval is widened to include `coef_`, which the ridge shrinks. Infinite where the noise does not determine
+        the coefficient.
     r2_interval_ : ndarray of shape (2,)
         The same for the R² of least squares.
     intercept_error_ : float

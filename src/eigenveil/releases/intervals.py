@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
+from ..display import INTERVAL, LEGEND
 from ..errors import InvalidParameterError, one_of
 from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
@@ -52,15 +53,30 @@ class IntervalView:
     @property
     def about(self) -> str:
         """The quantity that covariance intervals are for, in words; it depends on the statistic."""
+        rows = "the clipped rows" if self.origin.may_clip else "the rows"
         return {
-            "clipped": "the covariance of the rows as they were clipped"
-            if self.matrix.centred
-            else "the second moment of the rows as they were clipped",
+            "clipped": f"the {'covariance' if self.matrix.centred else 'second moment'} of {rows}",
             "normalized": "the mean of u u', u the directions of the rows",
             "spatial_sign": "the mean of u u', u the directions of differences of rows (the spatial-sign covariance)",
-            "kendall": "the correlations sin(pi tau / 2), tau Kendall's; with ties, comparisons with many untied "
-            "features count less",
+            "kendall": "sin(pi tau / 2) of Kendall's tau, which is Pearson's correlation for elliptical data only; "
+            "with ties, comparisons with many untied features count less",
         }[self.origin.row_rule.statistic]
+
+    @property
+    def name(self) -> str:
+        """The name of an interval in tables and figures; it says of what it is, unless of the rows as they are."""
+        of = {
+            "clipped": "of the clipped rows" if self.origin.may_clip else "",
+            "normalized": "of directions",
+            "spatial_sign": "of directions",
+            "kendall": "of Kendall's tau",
+        }[self.origin.row_rule.statistic]
+        return f"{INTERVAL} {of}".rstrip()
+
+    @property
+    def legend(self) -> str:
+        """What ± and brackets mean; it says what intervals are for, unless for the rows as they are."""
+        return LEGEND if self.name == INTERVAL else f"{LEGEND} They are for {self.about}."
 
     def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return a confidence interval for every covariance, in the units of the features; None if noise is unknown.

@@ -267,6 +267,18 @@ class Origin:
         """Whether a constant was appended to the rows, so that the mean is part of the release."""
         return self.row_rule.constant is not None
 
+    @property
+    def may_clip(self) -> bool:
+        """Whether rows may have been clipped: always, unless the norm is that of public ranges.
+
+        A norm that is given, found privately or found after a mean was measured, or for preconditioned rows, may be
+        lower.
+        """
+        rule = self.row_rule
+        lower = self.chosen_privately or self.given_norm_bound is not None or self.mean_sd is not None
+        without_ranges = rule.shift is None or rule.unit_weight == "by_rows"
+        return rule.keeps_lengths and (bool(lower) or rule.mapped_from is not None or without_ranges)
+
     def check(self, n_features: int) -> None:
         """Raise `ValueError` where this is no origin of a release of so many features, as a file may say anything."""
         must(n_features >= 1, "there are features")

@@ -179,7 +179,7 @@ class Release:
 
     @property
     def explained_variance_interval(self) -> FloatArray | None:
-        """95 % confidence intervals for the variances along the components; None if their error is unknown."""
+        """95 % confidence intervals for these variances, of what `intervals.about` says; None if unknown."""
         return self.spectrum.explained_variance_interval
 
     @property

@@ -74,7 +74,7 @@ def scree(shown: Shown) -> Html:
             shapes.append(label(x, lower + 16, i + 1, "middle"))
     shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
     keys = [] if values is None else [("point", "variance")]
-    keys += [("whisker", "95 % interval")] if shown.intervals is not None else []
+    keys += [("whisker", shown.interval_name)] if shown.intervals is not None else []
     keys += [("hollow", "released eigenvalue")]
     keys += [] if edges is None else [("edge", "noise level, uncorrelated" if shown.of_correlation else "noise level")]
     shapes.append(legend(keys))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import angle_in_words, around, holds_zero
+from ..display import INTERVAL, LEGEND, angle_in_words, around, holds_zero
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
 from ..limits import CORRELATION
 from ..numerics import FloatArray
@@ -139,6 +139,8 @@ class Shown:
         Where the mean was released.
     notes : tuple of str
         What a reader should know about these numbers.
+    interval_name, legend : str
+        What to call an interval, and the line that says what intervals are.
     """
 
     names: tuple[str, ...]
@@ -166,6 +168,8 @@ class Shown:
     means: FloatArray | None = None
     mean_intervals: FloatArray | None = None
     notes: tuple[str, ...] = ()
+    interval_name: str = INTERVAL
+    legend: str = LEGEND
 
     def not_above(self, i: int) -> bool:
         """Return whether a component is not above the noise; False where this is not known."""
@@ -262,6 +266,8 @@ def _read(release: Release) -> Shown:
         edges=_edges(release),
         of_correlation=release.matrix.of_correlation,
         notes=notes,
+        interval_name=release.intervals.name,
+        legend=release.intervals.legend,
     )
     if len(components):
         shown = replace(shown, **_of_components(release))

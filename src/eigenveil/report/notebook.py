@@ -29,6 +29,7 @@ def fit_html(title: str, release: Release) -> str:
         "mechanism": release.origin.mechanism,
         release.guarantee.unit.counted: count,
         "features": release.features_counted,
+        "±": None if shown.intervals is None and release.intervals.unavailable else shown.interval_name,
     }
     return notebook_table(title, facts, [headline(shown, release)], table + release.guarantee._repr_html_())
 

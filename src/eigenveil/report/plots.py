@@ -113,7 +113,7 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         values = shown.variances[:count]
         if shown.intervals is not None:
             low, high = shown.intervals[:count].T
-            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label="95 % interval")
+            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=shown.interval_name)
         axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
         _mark(axes, ranks, values, shown)
     released = np.maximum(shown.released_eigenvalues[:count], 0.0)
@@ -147,7 +147,7 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
     _mark(axes, ranks, shares, shown)
     axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="cumulative")
     axes.set(xlabel="component", ylabel="explained variance (share)", ylim=(0, 1.02))
-    axes.legend(title=None if shown.share_intervals is None else "with 95 % intervals")
+    axes.legend(title=None if shown.share_intervals is None else f"with {shown.interval_name}")
     return figure
 
 
@@ -202,7 +202,7 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     )
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
-    text = f"loading on component {i + 1}, with 95 % intervals" + ("" if sure else " (direction not determined)")
+    text = f"loading on component {i + 1}, with {shown.interval_name}" + ("" if sure else " (direction not determined)")
     axes.set(xlabel=text, ylabel="feature")
     return figure
 

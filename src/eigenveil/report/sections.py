@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
+from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
 from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
 from ..releases.score_map import ScoreMap
 from . import charts
@@ -194,7 +194,7 @@ def regression(shown: Shown) -> Html | None:
         "regression",
         "Regression",
         None if fit.determined else element("p", NOT_DETERMINED),
-        strip_table("Coefficients of the regression", ("feature", "coefficient", "95 % interval"), rows),
+        strip_table("Coefficients of the regression", ("feature", "coefficient", shown.interval_name), rows),
         element("p", f"Intercept: {intercept}."),
         element("p", said, class_="soft"),
     )
@@ -238,7 +238,7 @@ def _component(shown: Shown, i: int) -> Html:
         Strip(shown.names[j], loading_text(shown, i, int(j)), float(direction[j]), shown.loading_interval(i, int(j)))
         for j in largest
     ]
-    drawn = "95 % interval" if any(row.ends for row in rows) else "size"
+    drawn = shown.interval_name if any(row.ends for row in rows) else "size"
     title = f"Largest loadings of component {i + 1}"
     listed = strip_table(title, ("feature", "loading", drawn), rows, shown.not_above(i))
     kind = "nonzero loadings" if shown.sparse else "loadings"
@@ -257,7 +257,7 @@ def notes(shown: Shown) -> Html | None:
     """Return notes on the numbers above."""
     lines = list(shown.notes)
     if any(known is not None for known in (shown.intervals, shown.correlation_intervals, shown.regression)):
-        lines.insert(0, LEGEND)
+        lines.insert(0, shown.legend)
     if shown.angles is not None:
         lines.append(
             "The angle error is the angle between a released component and the true component of the same rank. The "

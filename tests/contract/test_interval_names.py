@@ -1,0 +1,49 @@
+"""Every surface says in the same line of what an interval is, where it is not of the rows as they are."""
+
+import html
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil.cli import app
+from eigenveil.display import INTERVAL, LEGEND
+from eigenveil.report import render_report
+from eigenveil.report.notebook import fit_html
+
+ROWS = np.random.default_rng(3).standard_normal((4_000, 4)) @ np.array(
+    [[3.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0] * 4]
+)
+ROWS[:, 3] = np.random.default_rng(4).exponential(size=4_000)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("estimator", [PrivatePCA, PrivateCovariance])
+@pytest.mark.parametrize(
+    ("options", "of"),
+    [
+        ({"statistic": "kendall"}, "Kendall's tau"),
+        ({"norm_bound": 6.0}, "the clipped rows"),
+        ({"bounds": (-20, 20)}, None),
+    ],
+)
+def test_every_surface_says_of_what_an_interval_is(estimator, options, of, tmp_path):
+    if estimator is PrivatePCA and options.get("statistic") == "kendall":
+        options = {**options, "standardize": True}
+    release = estimator(epsilon=5.0, random_state=0, **options).fit(ROWS).release_
+    release.save(tmp_path / "release.npz")
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["show", str(tmp_path / "release.npz")]).output
+    as_json = CliRunner().invoke(app, ["show", str(tmp_path / "release.npz"), "--json"]).output
+    page = html.unescape(render_report(release)).replace("\N{NO-BREAK SPACE}", " ")
+    notebook = html.unescape(fit_html("Fit", release))
+    name = f"{INTERVAL} of {of}" if of else INTERVAL
+    assert f"<td>{name}</td>" in notebook
+    assert release.intervals.about in as_json
+    for surface in (shown, page):
+        (line,) = {line[line.index(LEGEND) :] for line in surface.splitlines() if LEGEND in line}
+        assert (f"{LEGEND} They are for {release.intervals.about}." in line) == (of is not None)
+    if estimator is PrivatePCA:
+        for surface in (shown, page):
+            assert name in surface
+            assert (f"{INTERVAL} of" in surface) == (of is not None)
