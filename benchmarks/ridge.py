@@ -3,9 +3,9 @@
 Run `python benchmarks/ridge.py [--runs 20] [--output FILE.json] [--widen 1.0]`. The ranges are those of the table,
 made `--widen` times as wide about their middle: **they are computed from the data without privacy**, as a data owner
 would know them. R² is that of the rows themselves (private fits do not overfit), the median over runs. AdaSSP
-(Wang 2018) needs a delta; it has the exact Gaussian accounting that ours has, and an intercept without penalty. The functional
-mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace noise on the coefficients of the loss)
-is pure. Both get the same ranges. "refused" is before the spend.
+(Wang 2018) needs a delta; it has the exact Gaussian accounting that ours has, and an intercept without penalty. The
+functional mechanism (Zhang et al. 2012, as diffprivlib's LinearRegression has it: Laplace noise on the coefficients of
+the loss) is pure. Both get the same ranges. "refused" is before the spend.
 """
 
 import argparse

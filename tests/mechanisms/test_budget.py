@@ -26,6 +26,7 @@ from eigenveil.estimators.split import (
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian
+from eigenveil.moments.counts import NORM_GRID
 from eigenveil.postprocess import preconditioning
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
@@ -203,6 +204,19 @@ def test_private_ranges_are_paid_out_of_the_gaussian_budget(monkeypatch, constan
     assert 0.9 * mu**2 < spent <= mu**2 * (1 + 1e-6)
     assert sum(recorder.excess) <= DISCRETE_SHARE * DELTA
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
+
+
+def test_a_search_among_all_candidates_hardly_ever_goes_astray():
+    """Where all rows have norm 1, it ends there; a threshold of two standard deviations goes beyond too often."""
+    share, generator = BudgetShare(EPSILON, DELTA, split.GAUSSIAN_NORM_SHARE), np.random.default_rng(0)
+    place = int(np.searchsorted(NORM_GRID, 1.0))
+    counts = np.where(np.arange(NORM_GRID.size) < place, 100_000, 0)
+    astray = {}
+    for margin in (2, 4):
+        most = math.floor(margin * share.count_sd(counts.size))
+        found = [share.first_at_most(counts, most, generator) for _ in range(1500)]
+        astray[margin] = np.mean(np.array(found) > place + 8)
+    assert astray[4] < 0.004 < 0.03 < astray[2]
 
 
 def test_averages_of_two_releases_are_exact_integers_of_one_share():

@@ -316,7 +316,9 @@ class Fit:
         top = min(max(top, places - 1), NORM_GRID.size - 1)
         assert self.route.preparation is not None
         rule = self.route.preparation.without_constant.bound  # on the grid of everything that is measured
-        most = max(float(balanced_rows(budget.whole, rule)), 2 * portion.count_sd(places))
+        # Among all candidates nothing limits a search that goes astray, so it hardly ever may.
+        margin = 4 if places == NORM_GRID.size else 2
+        most = max(float(balanced_rows(budget.whole, rule)), margin * portion.count_sd(places))
         most = math.floor(min(most, self.n_rows / 2))
         return gate.find_norm(counts, range(top + 1 - places, top + 1), most, portion, self.generator)
 
