@@ -297,6 +297,7 @@ def test_the_table_and_the_json_hold_everything(pure):
     assert {forecast["mechanism"] for forecast in fields["forecasts"]} | set(fields["left_out"]) == set(MECHANISMS)
 
 
+@pytest.mark.heavy
 def test_the_figure_shows_every_mechanism():
     pytest.importorskip("matplotlib")
     answer = plan(
@@ -337,6 +338,7 @@ def invoke(*words, fails=None):
     return result.output
 
 
+@pytest.mark.heavy
 def test_the_command_prints_a_table_and_writes_a_plot(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "plan.svg"

@@ -170,7 +170,7 @@ def test_ranges_of_the_caller_are_those_that_were_given(options, tmp_path):
 
 
 def test_one_range_for_all_is_one_sentence():
-    release = PrivatePCA(2, epsilon=2.0, bounds=(-15, 15)).fit(FRAME).release_
+    release = PrivatePCA(2, epsilon=2.0, bounds=(-15, 15), stages=1).fit(FRAME).release_
     assert release.origin.given_bounds == ((-15.0, 15.0),)
     assert ranges_of(release) == [(-15.0, 15.0)] * 6
     assert "All 6 features: \N{MINUS SIGN}15 to 15." in words(render_report(release))

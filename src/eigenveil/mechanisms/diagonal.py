@@ -43,7 +43,7 @@ class DiagonalMechanism:
     >>> mechanism.scale(4**16) / 4**16, mechanism.test_scale(4**16) / 4**16
     (8.0, 100.0)
     >>> str(mechanism.guarantees[0])
-    '0.25-differentially private (replace one row), exact numerics'
+    '0.25-DP (pure), replace-one adjacency, unit: one row; exact sampling'
     """
 
     epsilon: float
