@@ -263,14 +263,17 @@ def test_releases_tell_by_how_much_comparisons_were_shortened(tmp_path):
     assert RowRule(**older).largest_share == 1
 
 
-def test_pure_noise_is_told():
-    rng = np.random.default_rng(6)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        PrivatePCA(1, statistic="kendall", epsilon=0.05, mechanism="gaussian", delta=1e-6).fit(
-            rng.normal(size=(500, 5))
-        )
-    assert any("No component is" in str(one.message) for one in told)
+def test_pure_noise_is_reported():
+    """In all fits but one of 20, on average; fewer than 12 of 20 would warn by chance once in 10^7 runs."""
+    rng, warned = np.random.default_rng(6), 0
+    for _ in range(20):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            PrivatePCA(1, statistic="kendall", epsilon=0.05, mechanism="gaussian", delta=1e-6).fit(
+                rng.normal(size=(500, 5))
+            )
+        warned += any("No component is" in str(one.message) for one in caught)
+    assert warned >= 12
 
 
 @pytest.mark.parametrize("d", [1, 2])
