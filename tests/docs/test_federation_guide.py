@@ -112,6 +112,7 @@ def joined(draft, sites, tag=""):
             invoked(*[draft if word == "draft.json" else word for word in named])
 
 
+@pytest.mark.heavy  # ten seconds of processes
 def test_the_guide_runs_with_a_killed_site_a_killed_coordinator_and_garbage(hospitals):
     invoked(*line_of("invite", "--schema"))
     joined("draft.json", SITES)

@@ -38,10 +38,8 @@ def framework(monkeypatch):
     return common, expected
 
 
-# The slower ones are left to the long run.
-@pytest.mark.parametrize(
-    "name", [name if name == "amin2018" else pytest.param(name, marks=pytest.mark.heavy) for name in NAMES]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", NAMES)
 def test_a_rerun_gives_what_is_expected(name, framework, tmp_path):
     common, expected = framework
     if not common.cells_here(name, quick=True):
