@@ -19,7 +19,7 @@ from .errors import CapacityError, InvalidDataError, InvalidParameterError, Nois
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
-from .mechanisms.choices import CountMechanism, Search, first_at_most
+from .mechanisms.choices import CountMechanism, PureSearch, Search
 from .mechanisms.diagonal import DiagonalMechanism
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
@@ -377,9 +377,7 @@ def choose_magnitudes(
     >>> choose_magnitudes(counts, 500, Fraction(1), np.random.default_rng(0))
     array([1.])
     """
-    above = counts.above()
-    share = epsilon / len(above)
-    return np.take(NORM_GRID, [first_at_most(column, most_above, share, generator) for column in above])
+    return np.take(NORM_GRID, PureSearch(epsilon).places(list(counts.above()), most_above, generator))
 
 
 def choose_places(
@@ -409,7 +407,6 @@ def choose_places(
 
     Examples
     --------
-    >>> from eigenveil.mechanisms.choices import PureSearch
     >>> counts = ColumnCounts([np.array([1.0, 2.0, 3.0])]).update(np.repeat([[1.5], [2.5]], 300, axis=0))
     >>> choose_places(counts, 300, PureSearch(Fraction(1)), np.random.default_rng(0))
     array([1])

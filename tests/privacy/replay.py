@@ -41,7 +41,6 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from eigenveil import gate
 from eigenveil.errors import EigenveilError
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS, choices
@@ -237,8 +236,7 @@ def cost_of_counts(at: Mapping[str, Any], neighbour: Mapping[str, Any]) -> Cost:
 
 MEETINGS = (
     *(Meeting(kind, "draw", ("gram", "n_rows"), cost_of_matrix) for kind in MECHANISMS.values()),
-    Meeting(gate, "first_at_most", ("counts",), cost_of_choice),
-    Meeting(choices, "first_at_most", ("counts",), cost_of_choice),  # of searches in several columns
+    Meeting(choices, "first_at_most", ("counts",), cost_of_choice),
     Meeting(BudgetShare, "first_at_most", ("counts",), cost_of_bisection),
     Meeting(BudgetShare, "measured", ("values",), cost_of_numbers),
     Meeting(CountMechanism, "draw", ("counts",), cost_of_counts),

@@ -125,7 +125,7 @@ def test_a_regression_on_features_without_a_range_is_the_mean():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, monkeypatch):
     """Every place of a ladder has a probability above 0: the first, the last, and what is drawn at random."""
-    from eigenveil import gate
+    from eigenveil.mechanisms import choices
     from eigenveil.mechanisms.budget import BudgetShare
 
     generator = np.random.default_rng(0)
@@ -133,7 +133,7 @@ def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, mon
     places = {"first": lambda size: 0, "last": lambda size: size - 1, "any": lambda size: int(generator.integers(size))}
     for place in places.values():
         found = lambda counts, *_, place=place: place(len(counts))  # noqa: E731
-        monkeypatch.setattr(gate, "first_at_most", found)
+        monkeypatch.setattr(choices, "first_at_most", found)
         monkeypatch.setattr(BudgetShare, "first_at_most", lambda self, counts, *_, found=found: found(counts))
         for options in ({}, {"statistic": "clipped"}) if estimator != "ridge" else ({},):
             assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)

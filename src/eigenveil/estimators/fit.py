@@ -41,7 +41,7 @@ from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
 from .inputs import check_delta
-from .plan import Plan, Route, balanced_rows
+from .plan import PAIR_PLACES, Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
 from .split import (
     MEANS,
@@ -62,7 +62,7 @@ _FINDING_RANGES, _FINDING_NORM = f"finding {CHOICES['bounds']}", f"finding {CHOI
 # Half of a difference: steps of half an octave from 2^-1000 to 2^100. What is found below 2^-100 is no size: almost all
 # rows agree in that feature. A search that stops before it meets any difference does so there, where most steps are.
 # Nor is the last step one: what lies beyond it ends there too.
-_HALVES = np.arange(-2000, 201)
+_HALVES = np.arange(201 - PAIR_PLACES, 201)
 _SIZES = np.ldexp(np.where(_HALVES % 2, math.sqrt(2.0), 1.0), _HALVES // 2)
 _NO_SIZE_BELOW, _NO_SIZE_FROM = 1800, 2200
 # Octaves of the median beyond the size of its feature, and steps within an octave. Numbers that differ at all differ by
