@@ -7,10 +7,9 @@ import hashlib
 import importlib
 import json
 import lzma
-import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
@@ -25,12 +24,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks import datasets
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS, CentralMechanism
+from eigenveil.postprocess import top_components
 
 from . import provenance
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # ignored by git
 RUNS = "runs.jsonl.xz"
+LEAST_RUNS = 10
+"""Fewer runs do not tell a standard error: none is kept or shown."""
 console = Console(stderr=True)
 
 Cell = dict[str, Any]
@@ -56,10 +58,14 @@ def data_of(name: str) -> tuple[str, ...]:
     return tuple(needed for needed in experiment(name).DATASETS if datasets.available(needed))
 
 
-def cells_here(name: str, quick: bool) -> list[tuple[Cell, int]]:
-    """Return the cells of an experiment but for those whose data are not here."""
+def cells_here(name: str, quick: bool, most: int | None = None) -> list[tuple[Cell, int]]:
+    """Return the cells of an experiment but for those whose data are not here, each with `most` repeats at most."""
     missing = lacking(name)
-    return [(cell, repeats) for cell, repeats in experiment(name).cells(quick) if cell.get("data") not in missing]
+    return [
+        (cell, repeats if most is None else min(repeats, most))
+        for cell, repeats in experiment(name).cells(quick)
+        if cell.get("data") not in missing
+    ]
 
 
 def missing_data(name: str) -> str | None:
@@ -73,6 +79,26 @@ def missing_data(name: str) -> str | None:
 def published_mechanism(name: str, **parameters: Any) -> CentralMechanism:
     """Return a mechanism that may be released here whether its bits are exact or not: a paper is repeated as it is."""
     return MECHANISMS[name](accept_inexact=True, **parameters)
+
+
+PUBLIC_GRID = 2**32
+
+
+def drawn_directions(mechanism: CentralMechanism, C: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return the directions of one release on a *public* sum of x x' over rows of norm at most 1, shape (k, d).
+
+    It is the mechanism's own draw, on integers; nothing is spent or recorded, so C must never be private.
+    """
+    gram = np.rint(C * PUBLIC_GRID).astype(np.int64)
+    integers = mechanism.draw(gram, PUBLIC_GRID, 1, generator)
+    units = mechanism.units(PUBLIC_GRID, 1 / PUBLIC_GRID)
+    values = {name: value * units[name] for name, value in integers.items()}
+    drawn = mechanism.directions(values)
+    if drawn is None:
+        matrix = mechanism.second_moment(values, 1)
+        assert matrix is not None
+        drawn = top_components(matrix, mechanism.n_components)
+    return drawn
 
 
 # Cells and seeds.
@@ -111,9 +137,16 @@ def _kept(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def run(
-    name: str, *, quick: bool, cache: Path = CACHE, workers: int = 1, entropy: int = 0, fresh: bool = False
+    name: str,
+    *,
+    quick: bool,
+    cache: Path = CACHE,
+    workers: int = 1,
+    entropy: int = 0,
+    fresh: bool = False,
+    most: int | None = None,
 ) -> "Results":
-    """Measure what is not yet kept in the cache, and return the summary of all cells.
+    """Measure what is not yet kept in the cache, and return the summary of all cells, of `most` repeats at most.
 
     Every record is written as soon as it is there, so a killed run goes on where it stopped. The cache does not know
     when code changes: `fresh` forgets it.
@@ -124,7 +157,7 @@ def run(
     if fresh:
         path.unlink(missing_ok=True)
     kept = _kept(path)
-    wanted = [(cell, repeat) for cell, repeats in cells_here(name, quick) for repeat in range(repeats)]
+    wanted = [(cell, repeat) for cell, repeats in cells_here(name, quick, most) for repeat in range(repeats)]
     missing = [(cell, repeat) for cell, repeat in wanted if _key(cell, repeat) not in kept]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as bar, open(path, "a") as file:
@@ -156,9 +189,13 @@ def _measured(name: str, missing: Sequence[tuple[Cell, int]], entropy: int, work
 # Results.
 
 
+class NotMeasuredError(LookupError):
+    """Says which cells a part of a section needs and does not have, at this size or with the data that are here."""
+
+
 @dataclass(frozen=True)
 class Row:
-    """One cell: the mean of each metric over the repeats, and its standard error (0 for a single repeat)."""
+    """One cell: the mean of each metric over the repeats, and its standard error (0 below `LEAST_RUNS` repeats)."""
 
     cell: Cell
     repeats: int
@@ -184,9 +221,15 @@ class Results:
         """Return the rows whose cells have these parameters, in the order of `cells`."""
         return [row for row in self.rows if all(row.cell.get(key) == value for key, value in cell.items())]
 
+    def some(self, **cell: Any) -> list[Row]:
+        """Return the rows with these parameters; where there are none, the part of the page is left out."""
+        if not (rows := self.select(**cell)):
+            raise NotMeasuredError(", ".join(f"{key} {value}" for key, value in cell.items() if value is not None))
+        return rows
+
     def one(self, **cell: Any) -> Row:
         """Return the only row with these parameters."""
-        (row,) = self.select(**cell)
+        (row,) = self.some(**cell)
         return row
 
     def save(self, path: Path) -> None:
@@ -220,7 +263,8 @@ def _summary(name: str, size: str, wanted: list[tuple[Cell, int]], kept: dict[st
         values = {metric: np.array([record["values"][metric] for record in records]) for metric in records[0]["values"]}
         n = len(records)
         mean = {metric: _short(value.mean()) for metric, value in values.items()}
-        se = {metric: _short(value.std(ddof=1) / n**0.5) if n > 1 else 0.0 for metric, value in values.items()}
+        known = n >= LEAST_RUNS
+        se = {metric: _short(value.std(ddof=1) / n**0.5) if known else 0.0 for metric, value in values.items()}
         rows.append(Row(records[0]["cell"], n, mean, se))
         runs.append({metric: [_short(one) for one in value] for metric, value in values.items()})
     every = [record for records in cells.values() for record in records]
@@ -235,6 +279,17 @@ def _short(value: float) -> float:
 # Markdown and figures for `section`.
 
 
+def assembled(*parts: Callable[[], Sequence[str]]) -> str:
+    """Return the parts of a section one after the other; in place of one that was not measured, what it lacks."""
+    lines: list[str] = []
+    for part in parts:
+        try:
+            lines += part()
+        except NotMeasuredError as lacks:
+            lines.append(f"*A part is left out here: not measured at this size or without the data ({lacks}).*\n")
+    return "\n".join(lines)
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
@@ -244,14 +299,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def prose(text: str) -> str:
     """Return a wrapped text as one paragraph."""
     return " ".join(text.split()) + "\n"
-
-
-def number(mean: float, se: float) -> str:
-    """Return "mean ± standard error" with two digits of the error."""
-    if not se > 0 or not math.isfinite(se):
-        return f"{mean:.3g}"
-    digits = max(0, 1 - math.floor(math.log10(se)))
-    return f"{mean:.{digits}f} ± {se:.{digits}f}"
 
 
 def save_figure(figure: Any, images: Path, name: str, caption: str) -> str:

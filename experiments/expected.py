@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from .common import CACHE, HERE, experiment, run
 
 # A rerun may differ by this many standard deviations of one run: far beyond chance for a mean of a few draws.
 SPREADS = 6
+LOOSE = 0.2
+"""A tolerance of more than this share of its value has its "reason" beside it; a rerun of `write_expected` keeps it."""
 
-Expected = dict[str, dict[str, float]]
+Expected = dict[str, dict[str, Any]]
 
 
 def load_expected(name: str, without: Sequence[str] = ()) -> Expected:
@@ -26,13 +29,16 @@ def write_expected(name: str, replications: int, *, cache: Path = CACHE, fresh: 
         experiment(name).findings(run(name, quick=True, entropy=entropy, cache=cache, fresh=fresh))
         for entropy in range(1, replications + 1)
     ]
-    expected = {}
+    path, expected = HERE / name / "expected.json", {}
+    earlier: Expected = json.loads(path.read_text()) if path.exists() else {}
     for key in found[0]:
         values = np.array([one[key] for one in found])
         # The last term is for findings without noise, whose rounding may differ between machines.
         bar = SPREADS * values.std(ddof=1) * (1 + 1 / replications) ** 0.5 + 1e-6 * abs(values.mean())
         expected[key] = {"value": float(f"{values.mean():.9g}"), "tolerance": float(f"{bar:.3g}")}
-    (HERE / name / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+        if "reason" in earlier.get(key, {}):
+            expected[key]["reason"] = earlier[key]["reason"]
+    path.write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
 
 
 def disagreements(found: Mapping[str, float], expected: Expected) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common import Cell, Results
+from ..common import Cell, Results, assembled
 from .chains import chain_findings, figure_1, figure_2, trace_cells, traces
 from .hoff import chain_cells, hoff, hoff_findings, hoff_note
 from .tables import classify, describe, table_1, table_2, table_cells, table_findings
@@ -44,9 +44,15 @@ def findings(results: Results) -> dict[str, float]:
 
 def section(results: Results, images: Path) -> str:
     """Return the tables and figures in the order of the paper."""
-    parts = [table_1(results), figure_1(images), figure_2(results, images), figures_3_and_4(results, images)]
-    parts += [hoff_note(results), table_2(results), figure_5(results, images)]
-    return "\n".join(line for part in parts for line in part)
+    return assembled(
+        lambda: table_1(results),
+        lambda: figure_1(images),
+        lambda: figure_2(results, images),
+        lambda: figures_3_and_4(results, images),
+        lambda: hoff_note(results),
+        lambda: table_2(results),
+        lambda: figure_5(results, images),
+    )
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def sparse(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     for mechanism in MECHANISMS:
         pca = LocalSparsePCA(
             k,
-            screen=None,
+            screen=None,  # as Algorithm 2, and as "auto" is for the paper's own mechanism
             tol=1e-3,
             epsilon=epsilon,
             delta=_delta(mechanism),

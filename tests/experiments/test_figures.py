@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="figures are an extra")
 
 # Each with how many figures it has; the slower ones are left to the long run.
 FIGURES = {"amin2018": 1, "beyond": 1, "jiang2016": 1}
-LONG = {"chaudhuri2013": 4, "wang_xu2019": 1}
+LONG = {"chaudhuri2013": 4, "wang_xu2019": 2}
 
 
 @pytest.fixture

@@ -110,8 +110,6 @@ def test_the_kept_results_are_the_means_of_the_kept_runs(common):
         path = common.HERE / name / "results.json"
         results, runs = common.load_results(path), common.load_runs(path.with_name(common.RUNS))
         assert [line["cell"] for line in runs] == [row.cell for row in results.rows]
-        without = sum(not line["values"] for line in runs)
-        assert without == results.origin.get("without single runs", 0)
         for row, line in zip(results.rows, runs, strict=True):
             for metric, values in line["values"].items():
                 assert len(values) == row.repeats
@@ -182,9 +180,32 @@ def test_cells_without_their_data_are_left_out_and_so_are_their_findings(common,
     assert list(expected.load_expected("toy", without=common.lacking("toy"))) == ["wine, x"]
 
 
-@pytest.mark.parametrize(
-    ("mean", "se", "text"),
-    [(1.2345, 0.0123, "1.234 ± 0.012"), (1234.5, 100.0, "1234 ± 100"), (2.0, float("nan"), "2"), (0.5, 0.0, "0.5")],
-)
-def test_numbers_show_two_digits_of_their_error(common, mean, se, text):
-    assert common.number(mean, se) == text
+def test_disagreements_come_first_and_a_partial_run_keeps_full_results(common, toy, tmp_path, monkeypatch, capsys):
+    """A page that fails takes no finding with it."""
+    from experiments import __main__ as command
+    from experiments import expected
+
+    for module in (command, expected):
+        monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(command, "names", lambda: ["toy"])
+    monkeypatch.setattr(command, "PAGE", command.DOCS / "research" / "toy.md")
+    (tmp_path / "toy").mkdir()
+    words = ["--cache", str(tmp_path / "cache")]
+    (tmp_path / "toy" / "results.json").write_text("those of the full size")
+    command.main(arguments=["--repeats", "2", *words])
+    toy.DATASETS = ("airfoil",)
+    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
+    command.main(arguments=words)
+    assert (tmp_path / "toy" / "results.json").read_text() == "those of the full size"
+    toy.DATASETS = ()
+    (tmp_path / "toy" / "expected.json").write_text(json.dumps({"at 5": {"value": 9.0, "tolerance": 0.1}}))
+    toy.section = lambda results, images: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        command.main(arguments=["--quick", *words])
+    assert "toy: at 5 is" in capsys.readouterr().err
+    toy.section = lambda results, images: common.assembled(lambda: [str(results.one(mean=7.0))], lambda: ["the rest"])
+    with pytest.raises(SystemExit):
+        command.main(arguments=["--quick", *words])
+    page = (tmp_path / "cache" / "quick" / "research" / "toy.md").read_text()
+    assert "(mean 7.0)" in page
+    assert "the rest" in page
